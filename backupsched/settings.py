@@ -1,0 +1,128 @@
+"""Settings of the project. Everything an operator changes comes from the environment.
+
+| variable | meaning | default |
+|---|---|---|
+| `DATABASE_URL` | the PostgreSQL (≥ 14) to use | an embedded PostgreSQL 18 in `BACKUPSCHED_VAR` |
+| `BACKUPSCHED_VAR` | directory of everything that is written | `var/` beside `manage.py` |
+| `SECRET_KEY` | Django's secret | made once, kept in `BACKUPSCHED_VAR/secret_key` |
+| `ALLOWED_HOSTS` | comma-separated host names of the web pages | `localhost,127.0.0.1,[::1]` |
+| `CSRF_TRUSTED_ORIGINS` | comma-separated origins, when behind a proxy with TLS | none |
+| `DEBUG` | `1` shows Django's debug pages; never in production | off |
+| `LOG_LEVEL` | level of the log on standard error | `INFO` |
+| `BACKUPSCHED_LEASE` | seconds a worker owns a record without renewing | 60 |
+"""
+
+import os
+from pathlib import Path
+
+from backupsched.database import databases
+from backupsched.secret_key import secret_key
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VAR_DIR = Path(os.environ.get("BACKUPSCHED_VAR") or BASE_DIR / "var").resolve()
+
+DEBUG = os.environ.get("DEBUG") == "1"
+SECRET_KEY = os.environ.get("SECRET_KEY") or secret_key(VAR_DIR)
+ALLOWED_HOSTS = os.environ.get("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
+CSRF_TRUSTED_ORIGINS = [o for o in os.environ.get("CSRF_TRUSTED_ORIGINS", "").split(",") if o]
+
+INSTALLED_APPS = [
+    "unfold",
+    "backupsched",
+    "demo",
+    "sources",
+    "jobs",
+    "django_q",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "backupsched.urls"
+WSGI_APPLICATION = "backupsched.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+DATABASES = databases(os.environ.get("DATABASE_URL"), VAR_DIR)
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "static/"
+WHITENOISE_USE_FINDERS = True
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+SESSION_COOKIE_HTTPONLY = True
+X_FRAME_OPTIONS = "DENY"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+
+# django-q2 runs only the short periodic tasks; backups run in `manage.py worker`. Each value closes a known
+# trap: docs/decisions/0004-django-q2-runs-the-clock-only.md
+Q_CLUSTER = {
+    "name": "backupsched",
+    "orm": "default",
+    "workers": 1,
+    "queue_limit": 1,
+    "bulk": 1,
+    "timeout": 300,
+    "retry": 600,
+    "max_attempts": 1,
+    "ack_failures": True,
+    "catch_up": False,
+    "poll": 1,
+    "save_limit": 100,
+    "label": "Periodic tasks",
+}
+
+JOBS = {
+    # name → how many records of it one worker process runs at once; `feeds`: claim only while the named queue
+    # is short of ready records (docs/lifecycle.md, look-ahead)
+    "QUEUES": {
+        "availability": {"concurrency": 200, "feeds": "backups"},
+        "backups": {"concurrency": 16},
+        "default": {"concurrency": 4},
+    },
+    "LEASE_SECONDS": float(os.environ.get("BACKUPSCHED_LEASE", "60")),
+}
+
+UNFOLD = {
+    "SITE_TITLE": "Proactive backup scheduler",
+    "SITE_HEADER": "Backup scheduler",
+    "SITE_SYMBOL": "backup",
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)-7s %(name)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": os.environ.get("LOG_LEVEL", "INFO")},
+}

@@ -1,0 +1,300 @@
+"""The lease protocol: claim, renew, settle, rescue. Nobody else writes a running record.
+
+Who is authoritative: the database. Its clock dates every lease; its row says who owns a record. A worker only
+believes that it owns one, and is told otherwise when it writes.
+
+1. *Claim.* One statement takes the first ready records of a queue in claim order, skipping what other claims hold
+   locked, and turns them to `running` with a lease: `attempt + 1`, `leased_by`, a random `lease_token`,
+   `lease_expires_at`. Killed before the commit: nothing happened. Killed after it: the lease expires.
+2. *Renew.* The worker's heartbeat extends all its leases in one statement, on a connection of its own. What it does
+   not get back it has lost, and stops. A worker that could not renew for two thirds of a lease stops its engines
+   itself: the fence protects rows, not repositories.
+3. *Settle.* The outcome of an attempt is written with its history row, in one transaction, and only if `id`,
+   `attempt`, `leased_by` and `lease_token` are still those of the claim. Else the lease was lost: the result is
+   dropped. Unless the history has this very attempt of this worker: then an earlier try of this same settle went
+   through and only its answer was lost.
+4. *Rescue.* Anybody may settle an expired lease as a failure. It looks at `lease_expires_at`, never at the start:
+   backups run for hours.
+
+Rows are always locked in id order; throttles in id order before any record. `attempt` only ever grows, so a stale
+attempt can never be taken for the current one. Lease arithmetic uses `clock_timestamp()`: `now()` is the start of
+the transaction, which may have waited long for a lock. Tests inject `now`.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from django.db import connection, transaction
+
+from jobs import conf, exclusivity, throttles
+from jobs.clock import database_clock
+from jobs.handlers import registry
+from jobs.models import Attempt, RetryPolicy, Schedule
+from jobs.outcomes import Claimed, Failed, Outcome, Transition, transition
+from jobs.retries import Rule
+from jobs.states import Status
+from jobs.wakeups import notify
+
+log = logging.getLogger(__name__)
+
+CLOCK = "COALESCE(%(now)s::timestamptz, clock_timestamp())"
+
+CLAIMED_COLUMNS = """
+    id, kind, queue, subject, payload, attempt, leased_by_id AS worker_id, lease_token, started_at, priority, due_day,
+    rank_day, tried_at, expected_seconds, failures, first_failure_at, last_failure_at, closes_at, schedule_id,
+    retry_policy_id, exclusive_key"""
+
+# Served by `backlog_claim_order`: one queue and one lane, so the index yields the order and nothing is sorted.
+# `ctid = ANY(ARRAY(…))` and not a join: a join can flip to a hash join with a sequential scan.
+CLAIM = f"""
+UPDATE jobs_backlogrecord
+   SET status = {Status.RUNNING}, attempt = attempt + 1, started_at = {CLOCK}, leased_by_id = %(worker)s,
+       lease_token = %(token)s, lease_expires_at = {CLOCK} + %(lease)s * interval '1 second'
+ WHERE status = {Status.READY}
+   AND ctid = ANY(ARRAY(
+       SELECT ctid
+         FROM jobs_backlogrecord
+        WHERE status = {Status.READY} AND queue = %(queue)s AND lane = 0
+          AND (closes_at IS NULL OR closes_at > {CLOCK})
+        ORDER BY priority DESC, rank_day ASC NULLS FIRST, tried_at ASC NULLS FIRST,
+                 expected_seconds ASC NULLS FIRST, id
+        LIMIT %(limit)s
+          FOR UPDATE SKIP LOCKED))
+RETURNING {CLAIMED_COLUMNS}
+"""
+
+# For records that a caller holds locked already: what the throttles let through.
+CLAIM_LOCKED = f"""
+UPDATE jobs_backlogrecord
+   SET status = {Status.RUNNING}, attempt = attempt + 1, started_at = {CLOCK}, leased_by_id = %(worker)s,
+       lease_token = %(token)s, lease_expires_at = {CLOCK} + %(lease)s * interval '1 second'
+ WHERE id = ANY(%(ids)s)
+RETURNING {CLAIMED_COLUMNS}
+"""
+
+RENEW = f"""
+UPDATE jobs_backlogrecord
+   SET lease_expires_at = {CLOCK} + %(lease)s * interval '1 second'
+ WHERE ctid = ANY(ARRAY(
+       SELECT ctid
+         FROM jobs_backlogrecord
+        WHERE id = ANY(%(ids)s) AND status = {Status.RUNNING} AND leased_by_id = %(worker)s
+        ORDER BY id
+          FOR UPDATE))
+RETURNING id, lease_token
+"""
+
+LOCK_IN_ID_ORDER = "SELECT id FROM jobs_backlogrecord WHERE id = ANY(%(ids)s) ORDER BY id FOR UPDATE"
+
+# Driven from the results onto the primary key: with plain equality on the fence the planner takes the partial lease
+# index, which it estimates at one row, and goes quadratic.
+SETTLE = f"""
+WITH result AS MATERIALIZED (
+    SELECT *
+      FROM unnest(%(id)s::bigint[], %(attempt)s::int[], %(worker_id)s::bigint[], %(lease_token)s::uuid[],
+                  %(from_queue)s::text[], %(status)s::smallint[], %(queue)s::text[], %(run_after)s::timestamptz[],
+                  %(priority)s::int[], %(rank_day)s::date[], %(tried_at)s::timestamptz[], %(failures)s::int[],
+                  %(first_failure_at)s::timestamptz[], %(last_failure_at)s::timestamptz[],
+                  %(attempt_outcome)s::smallint[], %(error)s::text[], %(exclusive_key)s::text[],
+                  %(waiting_for)s::smallint[], %(finished_at)s::timestamptz[])
+        AS r(id, attempt, worker_id, lease_token, from_queue, status, queue, run_after, priority, rank_day, tried_at,
+             failures, first_failure_at, last_failure_at, attempt_outcome, error, exclusive_key, waiting_for,
+             finished_at)
+), settled AS (
+    UPDATE jobs_backlogrecord b
+       SET status = r.status, queue = r.queue, run_after = r.run_after, priority = r.priority,
+           rank_day = r.rank_day, tried_at = r.tried_at, failures = r.failures,
+           first_failure_at = r.first_failure_at, last_failure_at = r.last_failure_at,
+           last_error = CASE WHEN r.error <> '' THEN r.error ELSE b.last_error END,
+           exclusive_key = r.exclusive_key, waiting_for = r.waiting_for, finished_at = r.finished_at,
+           leased_by_id = NULL, lease_token = NULL, lease_expires_at = NULL
+      FROM result r
+     WHERE b.id = r.id
+       AND b.attempt IS NOT DISTINCT FROM r.attempt
+       AND b.leased_by_id IS NOT DISTINCT FROM r.worker_id
+       AND b.lease_token IS NOT DISTINCT FROM r.lease_token
+    RETURNING r.id, r.attempt, r.from_queue, r.worker_id, b.started_at, r.attempt_outcome, r.error
+)
+INSERT INTO jobs_attempt (record_id, number, queue, worker_id, started_at, ended_at, outcome, error)
+SELECT id, attempt, from_queue, worker_id, started_at, GREATEST({CLOCK}, started_at), attempt_outcome, error
+  FROM settled
+RETURNING record_id
+"""
+
+# Served by `backlog_lease_expires`.
+EXPIRED = f"""
+SELECT {CLAIMED_COLUMNS}
+  FROM jobs_backlogrecord
+ WHERE status = {Status.RUNNING} AND lease_expires_at <= {CLOCK}
+   AND pg_postmaster_start_time() <= {CLOCK} - %(lease)s * interval '1 second'
+ ORDER BY lease_expires_at
+ LIMIT %(limit)s
+   FOR UPDATE SKIP LOCKED
+"""
+
+
+class LeaseLost(Exception):
+    """A result came from an attempt that no longer owns its record; it was dropped."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What a settle did: record ids written now, and those whose lease was lost."""
+
+    written: frozenset[int]
+    lost: frozenset[int]
+
+    def raise_if_lost(self) -> None:
+        """Raises: LeaseLost when any result was dropped."""
+        if self.lost:
+            raise LeaseLost(f"the lease of record {', '.join(map(str, sorted(self.lost)))} was lost")
+
+
+def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None) -> list[Claimed]:
+    """Take up to `limit` ready records of `queue`, in claim order, with a lease each.
+
+    Returns them in claim order. `now` (aware) replaces the database's clock in tests.
+    """
+    if limit <= 0:
+        return []
+    values = {
+        "queue": queue,
+        "worker": worker_id,
+        "token": uuid4(),
+        "lease": conf.lease_seconds(),
+        "limit": limit,
+        "now": now,
+    }
+    with transaction.atomic():
+        if not throttles.any_lanes():
+            return sorted(_claimed(CLAIM, values), key=claim_key)
+        ids = throttles.lock_what_fits(queue, limit, now)
+        return sorted(_claimed(CLAIM_LOCKED, {**values, "ids": ids}), key=claim_key) if ids else []
+
+
+def claim_key(record: Claimed) -> tuple[Any, ...]:
+    """ProactiveAI order as a sort key: the keys of the index `backlog_claim_order`, NULLs first."""
+    return (
+        -record.priority,
+        *((value is not None, value) for value in (record.rank_day, record.tried_at, record.expected_seconds)),
+        record.id,
+    )
+
+
+def renew(held: dict[int, Any], *, worker_id: int, now: datetime | None = None) -> set[int]:
+    """Extend the leases of `held` (record id → lease token). Returns the ids that this worker still owns."""
+    if not held:
+        return set()
+    values = {"ids": sorted(held), "worker": worker_id, "lease": conf.lease_seconds(), "now": now}
+    with connection.cursor() as cursor:
+        cursor.execute(RENEW, values)
+        return {record_id for record_id, token in cursor.fetchall() if held[record_id] == token}
+
+
+def settle(results: Sequence[tuple[Claimed, Outcome]], *, now: datetime | None = None) -> Settled:
+    """Write what became of claimed records, with their attempts, each only if its lease is still held.
+
+    The kinds' `after_settle` hooks run in the same transaction, for the records that were written. All or nothing:
+    whatever a hook or the database raises leaves every record as it was.
+    """
+    if not results:
+        return Settled(frozenset(), frozenset())
+    with transaction.atomic():
+        instant = now or database_clock()
+        ids = [record.id for record, _ in results]
+        with connection.cursor() as cursor:
+            cursor.execute(LOCK_IN_ID_ORDER, {"ids": ids})
+            exclusivity.lock_keys(results)
+            changes = exclusivity.gate(_transitions(results, instant), instant)
+            cursor.execute(SETTLE, {**_columns(changes), "now": now})
+            written = frozenset(row[0] for row in cursor.fetchall())
+        for record, outcome in results:
+            hook = registry.kind(record.kind).after_settle
+            if record.id in written and hook:
+                hook(record, outcome, instant)
+        exclusivity.open_gates([record for record, _ in results if record.id in written], instant)
+        lost = frozenset(ids) - written - _already_settled(results, written)
+    for queue in {change.queue for record, change in changes if change.status == Status.READY}:
+        notify(queue)
+    for record, _ in results:
+        if record.id in lost:
+            log.warning(
+                "dropped the result of %s %s: lease lost (attempt %s)",
+                record.kind,
+                record.subject,
+                record.attempt,
+            )
+    return Settled(written, lost)
+
+
+def rescue(*, limit: int = 1000, now: datetime | None = None) -> int:
+    """Settle expired leases as failures, which goes through the retry policy. Returns how many.
+
+    Nothing is rescued for one lease after a start of the database: an outage would rescue everybody.
+    """
+    with transaction.atomic():
+        expired = _claimed(EXPIRED, {"limit": limit, "lease": conf.lease_seconds(), "now": now})
+        lost = Failed("the worker was lost: it died, or could not reach the database for a whole lease", rescued=True)
+        for record in expired:
+            log.warning("rescue %s %s from worker %s", record.kind, record.subject, record.worker_id)
+        return len(settle([(record, lost) for record in expired], now=now).written)
+
+
+def _claimed(sql: str, values: dict[str, Any]) -> list[Claimed]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        names = [column.name for column in cursor.description]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    for row in rows:
+        if isinstance(row["payload"], str):
+            row["payload"] = json.loads(row["payload"])
+    return [Claimed(**row) for row in rows]
+
+
+def _already_settled(results: Sequence[tuple[Claimed, Outcome]], written: frozenset[int]) -> frozenset[int]:
+    """Those whose very attempt is in the history: an earlier try of this settle went through."""
+    missing = [record for record, _ in results if record.id not in written]
+    if not missing:
+        return frozenset()
+    history = Attempt.objects.filter(record_id__in=[record.id for record in missing])
+    known = set(history.values_list("record_id", "number", "worker_id"))
+    return frozenset(r.id for r in missing if (r.id, r.attempt, r.worker_id) in known)
+
+
+Changes = list[tuple[Claimed, Transition]]
+
+
+def _transitions(results: Iterable[tuple[Claimed, Outcome]], now: datetime) -> Changes:
+    results = list(results)
+    rules = RetryPolicy.objects.in_bulk({r.retry_policy_id for r, o in results if isinstance(o, Failed)} - {None})
+    schedules = Schedule.objects.in_bulk({r.schedule_id for r, _ in results} - {None})
+    return [
+        (
+            record,
+            transition(
+                record,
+                outcome,
+                home_queue=registry.kind(record.kind).home_queue,
+                rule=rules[record.retry_policy_id].as_rule() if record.retry_policy_id in rules else Rule(),
+                zone=schedules[record.schedule_id].zone if record.schedule_id in schedules else "UTC",
+                usual_priority=schedules[record.schedule_id].priority if record.schedule_id in schedules else None,
+                now=now,
+            ),
+        )
+        for record, outcome in results
+    ]
+
+
+def _columns(changes: Changes) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {
+        field.name: [getattr(change, field.name) for _, change in changes] for field in fields(Transition)
+    }
+    for name in ("id", "attempt", "worker_id", "lease_token"):
+        columns[name] = [getattr(record, name) for record, _ in changes]
+    columns["from_queue"] = [record.queue for record, _ in changes]
+    return columns

@@ -1,0 +1,19 @@
+"""The two clocks: the database's for every instant that is stored, the machine's boot clock for deadlines."""
+
+import time
+from datetime import datetime
+
+from django.db import connection
+
+
+def database_clock() -> datetime:
+    """The database's present instant, aware UTC. Host clocks may disagree; nothing correct depends on them."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        clock: datetime = cursor.fetchone()[0]
+        return clock
+
+
+def boot_seconds() -> float:
+    """Seconds since some fixed point, counted through suspends: a laptop's lid does not stop a lease."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -1,0 +1,86 @@
+"""At most one running record per exclusive key (the source), gated where a record is handed on.
+
+A handoff under a key that another ready or running record has becomes a wait instead. Whoever settles a record with
+that key opens the gate. Both take the key's advisory lock first, so neither can miss the other. The partial unique
+index `one_running_record_per_exclusive_key` stands behind it, as a backstop: a violation would abort a whole claim.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from django.db import connection
+
+from jobs.outcomes import Claimed, Handoff, Outcome, Transition
+from jobs.states import AttemptOutcome, Status, WaitingFor
+
+LOOK_AGAIN_AFTER = timedelta(seconds=60)
+"""Only if the opening of the gate was missed, as after a restored database."""
+
+LOCK_KEYS = "SELECT pg_advisory_xact_lock(hashtextextended(key, 0)) FROM unnest(%(keys)s::text[]) AS key"
+
+# Served by `backlog_exclusive_key`.
+TAKEN = f"""
+SELECT exclusive_key
+  FROM jobs_backlogrecord
+ WHERE exclusive_key = ANY(%(keys)s) AND status IN ({Status.READY}, {Status.RUNNING}) AND id <> ALL(%(ids)s)
+"""
+
+OPEN = f"""
+UPDATE jobs_backlogrecord
+   SET run_after = %(now)s
+ WHERE ctid = ANY(ARRAY(
+       SELECT ctid
+         FROM jobs_backlogrecord
+        WHERE exclusive_key = ANY(%(keys)s) AND status = {Status.WAITING}
+          AND waiting_for = {WaitingFor.THROTTLE} AND run_after > %(now)s
+        ORDER BY id
+          FOR UPDATE SKIP LOCKED))
+"""
+
+
+def lock_keys(results: Sequence[tuple[Claimed, Outcome]]) -> None:
+    """Lock the keys that these results take or give back until the transaction ends, in order."""
+    keys = {record.exclusive_key for record, _ in results} | {
+        outcome.exclusive_key for _, outcome in results if isinstance(outcome, Handoff)
+    }
+    if held := sorted(key for key in keys if key is not None):
+        with connection.cursor() as cursor:
+            cursor.execute(LOCK_KEYS, {"keys": held})
+
+
+def gate(changes: list[tuple[Claimed, Transition]], now: datetime) -> list[tuple[Claimed, Transition]]:
+    """Turn handoffs under a key that is taken into waits. The first of a batch under one key goes through."""
+    keys = [change.exclusive_key for _, change in changes if change.exclusive_key is not None]
+    if not keys:
+        return changes
+    with connection.cursor() as cursor:
+        cursor.execute(TAKEN, {"keys": keys, "ids": [record.id for record, _ in changes]})
+        taken = {row[0] for row in cursor.fetchall()}
+    gated = []
+    for record, change in changes:
+        if change.exclusive_key in taken:
+            change = _behind(record, change, now)
+        elif change.exclusive_key is not None:
+            taken.add(change.exclusive_key)
+        gated.append((record, change))
+    return gated
+
+
+def _behind(record: Claimed, change: Transition, now: datetime) -> Transition:
+    return replace(
+        change,
+        status=Status.WAITING,
+        waiting_for=WaitingFor.THROTTLE,
+        queue=record.queue,
+        run_after=now + LOOK_AGAIN_AFTER,
+        attempt_outcome=AttemptOutcome.HANDOFF,
+        error="another record of the same source is ready or running",
+    )
+
+
+def open_gates(settled: Iterable[Claimed], now: datetime) -> None:
+    """Let the records that wait behind the keys of `settled` look again at the next tick."""
+    if keys := [record.exclusive_key for record in settled if record.exclusive_key is not None]:
+        with connection.cursor() as cursor:
+            cursor.execute(OPEN, {"keys": keys, "now": now})

@@ -1,0 +1,107 @@
+"""The registry: which code runs a record, and what else belongs to its kind.
+
+    registry.add(Kind("backup", home_queue="availability", after_settle=...))
+
+    @registry.handler("backup", queue="availability")
+    async def check(run: Run) -> Outcome: ...
+
+A handler is sync (it runs in a thread) or async (it runs on the worker's one event loop). It returns an
+`Outcome`; whatever it raises counts as `Failed`.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Event
+from typing import Any
+
+from jobs.outcomes import Claimed, Failed, Outcome
+
+
+class Run:
+    """A claimed record on its way through a handler.
+
+    `stop` is set when the handler has to end now: the lease is lost, or the worker shuts down. A handler that ends
+    because of it returns `Released`. `renewed_at` (boot seconds) is from before the last claim or renewal was sent.
+    """
+
+    def __init__(self, record: Claimed, renewed_at: float = 0.0) -> None:
+        self.record = record
+        self.renewed_at = renewed_at
+        self.stop = Event()
+
+
+Handler = Callable[[Run], Outcome] | Callable[[Run], Awaitable[Outcome]]
+AfterSettle = Callable[[Claimed, Outcome, datetime], None]
+Opening = tuple[datetime, datetime | None]
+NextOpening = Callable[[list[tuple[int, str]], datetime], dict[int, Opening]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of records.
+
+    `home_queue`: where its records wait and start again. `after_settle(record, outcome, now)` runs in the settle's
+    transaction. `next_opening([(record id, subject)], now)` answers, for records whose window has closed, from
+    when to when they may run next; a kind without it has no windows.
+    """
+
+    name: str
+    home_queue: str = "default"
+    after_settle: AfterSettle | None = None
+    next_opening: NextOpening | None = None
+
+
+class Registry:
+    """Kinds, their handlers by queue, and the providers of batches."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, Kind] = {}
+        self.providers: dict[str, Callable[..., int]] = {}
+        self.catch_ups: list[Callable[[], int]] = []
+        self._handlers: dict[tuple[str, str], Handler] = {}
+
+    def add(self, kind: Kind) -> None:
+        """Register a kind. Registering it again replaces it (a reload, a test)."""
+        self.kinds[kind.name] = kind
+
+    def handler(self, kind: str, *, queue: str) -> Callable[[Handler], Handler]:
+        """Register the decorated function to run records of `kind` that are claimed from `queue`."""
+
+        def register(function: Handler) -> Handler:
+            self._handlers[kind, queue] = function
+            return function
+
+        return register
+
+    def find(self, kind: str, queue: str) -> Handler:
+        """The handler of `kind` in `queue`: for an unknown kind, one that fails and says so."""
+        return self._handlers.get((kind, queue), _unknown)
+
+    def kind(self, name: str) -> Kind:
+        """The kind of that name: for an unknown name, one without hooks."""
+        return self.kinds.get(name) or Kind(name)
+
+    def add_provider(self, name: str, emit: Callable[..., int], catch_up: Callable[[], int] | None = None) -> None:
+        """Register what yields the batch of a trigger: `emit([(schedule, trigger_at)], now) -> records`.
+
+        `catch_up() -> records` emits what became due in mid-period and was missed.
+        """
+        self.providers[name] = emit
+        if catch_up:
+            self.catch_ups.append(catch_up)
+
+
+def _unknown(run: Run) -> Outcome:
+    record = run.record
+    return Failed(f"no handler for kind {record.kind!r} in queue {record.queue!r}: is its app installed here?")
+
+
+registry = Registry()
+
+
+def outcome_or_failure(value: Any) -> Outcome:
+    """What a handler returned, or a failure that says that it returned nonsense."""
+    if isinstance(value, Outcome):
+        return value
+    return Failed(f"the handler returned {value!r:.200}, which is no outcome")

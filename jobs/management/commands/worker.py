@@ -1,0 +1,69 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from jobs import conf
+from jobs.conf import QueueRule
+from jobs.worker.process import WorkerProcess
+
+
+class Command(BaseCommand):
+    help = (
+        "Run a worker: claim backlog records in ProactiveAI order, run them, settle them. Start as many as you like, "
+        "on as many hosts as you like. SIGTERM or Ctrl-C stops it cleanly (running backups may end within --grace, "
+        "then they are released); a second one stops it at once."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--concurrency",
+            type=int,
+            default=None,
+            metavar="N",
+            help="execution units: backups run at once (16)",
+        )
+        parser.add_argument(
+            "--queues",
+            default="",
+            metavar="NAME[:N],…",
+            help="serve only these queues, each with N records at once, as backups:16,availability:200",
+        )
+        parser.add_argument(
+            "--grace",
+            type=float,
+            default=30.0,
+            metavar="SECONDS",
+            help="for running backups at a shutdown (30)",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        rules = _rules(options["queues"], options["concurrency"])
+        if options["grace"] < 0:
+            raise CommandError("--grace is a number of seconds, 0 or more", returncode=2)
+        worker = WorkerProcess(rules, grace=options["grace"])
+        worker.install_signal_handlers()
+        worker.run()
+
+
+def _rules(queues: str, concurrency: int | None) -> list[QueueRule]:
+    """The queue rules of the settings, narrowed and sized by the options. Raises: CommandError."""
+    rules = conf.queue_rules()
+    if queues:
+        rules = {rule.name: rule for rule in (_parse(part, rules) for part in queues.split(","))}
+    if concurrency is not None:
+        if concurrency < 1:
+            raise CommandError("--concurrency is a number of execution units, 1 or more", returncode=2)
+        if "backups" not in rules:
+            raise CommandError("--concurrency sizes the queue backups, which --queues leaves out", returncode=2)
+        rules["backups"] = QueueRule("backups", concurrency, rules["backups"].feeds)
+    return list(rules.values())
+
+
+def _parse(part: str, known: dict[str, QueueRule]) -> QueueRule:
+    name, _, number = part.strip().partition(":")
+    if name not in known:
+        raise CommandError(f"--queues: no queue {name!r}; there are {', '.join(known)}", returncode=2)
+    if number and not (number.isdigit() and int(number) > 0):
+        raise CommandError(f"--queues: {part!r}: {number!r} is not a number of 1 or more", returncode=2)
+    return QueueRule(name, int(number) if number else known[name].concurrency, known[name].feeds)

@@ -1,0 +1,20 @@
+"""The tables of the backlog, a module each. docs/glossary.md has the words."""
+
+from jobs.models.attempt import Attempt, AttemptEntry
+from jobs.models.backlog_record import BacklogRecord
+from jobs.models.lane import Lane
+from jobs.models.retry_policy import RetryPolicy
+from jobs.models.schedule import Schedule
+from jobs.models.throttle import Throttle
+from jobs.models.worker import Worker
+
+__all__ = [
+    "Attempt",
+    "AttemptEntry",
+    "BacklogRecord",
+    "Lane",
+    "RetryPolicy",
+    "Schedule",
+    "Throttle",
+    "Worker",
+]

@@ -1,0 +1,45 @@
+from typing import Any
+
+from django.core.validators import MinValueValidator
+from django.db import models
+
+from jobs import retries
+
+
+class RetryPolicy(models.Model):
+    """How long a record waits after its k-th failure, and when it gives up."""
+
+    name = models.CharField(max_length=100, unique=True)
+    algorithm = models.CharField(max_length=20, choices=[(name, name) for name in sorted(retries.ALGORITHMS)])
+    parameters = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text='Parameters of the algorithm, as {"unit": 60}. Empty: its defaults.',
+    )
+    max_delay = models.PositiveIntegerField(
+        default=86_400,
+        validators=[MinValueValidator(1)],
+        help_text="No wait is longer than this many seconds.",
+    )
+    max_failures = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Give up at this many failures. Empty: never give up.",
+    )
+
+    class Meta:
+        verbose_name_plural = "retry policies"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        """Check the parameters against the algorithm. Raises: ValidationError naming the field."""
+        if self.algorithm:
+            retries.validate(self.algorithm, self.parameters)
+
+    def as_rule(self) -> retries.Rule:
+        """The policy as a value that the pure functions of `jobs.retries` take."""
+        parameters: dict[str, Any] = self.parameters
+        return retries.Rule(self.algorithm, dict(parameters), float(self.max_delay), self.max_failures)

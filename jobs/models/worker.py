@@ -1,0 +1,28 @@
+from datetime import timedelta
+
+from django.db import models
+from django.db.models.functions import Now
+
+
+class Worker(models.Model):
+    """A process that serves queues. A row is new at each process start and never comes back to life."""
+
+    name = models.CharField(max_length=200, help_text="host:pid")
+    hostname = models.CharField(max_length=200)
+    pid = models.IntegerField()
+    queues = models.JSONField(default=dict, help_text="Queue → how many of its records this worker runs at once.")
+    started_at = models.DateTimeField(db_default=Now())
+    heartbeat_at = models.DateTimeField(db_default=Now())
+    stopped_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [
+            # the look-ahead asks for the units of the living, at every availability claim
+            models.Index("heartbeat_at", name="worker_alive", condition=models.Q(stopped_at=None)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} (#{self.pk})"
+
+    LIVENESS = timedelta(seconds=60)
+    """A worker whose heartbeat is older than this is not counted on."""

@@ -1,0 +1,52 @@
+"""What django-q2 runs by its clock (`manage.py install_schedules`). Short tasks only; backups never run here."""
+
+from datetime import datetime, timedelta
+
+from django.db import connection
+
+from jobs import emitter
+from jobs.clock import database_clock
+from jobs.handlers import registry
+
+KEEP_FINISHED = timedelta(days=90)
+PRUNE_BATCH = 1000
+
+# Served by `backlog_done`. Attempts go with their record.
+PRUNE = """
+WITH gone AS (
+    DELETE FROM jobs_backlogrecord
+     WHERE ctid = ANY(ARRAY(
+           SELECT ctid FROM jobs_backlogrecord
+            WHERE finished_at < %(before)s
+            ORDER BY finished_at
+            LIMIT %(limit)s
+              FOR UPDATE SKIP LOCKED))
+    RETURNING id
+), attempts AS (
+    DELETE FROM jobs_attempt WHERE record_id IN (SELECT id FROM gone)
+)
+SELECT count(*) FROM gone
+"""
+
+
+def tick() -> str:
+    """One tick, for the case that no worker is alive to do it, and a look for what became due in mid-period.
+
+    It rescues nothing: only a worker, which ticks each second, can tell a dead worker from a database that was away.
+    """
+    ticked = emitter.tick(rescue=False)
+    found = sum(catch_up() for catch_up in registry.catch_ups)
+    return f"{ticked}, {found} found due in mid-period"
+
+
+def prune(now: datetime | None = None) -> int:
+    """Delete finished records and their attempts once they are older than 90 days, in small batches."""
+    before = (now or database_clock()) - KEEP_FINISHED
+    pruned = 0
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute(PRUNE, {"before": before, "limit": PRUNE_BATCH})
+            count = int(cursor.fetchone()[0])
+        pruned += count
+        if count < PRUNE_BATCH:
+            return pruned

@@ -1,0 +1,10 @@
+"""The tables of what is backed up, a module each. docs/glossary.md has the words."""
+
+from sources.models.assignment import Assignment
+from sources.models.backup import Backup
+from sources.models.policy import Policy
+from sources.models.progress import Progress
+from sources.models.repository import Repository
+from sources.models.source import Source
+
+__all__ = ["Assignment", "Backup", "Policy", "Progress", "Repository", "Source"]

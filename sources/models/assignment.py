@@ -1,0 +1,49 @@
+from django.db import models
+
+from sources.models.policy import Policy
+from sources.models.source import Source
+from sources.querysets import AssignmentQuerySet
+
+
+class Assignment(models.Model):
+    """A source under a policy: what the next decision about it needs to know.
+
+    Written by machines, except which source is under which policy. `last_backup_*` speak of the last success only.
+    """
+
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="assignments")
+    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="assignments")
+    next_backup_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="First trigger after the start of its last success."
+    )
+    last_backup_at = models.DateTimeField(null=True, blank=True, editable=False, help_text="When it started.")
+    last_backup_for = models.FloatField(null=True, blank=True, editable=False, help_text="Its duration in seconds.")
+    last_backup_size = models.BigIntegerField(null=True, blank=True, editable=False, help_text="In bytes.")
+    last_contacted_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="When the source last answered."
+    )
+    directory = models.CharField(
+        max_length=300, blank=True, editable=False, help_text="Where in the repository its backups lie."
+    )
+    failures = models.IntegerField(default=0, editable=False, help_text="Consecutive, since the last success.")
+
+    objects = AssignmentQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint("source", "policy", name="one_assignment_per_source_and_policy"),
+        ]
+        indexes = [
+            # the emitter: which assignments of this policy are due?
+            models.Index("policy", "next_backup_at", name="assignment_due"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.source} under {self.policy}"
+
+    @property
+    def performance(self) -> float | None:
+        """Bytes per second of its last backup."""
+        if not self.last_backup_for or self.last_backup_size is None:
+            return None
+        return self.last_backup_size / self.last_backup_for

@@ -1,0 +1,77 @@
+from django.db import models
+
+from sources.querysets import SourceQuerySet
+
+
+class SourceKind(models.TextChoices):
+    """What a source is, and so how it is reached and which engine copies it."""
+
+    SFTP = "sftp", "SFTP host"
+    S3 = "s3", "S3 bucket"
+    WEBDAV = "webdav", "WebDAV share"
+    LOCAL = "local", "local folder"
+    POSTGRESQL = "postgresql", "PostgreSQL database"
+
+
+class Source(models.Model):
+    """A thing to protect: a laptop, server, share, bucket, folder or database.
+
+    | kind | address, port | path | options |
+    |---|---|---|---|
+    | sftp | host name or address, 22 | directory | user |
+    | s3 | endpoint URL | bucket or bucket/prefix | access_key_id, region, provider |
+    | webdav | URL | directory below it | user, vendor |
+    | local | none | absolute path of a directory | marker: a file that must exist in it |
+    | postgresql | host or socket directory, 5432 | database | user |
+    """
+
+    name = models.CharField(max_length=100, unique=True)
+    kind = models.CharField(max_length=20, choices=SourceKind.choices)
+    address = models.CharField(max_length=300, blank=True, help_text="Host name, IP address, URL or socket directory.")
+    port = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: the usual port of its kind.")
+    path = models.CharField(max_length=500, blank=True, help_text="Directory, bucket or database.")
+    options = models.JSONField(default=dict, blank=True, help_text='As {"user": "backup"}.')
+    secret = models.CharField(
+        max_length=500,
+        blank=True,
+        help_text="Where its password is found, never the password itself: env:NAME or file:/path.",
+    )
+    host_key = models.TextField(
+        blank=True,
+        help_text="The SSH host key that must answer, as `ssh-keyscan` prints it: ssh-ed25519 AAAA…",
+    )
+    mac_address = models.CharField(max_length=17, blank=True, help_text="For Wake-on-LAN, as 02:00:00:aa:bb:cc.")
+    wake_address = models.CharField(
+        max_length=100,
+        blank=True,
+        default="255.255.255.255",
+        help_text="Broadcast address for the magic packet.",
+    )
+    wake_port = models.PositiveIntegerField(default=9)
+    wake_allowed = models.BooleanField(
+        null=True, blank=True, help_text="Whether to wake it. Unknown: as its policy says."
+    )
+    last_woken_at = models.DateTimeField(null=True, blank=True, editable=False)
+    paused_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="Since when a person wants no backups of it."
+    )
+    inserted_at = models.DateTimeField(auto_now_add=True)
+
+    objects = SourceQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        """Check the fields that its kind needs. Raises: ValidationError naming the field."""
+        from sources.validation import check_source
+
+        check_source(self)
+
+    @property
+    def exclusive_key(self) -> str:
+        """At most one running backup per source: the key that a backup record gets at its handoff."""
+        return f"source:{self.pk}"

@@ -1,0 +1,40 @@
+"""Names of the sets of sources and assignments that people and code ask for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from django.db import models
+from django.db.models import Max, Min, Q
+
+if TYPE_CHECKING:
+    from sources.models.assignment import Assignment  # noqa: F401
+    from sources.models.source import Source  # noqa: F401
+
+
+class SourceQuerySet(models.QuerySet["Source"]):
+    """Sets of sources."""
+
+    def active(self) -> SourceQuerySet:
+        return self.filter(paused_at=None)
+
+    def with_protection(self) -> SourceQuerySet:
+        """Annotate `last_backup_at`, `next_backup_at` and `failures` over all assignments of each source."""
+        return self.annotate(
+            last_backup_at=Max("assignments__last_backup_at"),
+            next_backup_at=Min("assignments__next_backup_at"),
+            failures=Max("assignments__failures"),
+        )
+
+
+class AssignmentQuerySet(models.QuerySet["Assignment"]):
+    """Sets of assignments."""
+
+    def active(self) -> AssignmentQuerySet:
+        """Those that nobody paused, under a policy that is enabled."""
+        return self.filter(source__paused_at=None, policy__schedule__enabled=True)
+
+    def due(self, now: datetime) -> AssignmentQuerySet:
+        """Active and never backed up, or whose next-backup date has come."""
+        return self.active().filter(Q(next_backup_at=None) | Q(next_backup_at__lte=now))
