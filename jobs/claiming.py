@@ -35,7 +35,7 @@ from jobs import conf, exclusivity, throttles
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import Attempt, RetryPolicy, Schedule
-from jobs.outcomes import Claimed, Failed, Outcome, Transition, transition
+from jobs.outcomes import Claimed, Failed, Outcome, Released, Transition, transition
 from jobs.retries import Rule
 from jobs.states import Status
 from jobs.wakeups import notify
@@ -137,6 +137,15 @@ SELECT {CLAIMED_COLUMNS}
    FOR UPDATE SKIP LOCKED
 """
 
+# Served by `backlog_lease_expires`: what runs is few.
+STRAYS = f"""
+SELECT {CLAIMED_COLUMNS}
+  FROM jobs_backlogrecord
+ WHERE status = {Status.RUNNING} AND leased_by_id = %(worker)s AND id <> ALL(%(known)s::bigint[])
+ ORDER BY id
+   FOR UPDATE
+"""
+
 
 class LeaseLost(Exception):
     """A result came from an attempt that no longer owns its record; it was dropped."""
@@ -230,6 +239,17 @@ def settle(results: Sequence[tuple[Claimed, Outcome]], *, now: datetime | None =
                 record.attempt,
             )
     return Settled(written, lost)
+
+
+def release_strays(*, worker_id: int, known: set[int]) -> int:
+    """Give back what this worker owns without knowing it: claims whose COMMIT was lost on the way. Returns how many.
+
+    To be called after a broken connection, with the ids of the records that the worker does run.
+    """
+    with transaction.atomic():
+        strays = _claimed(STRAYS, {"worker": worker_id, "known": sorted(known)})
+        lost = Released("its claim was committed, but the worker never heard of it")
+        return len(settle([(record, lost) for record in strays]).written)
 
 
 def rescue(*, limit: int = 1000, now: datetime | None = None) -> int:

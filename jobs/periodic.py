@@ -7,6 +7,7 @@ from django.db import connection
 from jobs import emitter
 from jobs.clock import database_clock
 from jobs.handlers import registry
+from jobs.models import Worker
 
 KEEP_FINISHED = timedelta(days=90)
 PRUNE_BATCH = 1000
@@ -40,8 +41,12 @@ def tick() -> str:
 
 
 def prune(now: datetime | None = None) -> int:
-    """Delete finished records and their attempts once they are older than 90 days, in small batches."""
+    """Delete finished records and their attempts once they are older than 90 days, in small batches.
+
+    Rows of workers that went as long ago go too. Returns how many records.
+    """
     before = (now or database_clock()) - KEEP_FINISHED
+    Worker.objects.filter(heartbeat_at__lt=before).delete()
     pruned = 0
     while True:
         with connection.cursor() as cursor:

@@ -11,6 +11,8 @@ import logging
 import os
 import signal
 import socket
+from collections.abc import Callable
+from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 
 from django.db import connection, connections
@@ -48,6 +50,7 @@ class WorkerProcess:
         self.results: SimpleQueue[tuple[Claimed, Outcome]] = SimpleQueue()
         self.unsettled: list[tuple[Claimed, Outcome]] = []
         self._ticked_at = self._ticking_since = float("-inf")
+        self._was_cut_off = False
 
     def run(self) -> None:
         """Work until a signal says stop. Returns after a clean shutdown."""
@@ -88,6 +91,9 @@ class WorkerProcess:
 
     def do_one_round(self) -> bool:
         """Settle, tick and claim once. Returns whether there was anything to do."""
+        if self._was_cut_off:
+            claiming.release_strays(worker_id=self.row.pk, known={run.record.id for run in self.runner.runs()})
+            self._was_cut_off = False
         settled = self.settle_finished()
         ticked = self.tick_if_due()
         return bool(self.claim_what_fits() or settled or ticked)
@@ -172,32 +178,31 @@ class WorkerProcess:
         for thread in (self.listener, self.guard, self.heartbeat):
             thread.end()
         self.runner.close()
-        self._safely(lambda: bool(Worker.objects.filter(pk=self.row.pk).update(stopped_at=Now())))
+        self._safely(lambda: Worker.objects.filter(pk=self.row.pk).update(stopped_at=Now()))
         connections.close_all()
         log.info("worker %s has stopped", self.row)
 
     def _drain(self, seconds: float, until_signals: int) -> None:
         deadline = boot_seconds() + seconds
         while self.runner.runs() and boot_seconds() < deadline and self.signals < until_signals:
-            if not self._safely(lambda: bool(self.settle_finished())):
+            if not self._safely(self.settle_finished):
                 self.bell.wait(min(POLL_SECONDS, max(0.0, deadline - boot_seconds())))
 
     def _done(self, record: Claimed, outcome: Outcome) -> None:
         self.results.put((record, outcome))
         self.bell.ring()
 
-    def _safely(self, work: object) -> bool:
+    def _safely(self, work: Callable[[], object]) -> bool:
         """Do `work`; ride out a database that is away."""
         try:
-            return bool(work())  # type: ignore[operator]
+            return bool(work())
         except (OperationalError, InterfaceError) as error:
             log.warning("the database does not answer, trying again: %s", str(error).strip())
             connection.close()
+            self._was_cut_off = True
             return False
 
     def _warn_of_clock_skew(self) -> None:
-        from datetime import UTC, datetime
-
         skew = abs((datetime.now(UTC) - database_clock()).total_seconds())
         if skew > CLOCK_SKEW_SECONDS:
             log.error("this machine's clock is %.0f s off the database's: synchronise it (NTP)", skew)

@@ -2,6 +2,8 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
 
 from jobs import conf
 from jobs.conf import QueueRule
@@ -41,9 +43,17 @@ class Command(BaseCommand):
         rules = _rules(options["queues"], options["concurrency"])
         if options["grace"] < 0:
             raise CommandError("--grace is a number of seconds, 0 or more", returncode=2)
+        _check_migrated()
         worker = WorkerProcess(rules, grace=options["grace"])
         worker.install_signal_handlers()
         worker.run()
+
+
+def _check_migrated() -> None:
+    """Raises: CommandError when the database lacks tables that this version needs."""
+    executor = MigrationExecutor(connection)
+    if missing := executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        raise CommandError(f"the database lacks {len(missing)} migrations; run `manage.py migrate` first", returncode=2)
 
 
 def _rules(queues: str, concurrency: int | None) -> list[QueueRule]:
