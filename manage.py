@@ -5,12 +5,40 @@ import os
 import sys
 
 
-def main() -> None:
+def main() -> int:
+    """Run the command line. Returns the exit code: 2 when the installation itself is at fault."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backupsched.settings")
+    from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
+    from django.db.utils import OperationalError
 
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return 2
+    except OperationalError as error:
+        if error.__cause__ is None or getattr(error.__cause__, "sqlstate", None):
+            raise
+        sys.stderr.write(f"Error: {_unreachable(str(error))}\n")
+        return 2
+    return 0
+
+
+def _unreachable(reason: str) -> str:
+    """What to say when the database does not answer. Names the place, never the password."""
+    from django.conf import settings
+
+    database = settings.DATABASES["default"]
+    place = f"{database['NAME']!r} at {database['HOST'] or 'the local socket'}:{database['PORT'] or 5432}"
+    first_line = reason.strip().splitlines()[0] if reason.strip() else "no answer"
+    what_to_do = (
+        "See `manage.py database status`."
+        if "EMBEDDED_IN" in database
+        else "Check DATABASE_URL, and that the server runs; unset it to use the embedded one."
+    )
+    return f"the database {place} does not answer: {first_line}\n{what_to_do}"
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,12 +1,57 @@
-"""Which PostgreSQL the project uses."""
+"""Which PostgreSQL the project uses: that of `DATABASE_URL`, or an embedded one that starts when first needed."""
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import dj_database_url
+from django.core.exceptions import ImproperlyConfigured
+
+from backupsched.embedded.layout import DATABASE, PORT, USER, Layout
+
+OPTIONS = {
+    "connect_timeout": 5,
+    "keepalives": 1,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "application_name": "backupsched",
+}
+"""A host that loses its power must not hold a lock for hours."""
 
 
 def databases(url: str | None, var_dir: Path) -> dict[str, Any]:
-    """Django's DATABASES for `DATABASE_URL`, or for the embedded server in `var_dir` when there is none."""
-    assert url, "embedded: being written"
-    return {"default": dict(dj_database_url.parse(url, conn_max_age=None, conn_health_checks=True))}
+    """Django's DATABASES for `DATABASE_URL`, or for the embedded server in `var_dir` when there is none.
+
+    Starts nothing. Raises: ImproperlyConfigured for a malformed URL or one of another database system.
+    """
+    database = _external(url) if url else _embedded(var_dir)
+    database["OPTIONS"] = {**OPTIONS, **database.get("OPTIONS", {})}
+    return {"default": {**database, "CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}}
+
+
+def _external(url: str) -> dict[str, Any]:
+    scheme = urlsplit(url).scheme
+    if scheme not in ("postgres", "postgresql"):
+        raise ImproperlyConfigured(
+            f"DATABASE_URL begins with {scheme or 'no scheme'!r}; only PostgreSQL is supported: "
+            "postgresql://user:password@host:5432/name"
+        )
+    try:
+        return dict(dj_database_url.parse(url))
+    except ValueError as error:
+        raise ImproperlyConfigured(
+            f"DATABASE_URL is malformed ({error}); it looks like postgresql://user:password@host:5432/name"
+        ) from error
+
+
+def _embedded(var_dir: Path) -> dict[str, Any]:
+    layout = Layout(var_dir)
+    return {
+        "ENGINE": "backupsched.postgresql",
+        "NAME": DATABASE,
+        "USER": USER,
+        "HOST": str(layout.socket_directory),
+        "PORT": str(PORT),
+        "EMBEDDED_IN": str(var_dir),
+    }

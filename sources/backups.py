@@ -19,8 +19,7 @@ from django.utils.text import slugify
 from jobs.clock import database_clock
 from jobs.handlers import Kind, Run, registry
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
-from sources import availability, planning, wake
-from sources.engines import engine_for
+from sources import availability, engines, planning, wake
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.models import Assignment, Backup, Progress, Source
 from sources.secrets_by_reference import SecretNotFound, read_secret
@@ -88,7 +87,7 @@ def copy_source(run: Run) -> Outcome:
         specification = _specification(source)
     except SecretNotFound as error:
         return Failed(f"source {source.name}: {error}")
-    engine = engine_for(source.kind)
+    engine = engines.engine_for(source.kind)
     task = BackupTask(
         source=specification,
         destination=repository / _directory(assignment),
@@ -194,7 +193,7 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
         repository=assignment.policy.repository,
         record_id=record.id,
         attempt=record.attempt,
-        engine=engine_for(assignment.source.kind).name,
+        engine=engines.engine_for(assignment.source.kind).name,
         started_at=started_at,
         ended_at=now,
         size=result.size,

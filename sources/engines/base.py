@@ -1,0 +1,106 @@
+"""What every engine is given and what it gives back. An engine is a file in this folder.
+
+An engine consists of a pure argv builder, an output parser and an exit-code table; `runner.py` runs its program.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """A source as an engine sees it: the columns of `sources.models.Source`, with the secret fetched.
+
+    `secret` is the password itself, or None: it goes into the environment or a file, never into argv or a log.
+    """
+
+    name: str
+    kind: str
+    address: str
+    port: int | None
+    path: str
+    options: dict[str, Any]
+    secret: str | None
+    host_key: str
+
+
+@dataclass(frozen=True)
+class BackupTask:
+    """What to copy, where to, and how.
+
+    `destination` is the directory of this assignment alone, in the repository. `started_at` (aware, UTC) names
+    the version. `timeout` and `stall_timeout` are in seconds.
+    """
+
+    source: SourceSpec
+    destination: Path
+    started_at: datetime
+    keep_versions: int = 7
+    options: dict[str, Any] = field(default_factory=dict)
+    connect_timeout: float = 60.0
+    timeout: float = 86_400.0
+    stall_timeout: float = 600.0
+
+
+@dataclass(frozen=True)
+class EngineProgress:
+    """How far a run is; totals grow while the engine still lists files."""
+
+    bytes_done: int
+    bytes_total: int
+    files_done: int
+
+
+class Verdict(Enum):
+    """What an engine's exit code means. Each engine has its own table."""
+
+    SUCCEEDED = "succeeded"
+    WARNINGS = "succeeded with warnings"
+    SOURCE_FAILED = "the source failed"
+    REPOSITORY_FAILED = "the repository failed"
+    UNAVAILABLE = "the source did not answer"
+    STOPPED = "stopped on request"
+
+
+@dataclass(frozen=True)
+class EngineResult:
+    """How a run ended. `snapshot` is the path of the copy; `error` is one bounded message for people."""
+
+    verdict: Verdict
+    size: int = 0
+    transferred: int = 0
+    files: int = 0
+    snapshot: str = ""
+    warnings: str = ""
+    error: str = ""
+
+
+class StopSignal(Protocol):
+    """Anything like `threading.Event`: set when the run has to end now."""
+
+    def is_set(self) -> bool: ...
+
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+
+class Engine(Protocol):
+    """The adapter that runs one backup program."""
+
+    name: str
+
+    def check_options(self, options: dict[str, Any]) -> None:
+        """Raises: ValueError naming an option that this engine does not know, or a bad value."""
+        ...
+
+    def run(
+        self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal
+    ) -> EngineResult:
+        """Copy; block until done. When `stop` is set, end the program and return Verdict.STOPPED.
+
+        Never raises for anything that the program, the source or the repository does.
+        """
+        ...

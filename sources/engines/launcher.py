@@ -1,0 +1,32 @@
+"""Ties an engine's program to the life of its worker, then becomes that program. Linux only; standard library only.
+
+Run as `python -I -S launcher.py PARENT PROGRAM ARGUMENT…`, where PARENT is the process id of the worker. The kernel
+sends SIGKILL to the program when the thread that started it ends, so a worker that is killed leaves no engine
+behind. A worker that died before the request was made is seen by its changed process id. Code between fork and exec
+would do the same, but may deadlock in a process with threads.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+CANNOT_START = 126
+
+
+def main(arguments: list[str]) -> None:
+    parent, program = int(arguments[0]), arguments[1:]
+    if ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
+        sys.exit(CANNOT_START)
+    if os.getppid() != parent:
+        sys.exit(CANNOT_START)
+    try:
+        os.execv(program[0], program)
+    except OSError as error:
+        sys.stderr.write(f"{program[0]} cannot be started: {error.strerror}\n")
+        sys.exit(CANNOT_START)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,81 @@
+"""Reads rclone's log (`--use-json-log`): how far it is, what went wrong with which file."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from sources.engines.base import EngineProgress
+
+MAX_PROBLEMS = 200
+MESSAGE_LENGTH = 500
+
+CONSEQUENCES = ("not deleting ", "Attempt ", "Failed to sync")
+"""Lines that only repeat or follow from a problem told before."""
+SKIPPED_LINK = "Can't follow symlink"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One error of rclone's. `path` is the file it is about, relative to the source; empty: the whole run."""
+
+    message: str
+    path: str = ""
+
+
+class RcloneLog:
+    """What rclone has said so far. Bounded: of many problems the first ones are kept, and all are counted."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.problem_count = 0
+        self.summary = ""
+        self.skipped_links = 0
+        self.transferred = 0
+        self.activity: tuple[int, ...] = ()
+        """Changes as long as rclone gets on: bytes, files, checks, listed entries."""
+
+    def take(self, line: str) -> EngineProgress | None:
+        """Take a line of output. Returns how far rclone is if the line tells it. Never raises for any text."""
+        entry = _parse(line)
+        if entry is None:
+            if line.strip():
+                self.summary = line.strip()[:MESSAGE_LENGTH]
+            return None
+        if isinstance(stats := entry.get("stats"), dict):
+            return self._take_stats(stats)
+        message, level = str(entry.get("msg", "")), entry.get("level")
+        if message.startswith(SKIPPED_LINK):
+            self.skipped_links += 1
+        elif message.startswith(CONSEQUENCES):
+            self.summary = message[:MESSAGE_LENGTH]
+        elif level in ("error", "critical", "alert", "emergency"):
+            self._take_problem(message, entry)
+        return None
+
+    @property
+    def everything(self) -> list[Problem]:
+        """The problems; rclone's closing words when it named none."""
+        return self.problems or ([Problem(self.summary)] if self.summary else [])
+
+    def _take_problem(self, message: str, entry: dict[str, Any]) -> None:
+        self.problem_count += 1
+        if len(self.problems) < MAX_PROBLEMS:
+            whole_run = message.startswith("error reading source root") or "objectType" not in entry
+            path = "" if whole_run else str(entry.get("object", ""))
+            self.problems.append(Problem(message[:MESSAGE_LENGTH], path[:MESSAGE_LENGTH]))
+
+    def _take_stats(self, stats: dict[str, Any]) -> EngineProgress:
+        numbers = {name: int(value) for name, value in stats.items() if isinstance(value, int | float)}
+        self.transferred = numbers.get("bytes", 0)
+        self.activity = tuple(numbers.get(name, 0) for name in ("bytes", "transfers", "checks", "listed", "deletes"))
+        return EngineProgress(self.transferred, numbers.get("totalBytes", 0), numbers.get("transfers", 0))
+
+
+def _parse(line: str) -> dict[str, Any] | None:
+    if not line.startswith("{"):
+        return None
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) and "level" in entry else None

@@ -1,0 +1,111 @@
+"""What rclone's exit code and messages mean. Every entry was seen with rclone 1.75 against its own servers.
+
+The exit code does not tell the source from the repository, nor a refusal from an absence, so messages decide first,
+in the order of the table; the exit code decides what no message did.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from sources.engines.base import Verdict
+from sources.engines.rclone_log import Problem, RcloneLog
+from sources.engines.versions import PARTIAL_SUFFIX
+
+EXIT_CODES = {
+    1: "an error that rclone does not classify",
+    2: "rclone did not understand its arguments",
+    3: "the directory does not exist on the source",
+    4: "a file does not exist on the source",
+    5: "a temporary error that lasted through every attempt",
+    6: "an error of single files",
+    7: "a fatal error",
+    8: "a transfer limit was reached",
+    9: "no files were transferred",
+    10: "a time limit was reached",
+}
+
+SPACE = re.compile(r"no space left|remaining disk space|disk quota exceeded", re.IGNORECASE)
+NOT_WRITABLE = re.compile(
+    r"permission denied|read-only file system|not a directory|input/output error|file name too long|file too large|"
+    r"stale file handle|operation not permitted|is a directory|no such file or directory",
+    re.IGNORECASE,
+)
+HOST_KEY = re.compile(r"key mismatch|key is unknown|host key|knownhosts:", re.IGNORECASE)
+KEY_EXCHANGE = re.compile(r"no common algorithm for host key", re.IGNORECASE)
+REFUSED = re.compile(
+    r"unable to authenticate|40[13] (Unauthorized|Forbidden)|StatusCode: 40[13]|InvalidAccessKeyId|"
+    r"SignatureDoesNotMatch|AccessDenied|failed to parse private key",
+    re.IGNORECASE,
+)
+SILENT = re.compile(
+    r"connection refused|connection reset|connection lost|broken pipe|i/o timeout|deadline exceeded|timed out|"
+    r"no route to host|network is unreachable|host is down|no such host|server misbehaving|"
+    r"temporary failure in name resolution|TLS handshake timeout|use of closed network connection|"
+    r"503 Service Unavailable|StatusCode: 503|\bEOF\b",
+    re.IGNORECASE,
+)
+ONE_FILE = re.compile(
+    r"permission denied|40[13] |file is being updated|sizes differ|object not found|not found|"
+    r"no such file|file does not exist|input/output error",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict, and what to tell people of it."""
+
+    verdict: Verdict
+    text: str = ""
+
+
+def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
+    """What an rclone that ended by itself with `exit_code` means."""
+    problems = log.everything
+    if exit_code == 0 and not log.problems:
+        return Judgement(Verdict.SUCCEEDED)
+    for problem in problems:
+        if _is_of_the_repository(problem, destination):
+            return Judgement(Verdict.REPOSITORY_FAILED, f"the copy cannot be written: {_told(problem)}")
+    for pattern, verdict, text in (
+        (
+            HOST_KEY,
+            Verdict.SOURCE_FAILED,
+            "THE HOST KEY IS NOT THE PINNED ONE: this is another machine than before, or somebody is in between. "
+            "Nothing was copied. Only if the host was reinstalled, correct its host key (ssh-keyscan)",
+        ),
+        (REFUSED, Verdict.SOURCE_FAILED, "the source refused the credentials: check its user and secret"),
+        (SILENT, Verdict.UNAVAILABLE, "the source does not answer"),
+    ):
+        for problem in problems:
+            if pattern.search(problem.message) and not (pattern is REFUSED and problem.path):
+                return Judgement(verdict, f"{text} ({_told(problem)})")
+    if log.problems and all(problem.path and ONE_FILE.search(problem.message) for problem in problems):
+        return _judge_single_files(log)
+    said = f": {_told(problems[0])}" if problems else ""
+    meaning = EXIT_CODES.get(exit_code, f"rclone ended with code {exit_code}")
+    if exit_code < 0:
+        meaning = f"rclone was ended by signal {-exit_code} from outside"
+    return Judgement(Verdict.SOURCE_FAILED, meaning + said)
+
+
+def _judge_single_files(log: RcloneLog) -> Judgement:
+    """A living source has files that vanish, change or are not ours to read. The rest is a valid copy."""
+    named = "; ".join(_told(problem) for problem in log.problems[:5])
+    more = f"; and {log.problem_count - 5} more" if log.problem_count > 5 else ""
+    text = f"{log.problem_count} files were not copied: {named}{more}"
+    if any(log.activity[1:3]):
+        return Judgement(Verdict.WARNINGS, text)
+    return Judgement(Verdict.SOURCE_FAILED, text)
+
+
+def _is_of_the_repository(problem: Problem, destination: Path) -> bool:
+    if SPACE.search(problem.message):
+        return True
+    about_it = str(destination) in problem.message or PARTIAL_SUFFIX in problem.message
+    return about_it and bool(NOT_WRITABLE.search(problem.message))
+
+
+def _told(problem: Problem) -> str:
+    return f"{problem.path}: {problem.message}" if problem.path else problem.message

@@ -1,0 +1,246 @@
+"""The one place that runs an engine's program.
+
+The program gets an argv tuple (never a shell), a session and process group of its own, a small environment, no
+standard input, and one pipe for standard output and error. The thread that calls `run` reads that pipe until the
+program has ended, so a full pipe never blocks it. However `run` is left, by an exception of a callback too, the
+whole process group is gone. When the worker is killed, the kernel kills the program (Linux: `launcher.py`).
+
+A stop, a stall and a timeout all end it in the same way: the polite signal to its group, and SIGKILL after a grace.
+"""
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from sources.engines.base import StopSignal
+
+POLL_SECONDS = 0.1
+READ_BYTES = 65_536
+READS_AFTER_EXIT = 100
+"""A program's child that left its group could write for ever."""
+LINE_LIMIT = 65_536
+"""Longer lines are cut to this many bytes: the rest is read and dropped."""
+KEPT_LINES = 50
+KEPT_LENGTH = 1_000
+
+PASSED_ON = (
+    "PATH HOME USER LOGNAME TMPDIR TZ SSL_CERT_FILE SSL_CERT_DIR "
+    "HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy"
+).split()
+"""What a program sees of the worker's environment. Everything else (secrets of other sources) stays out."""
+
+
+class Ending(Enum):
+    """Why a program ended."""
+
+    EXITED = "exited by itself"
+    STOPPED = "stopped on request"
+    STALLED = "made no progress"
+    TIMED_OUT = "took too long"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program to run. `argv[0]` is an absolute path; `environment` is added to what every program sees.
+
+    All durations are in seconds. `inherited`: file descriptors that stay open in the program (a lock).
+    """
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    timeout: float = 86_400.0
+    stall_timeout: float = 600.0
+    grace: float = 10.0
+    polite_signal: int = signal.SIGTERM
+    inherited: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended. `exit_code` is negative for a signal; `last_lines` are bounded in number and length."""
+
+    ending: Ending
+    exit_code: int
+    last_lines: tuple[str, ...] = ()
+
+
+def run(
+    command: Command,
+    *,
+    stop: StopSignal,
+    on_line: Callable[[str], None] = lambda line: None,
+    sign_of_life: Callable[[], object] | None = None,
+) -> Ended:
+    """Run a program until it ends; block that long.
+
+    `on_line` gets each line of output without its end. `sign_of_life` returns a value that changes as long as the
+    program makes progress (default: the number of lines so far); unchanged for `stall_timeout`, it has stalled.
+
+    Raises: OSError when the program cannot be started; whatever the callbacks raise.
+    """
+    if stop.is_set():
+        return Ended(Ending.STOPPED, -command.polite_signal)
+    process = _start(command)
+    watch = _Watch(process, command, stop, on_line, sign_of_life)
+    try:
+        watch.until_end()
+    finally:
+        _signal_group(process, signal.SIGKILL)
+        exit_code = process.wait()
+        watch.close()
+    return Ended(watch.ending, exit_code, tuple(watch.kept))
+
+
+def program_environment(added: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of a program: what it may see of ours, a neutral locale, and `added`."""
+    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return passed | {"LC_ALL": "C"} | dict(added)
+
+
+def _start(command: Command) -> subprocess.Popen[bytes]:
+    argv = command.argv
+    if sys.platform == "linux":
+        launcher = Path(__file__).with_name("launcher.py")
+        argv = (sys.executable, "-I", "-S", str(launcher), str(os.getpid()), *argv)
+    return subprocess.Popen(
+        argv,
+        env=program_environment(command.environment),
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        pass_fds=command.inherited,
+        bufsize=0,
+    )
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses to signal a group of zombies
+        os.killpg(process.pid, number)
+
+
+def _has_exited(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has ended. Leaves it unreaped where possible, so that its group id cannot be another's yet."""
+    if hasattr(os, "waitid"):
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    return process.poll() is not None
+
+
+class _Watch:
+    """Reads one program's output and ends it when it must end."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        command: Command,
+        stop: StopSignal,
+        on_line: Callable[[str], None],
+        sign_of_life: Callable[[], object] | None,
+    ) -> None:
+        assert process.stdout is not None
+        self._process, self._command, self._stop, self._on_line = process, command, stop, on_line
+        self._pipe = process.stdout
+        os.set_blocking(self._pipe.fileno(), False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._pipe, selectors.EVENT_READ)
+        self._splitter = LineSplitter()
+        self._lines = 0
+        self._sign_of_life = sign_of_life or (lambda: self._lines)
+        self._started_at = self._alive_at = time.monotonic()
+        self._last_sign = self._sign_of_life()
+        self._kill_at = float("inf")
+        self.ending = Ending.EXITED
+        self.kept: deque[str] = deque(maxlen=KEPT_LINES)
+
+    def until_end(self) -> None:
+        """Return when the program has exited and its output is read."""
+        while not _has_exited(self._process):
+            self._read(POLL_SECONDS)
+            self._end_if_it_must(time.monotonic())
+        _signal_group(self._process, signal.SIGKILL)
+        for _ in range(READS_AFTER_EXIT):
+            if not self._read(0):
+                break
+        self._take(self._splitter.rest())
+
+    def close(self) -> None:
+        self._selector.close()
+        self._pipe.close()
+
+    def _read(self, timeout: float) -> bool:
+        """Take what the pipe holds; wait for it if need be. Returns whether there was anything."""
+        if not self._selector.get_map():
+            time.sleep(min(timeout, 0.02))  # it closed its output: about to exit
+            return False
+        if not self._selector.select(timeout):
+            return False
+        chunk = self._pipe.read(READ_BYTES)
+        if not chunk:
+            self._selector.unregister(self._pipe)
+            return False
+        self._take(self._splitter.feed(chunk))
+        return True
+
+    def _take(self, lines: Iterator[str]) -> None:
+        for line in lines:
+            self._lines += 1
+            self.kept.append(line[:KEPT_LENGTH])
+            self._on_line(line)
+
+    def _end_if_it_must(self, now: float) -> None:
+        if self.ending is Ending.EXITED:
+            ending = self._reason_to_end(now)
+            if ending is not Ending.EXITED:
+                self.ending = ending
+                self._kill_at = now + self._command.grace
+                _signal_group(self._process, self._command.polite_signal)
+        elif now >= self._kill_at:
+            self._kill_at = float("inf")
+            _signal_group(self._process, signal.SIGKILL)
+
+    def _reason_to_end(self, now: float) -> Ending:
+        if self._stop.is_set():
+            return Ending.STOPPED
+        if now - self._started_at >= self._command.timeout:
+            return Ending.TIMED_OUT
+        sign = self._sign_of_life()
+        if sign != self._last_sign:
+            self._last_sign, self._alive_at = sign, now
+        elif now - self._alive_at >= self._command.stall_timeout:
+            return Ending.STALLED
+        return Ending.EXITED
+
+
+class LineSplitter:
+    """Cuts a stream of bytes into lines of bounded length, without ever holding more than one such line."""
+
+    def __init__(self, limit: int = LINE_LIMIT) -> None:
+        self._limit = limit
+        self._held = b""
+
+    def feed(self, chunk: bytes) -> Iterator[str]:
+        """The lines that `chunk` completes, decoded (bytes that are not UTF-8 are replaced)."""
+        *whole, tail = chunk.split(b"\n")
+        for part in whole:
+            yield self._decode(self._held + part)
+            self._held = b""
+        self._held = (self._held + tail)[: self._limit]
+
+    def rest(self) -> Iterator[str]:
+        """The last line, if the stream did not end with a line end."""
+        if self._held:
+            yield self._decode(self._held)
+            self._held = b""
+
+    def _decode(self, line: bytes) -> str:
+        return line[: self._limit].decode("utf-8", "replace").rstrip("\r")

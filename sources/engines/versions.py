@@ -1,0 +1,152 @@
+"""The copy of a source on disk, and the earlier versions of what changed in it.
+
+    <destination>/current/                       the source as of the last successful run
+    <destination>/versions/20261121T065755Z/     what the run started then replaced or deleted, as it was before
+    <destination>/versions/20261121T065755Z.unfinished/    the same, while that run is under way
+    <destination>/lock                           held by the run, and by its program even when the worker is killed
+
+The engine moves a file to the unfinished version *before* it fetches the new one. So a run that ends badly can leave
+holes in `current`; `finish(complete=False)` closes them: what `current` lacks is moved back, what was replaced stays
+as a version. A run that was killed could not do that: the next one does it first (`begin`).
+"""
+
+import contextlib
+import fcntl
+import itertools
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+PARTIAL_SUFFIX = ".rclone-partial"
+"""Ends the name of a file that is being fetched. Not more than 16 characters."""
+UNFINISHED = ".unfinished"
+DISCARDED = ".discarded"
+
+
+class DestinationBusy(Exception):
+    """Another run writes to this destination. The message is for people."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The copy of one assignment in the repository."""
+
+    destination: Path
+
+    @property
+    def current(self) -> Path:
+        return self.destination / "current"
+
+    @property
+    def versions(self) -> Path:
+        return self.destination / "versions"
+
+    def begin(self, started_at: datetime) -> Path:
+        """Make the directories, heal after a run that was killed, return the directory for the new version.
+
+        Raises: OSError when the repository cannot be written.
+        """
+        self.current.mkdir(parents=True, exist_ok=True)
+        self.versions.mkdir(exist_ok=True)
+        interrupted = sorted(self.versions.glob("*" + UNFINISHED))
+        for version in interrupted:
+            self.finish(version, complete=False)
+        taken = {path.name for path in self.versions.iterdir()}
+        name = version_name(started_at)
+        # two runs may start within one second
+        names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+        version = self.versions / (next(name for name in names if name not in taken) + UNFINISHED)
+        version.mkdir()
+        return version
+
+    def finish(self, version: Path, *, complete: bool) -> None:
+        """Turn an unfinished version into a kept one. Unless the run was complete, close the holes it left first.
+
+        Raises: OSError when the repository cannot be written.
+        """
+        if not complete:
+            _remove_partial_files(self.current)
+            _move_what_is_missing(version, self.current)
+        if _remove_empty_directories(version):
+            return
+        version.rename(version.with_name(version.name.removesuffix(UNFINISHED)))
+
+    def prune(self, keep: int) -> None:
+        """Remove all but the newest `keep` versions. Raises: OSError."""
+        for leftover in self.versions.glob("*" + DISCARDED):
+            shutil.rmtree(leftover)
+        names = sorted(path.name for path in self.versions.iterdir() if not path.name.endswith(UNFINISHED))
+        for name in names[: max(0, len(names) - keep)]:
+            # first out of sight, so that nobody ever finds half a version
+            discarded = self.versions / (name + DISCARDED)
+            (self.versions / name).rename(discarded)
+            shutil.rmtree(discarded)
+
+    def measure(self) -> tuple[int, int]:
+        """Files in `current` and their bytes. Raises: OSError."""
+        files = size = 0
+        for entry in _files_below(self.current):
+            files += 1
+            size += entry.stat(follow_symlinks=False).st_size
+        return files, size
+
+
+def version_name(started_at: datetime) -> str:
+    """The name of the version of a run: its start in UTC, as 20261121T065755Z."""
+    return started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+@contextlib.contextmanager
+def locked(destination: Path) -> Iterator[int]:
+    """Hold the destination for one run. Yields the lock's file descriptor, for the program to inherit.
+
+    Raises: DestinationBusy; OSError when the repository cannot be written.
+    """
+    destination.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(destination / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DestinationBusy(f"another run still writes to {destination}") from None
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _files_below(directory: Path) -> Iterator[os.DirEntry[str]]:
+    open_directories = [os.fspath(directory)]
+    while open_directories:
+        with os.scandir(open_directories.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    open_directories.append(entry.path)
+                else:
+                    yield entry
+
+
+def _remove_partial_files(directory: Path) -> None:
+    for entry in list(_files_below(directory)):
+        if entry.name.endswith(PARTIAL_SUFFIX):
+            os.unlink(entry.path)
+
+
+def _move_what_is_missing(version: Path, current: Path) -> None:
+    for entry in list(_files_below(version)):
+        home = current / os.path.relpath(entry.path, version)
+        # the name may be another thing now (a file where a directory was): then the version keeps it
+        with contextlib.suppress(FileExistsError, NotADirectoryError):
+            home.parent.mkdir(parents=True, exist_ok=True)
+            if not os.path.lexists(home):
+                os.rename(entry.path, home)
+
+
+def _remove_empty_directories(directory: Path) -> bool:
+    """Remove the empty directories from `directory` down. Returns whether it is gone itself."""
+    for path, _, _ in os.walk(directory, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+    return not directory.exists()

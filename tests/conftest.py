@@ -1,0 +1,25 @@
+"""One real PostgreSQL for the whole test session, also of the parallel one; stopped and removed at its end."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from backupsched.embedded import Server
+
+FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "400"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or config.option.collectonly or os.environ.get("DATABASE_URL"):
+        return
+    var_dir = Path(os.environ["BACKUPSCHED_TEST_VAR"])
+    server = Server(var_dir, settings=FAST)
+    server.ensure_running()
+
+    def remove() -> None:
+        server.destroy()
+        shutil.rmtree(var_dir, ignore_errors=True)
+
+    config.add_cleanup(remove)

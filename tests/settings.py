@@ -1,0 +1,18 @@
+"""The project's settings, on a database server of the test session's own.
+
+Its directory is chosen here, before the settings are read, and handed on by the environment to test processes.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+if "BACKUPSCHED_TEST_VAR" not in os.environ:
+    made = Path(tempfile.mkdtemp(prefix="backupsched-tests-"))
+    made.chmod(0o711)  # the server's own user passes through it
+    os.environ["BACKUPSCHED_TEST_VAR"] = str(made)
+os.environ["BACKUPSCHED_VAR"] = os.environ["BACKUPSCHED_TEST_VAR"]
+
+from backupsched.settings import *  # noqa: E402, F403
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -1,0 +1,169 @@
+"""The documents say what the code does: states, transitions, words, settings, links."""
+
+import re
+from datetime import UTC, date, datetime
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from backupsched import settings
+from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable, transition
+from jobs.retries import Rule
+from jobs.states import AttemptOutcome, Status, WaitingFor
+from tests.documents import DOCUMENTS, ROOT, links, names, table_rows
+
+GLOSSARY = ROOT / "docs/glossary.md"
+LIFECYCLE = ROOT / "docs/lifecycle.md"
+DECISIONS = sorted((ROOT / "docs/decisions").glob("*.md"))
+NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+CELL = re.compile(r"`(\w+)`(?: \(`(\w+)`\))?")
+
+OUTCOMES: list[Outcome] = [
+    Succeeded(),
+    Cancelled(),
+    Released(),
+    Handoff("backups", exclusive_key="source:1"),
+    Unavailable("silent", recheck_after=900),
+    Unavailable("woken", recheck_after=180, first_in_line=True),
+    Failed("refused"),
+    Failed("lost", rescued=True),
+]
+
+
+def labels(states: type[Status] | type[WaitingFor] | type[AttemptOutcome]) -> list[str]:
+    return [str(label) for label in states.labels]
+
+
+def first_cells(document: Path, heading: str) -> list[str]:
+    return [cells[0].strip("`") for cells in table_rows(document, heading)]
+
+
+@pytest.mark.parametrize(
+    ("heading", "states"),
+    [
+        ("States", Status),
+        ("Why a waiting record waits", WaitingFor),
+        ("How an attempt ends", AttemptOutcome),
+    ],
+)
+def test_the_lifecycle_page_has_one_line_per_state(
+    heading: str, states: type[Status] | type[WaitingFor] | type[AttemptOutcome]
+) -> None:
+    assert first_cells(LIFECYCLE, heading) == labels(states)
+
+
+def documented_transitions() -> set[tuple[str, str, str]]:
+    """(from, to, waiting for) of each row; "" where nothing is waited for or there is no state."""
+    rows = set()
+    for before, after, *_ in table_rows(LIFECYCLE, "Transitions"):
+        match = CELL.fullmatch(after)
+        assert match, f"not a state: {after}"
+        rows.add((before.strip("`–"), match[1], match[2] or ""))
+    return rows
+
+
+def transitions_of_a_settle() -> set[tuple[str, str, str]]:
+    found = set()
+    for outcome in OUTCOMES:
+        for rule in (Rule(), Rule(max_failures=1)):
+            change = transition(running_record(), outcome, home_queue="availability", rule=rule, zone="UTC", now=NOW)
+            reason = WaitingFor(change.waiting_for).label if change.waiting_for else ""
+            found.add(("running", str(Status(change.status).label), str(reason)))
+    return found
+
+
+def running_record() -> Claimed:
+    return Claimed(
+        id=1,
+        kind="backup",
+        queue="availability",
+        subject="assignment:1",
+        payload={"assignment": 1},
+        attempt=1,
+        worker_id=1,
+        lease_token=UUID(int=1),
+        started_at=NOW,
+        priority=0,
+        due_day=date(2026, 3, 1),
+        rank_day=date(2026, 3, 1),
+        tried_at=None,
+        expected_seconds=None,
+        failures=0,
+        first_failure_at=None,
+        last_failure_at=None,
+        closes_at=None,
+        schedule_id=None,
+        retry_policy_id=None,
+        exclusive_key=None,
+    )
+
+
+def test_the_lifecycle_page_has_every_way_out_of_running_and_no_other() -> None:
+    documented = {row for row in documented_transitions() if row[0] == "running"}
+    behind_the_gate = {("running", "waiting", "throttle")}
+    assert documented == transitions_of_a_settle() | behind_the_gate
+
+
+def test_no_documented_transition_leaves_a_final_state() -> None:
+    left = {before for before, _, _ in documented_transitions()}
+    assert left == {"", "waiting", "ready", "running"}
+
+
+def test_the_diagram_draws_the_transitions_of_the_table() -> None:
+    text = LIFECYCLE.read_text(encoding="utf-8")
+    drawn = set(re.findall(r"^    (\[\*\]|\w+) --> (\w+):", text, re.MULTILINE))
+    tabled = {(before or "[*]", after) for before, after, _ in documented_transitions()}
+    assert drawn == tabled - {("ready", "ready")}
+
+
+def test_every_glossary_word_is_bold_where_it_is_defined_and_defined_once() -> None:
+    words = [cells[0] for cells in table_rows(GLOSSARY)]
+    assert [word for word in words if not re.fullmatch(r"\*\*.+\*\*", word)] == []
+    assert len(words) == len({word.lower() for word in words})
+
+
+@pytest.mark.parametrize("name", ["jobs", "sources"])
+def test_every_table_of_the_project_is_in_the_glossary(name: str) -> None:
+    from django.apps import apps
+
+    text = GLOSSARY.read_text(encoding="utf-8").lower()
+    unexplained = {"progress", "attempt"}  # an overwritten number; a view of the attempts
+    models = {str(model._meta.verbose_name) for model in apps.get_app_config(name).get_models()} - unexplained
+    assert [word for word in sorted(models) if f"**{word}**" not in text] == []
+
+
+def test_every_outcome_is_in_the_glossary() -> None:
+    text = GLOSSARY.read_text(encoding="utf-8")
+    assert [kind for kind in {type(outcome).__name__ for outcome in OUTCOMES} if f"`{kind}`" not in text] == []
+
+
+def test_the_settings_page_has_the_variables_that_the_settings_read() -> None:
+    described = first_cells(ROOT / "docs/operations.md", "Settings")
+    read = re.findall(r"environ(?:\.get\(|\[)\"(\w+)\"", Path(settings.__file__).read_text(encoding="utf-8"))
+    assert sorted(described) == sorted(set(read))
+    assert [f"`{name}`" for name in described if f"| `{name}` |" not in (settings.__doc__ or "")] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=names)
+def test_no_relative_link_is_broken(document: Path) -> None:
+    assert [link for link in links(document) if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=names)
+def test_every_path_named_in_code_marks_exists(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    named = re.findall(r"`((?:backupsched|demo|sources|jobs|tests|fixtures|docs)/[\w./-]*)`", text)
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("document", DECISIONS, ids=names)
+def test_a_decision_says_context_choice_and_cost_in_that_order(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    places = [text.find(f"**{part}") for part in ("Context", "Choice", "Cost")]
+    assert -1 < places[0] < places[1] < places[2]
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    numbers = [int(document.name[:4]) for document in DECISIONS]
+    assert numbers == list(range(1, len(numbers) + 1))

@@ -1,0 +1,76 @@
+"""What the documents tell a person to type exists, and the policy in the README can be imported."""
+
+import json
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from django.core.management import get_commands, load_command_class
+
+from tests.documents import ROOT, Command, blocks, commands, table_rows
+
+README = ROOT / "README.md"
+MANAGE = [".venv/bin/python", "manage.py"]
+COMMANDS = commands()
+
+
+def of(program: str) -> list[Command]:
+    return [command for command in COMMANDS if command.line.startswith(program)]
+
+
+def test_the_readme_opens_with_one_sentence_and_the_two_commands() -> None:
+    title, sentence, *_ = README.read_text(encoding="utf-8").split("\n\n")
+    assert title.startswith("# ")
+    assert sentence.count(". ") == 0
+    assert blocks(README, "console")[0].split("\n")[:2] == ["make demo", "make test"]
+
+
+def test_every_command_is_of_a_sort_that_is_checked_here() -> None:
+    checked = [*of("make "), *of(" ".join(MANAGE)), *of(".venv/bin/gunicorn "), *of("export ")]
+    assert set(COMMANDS) == set(checked)
+
+
+@pytest.mark.parametrize("command", of("make "), ids=str)
+def test_every_make_target_exists(command: Command) -> None:
+    make = shutil.which("make")
+    assert make, "the tests need make"
+    _, *arguments = shlex.split(command.line)
+    asked = subprocess.run([make, "-n", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert asked.returncode == 0, asked.stderr
+
+
+@pytest.mark.parametrize("command", of(" ".join(MANAGE)), ids=str)
+def test_every_management_command_takes_its_arguments(command: Command) -> None:
+    name, *arguments = shlex.split(command.line)[len(MANAGE) :]
+    assert name in get_commands(), f"there is no command {name}"
+    app = get_commands()[name]
+    loaded = load_command_class(app, name) if isinstance(app, str) else app
+    # raises for an unknown option or a missing argument
+    loaded.create_parser("manage.py", name).parse_args(arguments)
+
+
+def test_the_web_server_finds_the_application() -> None:
+    from backupsched import wsgi
+
+    assert [shlex.split(command.line)[1] for command in of(".venv/bin/gunicorn ")] == ["backupsched.wsgi"]
+    assert callable(wsgi.application)
+
+
+def test_every_exported_variable_is_a_setting() -> None:
+    settings = {cells[0].strip("`") for cells in table_rows(ROOT / "docs/operations.md", "Settings")}
+    assert {command.line.removeprefix("export ").partition("=")[0] for command in of("export ")} <= settings
+
+
+@pytest.mark.django_db
+def test_the_policy_in_the_readme_can_be_imported(tmp_path: Path) -> None:
+    from sources.fleet import import_fleet
+    from sources.models import Assignment
+
+    (fleet,) = blocks(README, "json")
+    import_fleet(json.loads(fleet), str(tmp_path / "fleet.json"))
+
+    assignment = Assignment.objects.select_related("source", "policy__schedule__retry_policy").get()
+    assert str(assignment) == "laptop-anna under laptops"
+    assert assignment.policy.schedule.retry_policy is not None
