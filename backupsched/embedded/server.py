@@ -216,7 +216,7 @@ class Server:
 
     def _create_database(self) -> None:
         with self.connect("postgres") as connection:
-            if not connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
+            if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
 
     def _make_private(self, directory: Path) -> Path:

@@ -96,9 +96,7 @@ class Engine(Protocol):
         """Raises: ValueError naming an option that this engine does not know, or a bad value."""
         ...
 
-    def run(
-        self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal
-    ) -> EngineResult:
+    def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
         """Copy; block until done. When `stop` is set, end the program and return Verdict.STOPPED.
 
         Never raises for anything that the program, the source or the repository does.

@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> None:
     if os.getppid() != parent:
         sys.exit(CANNOT_START)
     try:
-        os.execv(program[0], program)
+        os.execv(program[0], program)  # noqa: S606 - no shell is the point
     except OSError as error:
         sys.stderr.write(f"{program[0]} cannot be started: {error.strerror}\n")
         sys.exit(CANNOT_START)

@@ -23,7 +23,7 @@ class Problem:
 
 
 class RcloneLog:
-    """What rclone has said so far. Bounded: of many problems the first ones are kept, and all are counted."""
+    """What rclone has said so far. Bounded: of many problems the first and the last are kept, and all are counted."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -59,10 +59,11 @@ class RcloneLog:
 
     def _take_problem(self, message: str, entry: dict[str, Any]) -> None:
         self.problem_count += 1
-        if len(self.problems) < MAX_PROBLEMS:
-            whole_run = message.startswith("error reading source root") or "objectType" not in entry
-            path = "" if whole_run else str(entry.get("object", ""))
-            self.problems.append(Problem(message[:MESSAGE_LENGTH], path[:MESSAGE_LENGTH]))
+        whole_run = message.startswith("error reading source root") or "objectType" not in entry
+        path = "" if whole_run else str(entry.get("object", ""))
+        self.problems.append(Problem(message[:MESSAGE_LENGTH], path[:MESSAGE_LENGTH]))
+        if len(self.problems) > MAX_PROBLEMS:
+            del self.problems[MAX_PROBLEMS // 2]
 
     def _take_stats(self, stats: dict[str, Any]) -> EngineProgress:
         numbers = {name: int(value) for name, value in stats.items() if isinstance(value, int | float)}

@@ -50,8 +50,5 @@ def option_arguments(options: dict[str, Any]) -> tuple[str, ...]:
     Raises: ValueError on a bad value.
     """
     return tuple(
-        argument
-        for name, value in options.items()
-        if name in OPTIONS
-        for argument in OPTIONS[name](name, value)
+        argument for name, value in options.items() if name in OPTIONS for argument in OPTIONS[name](name, value)
     )

@@ -31,8 +31,7 @@ NOT_WRITABLE = re.compile(
     r"stale file handle|operation not permitted|is a directory|no such file or directory",
     re.IGNORECASE,
 )
-HOST_KEY = re.compile(r"key mismatch|key is unknown|host key|knownhosts:", re.IGNORECASE)
-KEY_EXCHANGE = re.compile(r"no common algorithm for host key", re.IGNORECASE)
+HOST_KEY = re.compile(r"knownhosts: key (mismatch|is unknown)|no common algorithm for host key", re.IGNORECASE)
 REFUSED = re.compile(
     r"unable to authenticate|40[13] (Unauthorized|Forbidden)|StatusCode: 40[13]|InvalidAccessKeyId|"
     r"SignatureDoesNotMatch|AccessDenied|failed to parse private key",
@@ -79,9 +78,9 @@ def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
         (SILENT, Verdict.UNAVAILABLE, "the source does not answer"),
     ):
         for problem in problems:
-            if pattern.search(problem.message) and not (pattern is REFUSED and problem.path):
+            if pattern.search(_words(problem)) and not (pattern is REFUSED and problem.path):
                 return Judgement(verdict, f"{text} ({_told(problem)})")
-    if log.problems and all(problem.path and ONE_FILE.search(problem.message) for problem in problems):
+    if log.problems and all(problem.path and ONE_FILE.search(_words(problem)) for problem in problems):
         return _judge_single_files(log)
     said = f": {_told(problems[0])}" if problems else ""
     meaning = EXIT_CODES.get(exit_code, f"rclone ended with code {exit_code}")
@@ -101,10 +100,16 @@ def _judge_single_files(log: RcloneLog) -> Judgement:
 
 
 def _is_of_the_repository(problem: Problem, destination: Path) -> bool:
-    if SPACE.search(problem.message):
+    words = _words(problem)
+    if SPACE.search(words):
         return True
-    about_it = str(destination) in problem.message or PARTIAL_SUFFIX in problem.message
-    return about_it and bool(NOT_WRITABLE.search(problem.message))
+    about_it = str(destination) in words or PARTIAL_SUFFIX in words
+    return about_it and bool(NOT_WRITABLE.search(words))
+
+
+def _words(problem: Problem) -> str:
+    """The message without the file's name: a file may be called `connection refused`."""
+    return problem.message.replace(problem.path, "") if problem.path else problem.message
 
 
 def _told(problem: Problem) -> str:

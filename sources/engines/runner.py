@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import IO, cast
 
 from sources.engines.base import StopSignal
 
@@ -33,9 +34,10 @@ KEPT_LINES = 50
 KEPT_LENGTH = 1_000
 
 PASSED_ON = (
-    "PATH HOME USER LOGNAME TMPDIR TZ SSL_CERT_FILE SSL_CERT_DIR "
-    "HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy"
-).split()
+    *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+)
+
 """What a program sees of the worker's environment. Everything else (secrets of other sources) stays out."""
 
 
@@ -147,9 +149,8 @@ class _Watch:
         on_line: Callable[[str], None],
         sign_of_life: Callable[[], object] | None,
     ) -> None:
-        assert process.stdout is not None
         self._process, self._command, self._stop, self._on_line = process, command, stop, on_line
-        self._pipe = process.stdout
+        self._pipe = cast(IO[bytes], process.stdout)
         os.set_blocking(self._pipe.fileno(), False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._pipe, selectors.EVENT_READ)

@@ -54,11 +54,7 @@ class Copy:
         interrupted = sorted(self.versions.glob("*" + UNFINISHED))
         for version in interrupted:
             self.finish(version, complete=False)
-        taken = {path.name for path in self.versions.iterdir()}
-        name = version_name(started_at)
-        # two runs may start within one second
-        names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-        version = self.versions / (next(name for name in names if name not in taken) + UNFINISHED)
+        version = self.versions / (unused_version_name(self.versions, started_at) + UNFINISHED)
         version.mkdir()
         return version
 
@@ -97,6 +93,13 @@ class Copy:
 def version_name(started_at: datetime) -> str:
     """The name of the version of a run: its start in UTC, as 20261121T065755Z."""
     return started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+def unused_version_name(directory: Path, started_at: datetime, ending: str = "") -> str:
+    """The same, numbered when `directory` has that one: two runs may start within one second."""
+    name = version_name(started_at)
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(name for name in names if not (directory / (name + ending)).exists())
 
 
 @contextlib.contextmanager

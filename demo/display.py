@@ -1,0 +1,61 @@
+"""The live table in the terminal: units at work, progress, and what happens next."""
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from demo.state import Picture, Row
+from demo.summary import Summary
+
+COLOURS = {"protected": "green", "copying": "cyan", "waiting": "yellow"}
+
+
+def live_table(picture: Picture, footer: str) -> RenderableType:
+    """The fleet at one moment."""
+    table = Table(box=box.SIMPLE_HEAD, expand=True, pad_edge=False)
+    for heading, ratio in (("source", 3), ("kind", 1), ("now", 3), ("", 2), ("failures", 1), ("next", 6)):
+        table.add_column(heading, ratio=ratio, no_wrap=True, overflow="ellipsis")
+    for row in picture.rows:
+        table.add_row(row.name, row.kind, _doing(row), _bar(row), str(row.failures or ""), _next(row))
+    headline = Text.assemble(
+        (f"{picture.protected} of {len(picture.rows)} sources protected", "bold"),
+        f"   {picture.busy} of {picture.units} execution units at work   {picture.workers} workers",
+    )
+    return Group(headline, table, Text(footer, style="dim"))
+
+
+def _doing(row: Row) -> Text:
+    return Text(row.doing, style=COLOURS.get(row.doing.split()[0], ""))
+
+
+def _bar(row: Row) -> RenderableType:
+    if row.share is None:
+        return ""
+    return ProgressBar(total=1.0, completed=row.share)
+
+
+def _next(row: Row) -> str:
+    if row.next:
+        return row.next
+    return f"due {row.next_backup_at:%Y-%m-%d %H:%M} UTC" if row.next_backup_at else ""
+
+
+def summary_table(summary: Summary) -> RenderableType:
+    """What a finished run achieved."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("source", "kind", "outcome", "attempts", "bytes", "seconds", "identical"):
+        table.add_column(heading, justify="right" if heading in ("attempts", "bytes", "seconds") else "left")
+    for source in summary.sources:
+        table.add_row(
+            source.name,
+            source.kind,
+            source.outcome[:60],
+            str(source.attempts),
+            "" if source.bytes is None else f"{source.bytes:,}",
+            "" if source.seconds is None else f"{source.seconds:.1f}",
+            {None: "", True: "yes", False: "NO"}[source.identical],
+        )
+    protected = f"{summary.protected} of {summary.reachable} reachable sources protected in {summary.seconds:.0f} s"
+    return Group(table, Text(protected, style="bold green" if summary.complete else "bold red"))

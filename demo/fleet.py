@@ -1,0 +1,103 @@
+"""The demo fleet as a fleet file, and the removal of what an earlier demo left."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+
+from demo import shop
+from demo.hosts import Host
+from jobs.models import BacklogRecord, RetryPolicy, Schedule
+from sources.models import Assignment, Backup, Policy, Repository, Source
+from sources.planning import subject_of
+
+PREFIX = "demo-"
+POLICY, DATABASE_POLICY = "demo-daily", "demo-nightly-dump"
+RETRY, REPOSITORY = "demo-fibonacci", "demo-repository"
+
+WAITS = {"connect_timeout": 2, "recheck_after": 2, "wake_allowed": True, "wake_every": 15, "wake_wait": 2}
+"""Seconds, not minutes: a demo is watched."""
+
+
+def clear(home: Path) -> None:
+    """Delete the rows and files of earlier demos, and nothing else."""
+    with transaction.atomic():
+        sources = Source.objects.filter(name__startswith=PREFIX)
+        assignments = Assignment.objects.filter(source__in=sources)
+        subjects = [subject_of(pk) for pk in assignments.values_list("pk", flat=True)]
+        BacklogRecord.objects.filter(kind="backup", subject__in=subjects).delete()
+        Backup.objects.filter(assignment__in=assignments).delete()
+        sources.delete()
+        policies = Policy.objects.filter(schedule__name__in=[POLICY, DATABASE_POLICY])
+        policies.delete()
+        Schedule.objects.filter(name__in=[POLICY, DATABASE_POLICY]).delete()
+        Repository.objects.filter(name=REPOSITORY).delete()
+        RetryPolicy.objects.filter(name=RETRY).delete()
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def describe(hosts: list[Host], database: shop.Place, database_secret: Path, repository: Path) -> dict[str, Any]:
+    """The fleet file (docs/operations.md has the format)."""
+    return {
+        "repositories": [{"name": REPOSITORY, "location": str(repository)}],
+        "retry_policies": [{"name": RETRY, "algorithm": "fibonacci", "parameters": {"unit": 2}, "max_delay": 60}],
+        "policies": [
+            {
+                "name": POLICY,
+                "cron": "0 9 * * *",
+                "zone": "Europe/Berlin",
+                "repository": REPOSITORY,
+                "retry_policy": RETRY,
+                # a brake, so that there is something to watch
+                "engine_options": {"bwlimit": "2M"},
+                **WAITS,
+            },
+            {
+                "name": DATABASE_POLICY,
+                "cron": "0 3 * * *",
+                "zone": "Europe/Berlin",
+                "repository": REPOSITORY,
+                "retry_policy": RETRY,
+                **WAITS,
+            },
+        ],
+        "sources": [*map(_source, hosts), _database_source(database, database_secret)],
+    }
+
+
+def _source(host: Host) -> dict[str, Any]:
+    source = {
+        "name": host.name,
+        "kind": host.kind,
+        "address": host.address,
+        "port": host.port,
+        "path": host.path,
+        "options": host.options,
+        "secret": "" if host.kind == "local" else f"file:{host.secret_file}",
+        "host_key": host.host_key,
+        "mac_address": host.mac_address,
+        "wake_address": host.address if host.mac_address else "",
+        "wake_port": host.wake_port,
+        "policies": [POLICY],
+    }
+    return {key: value for key, value in source.items() if value not in ("", None, {})}
+
+
+def _database_source(database: shop.Place, secret: Path) -> dict[str, Any]:
+    return {
+        "name": "demo-shop-database",
+        "kind": "postgresql",
+        "address": database.host,
+        "port": database.port,
+        "path": shop.NAME,
+        "options": {"user": database.user},
+        "secret": f"file:{secret}",
+        "policies": [DATABASE_POLICY],
+    }
+
+
+def save(fleet: dict[str, Any], path: Path) -> None:
+    """Keep the fleet file beside the demo's hosts, for a look at it."""
+    path.write_text(json.dumps(fleet, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

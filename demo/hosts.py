@@ -1,0 +1,152 @@
+"""Real hosts on loopback: each an `rclone serve` process with its own address, host key and files."""
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from demo import processes
+from demo.addresses import address_of
+from demo.errors import DemoError
+from demo.files import generate
+
+USER = "backup"
+KEY_SECONDS = 30
+
+
+def program(name: str) -> str:
+    """The path of a program that came with the project's environment. Raises: DemoError."""
+    path = Path(sys.executable).parent / name
+    if not path.exists():
+        raise DemoError(f"{path} is missing; run `make install` to get it")
+    return str(path)
+
+
+@dataclass
+class Host:
+    """One demo source and the process that plays it.
+
+    `reachable`: it answers and lets us in, in the end. `up_after`: seconds until it comes up; None: when it is woken.
+    """
+
+    name: str
+    kind: str
+    home: Path
+    address: str
+    port: int | None
+    secret: str = field(default_factory=lambda: secrets.token_urlsafe(12), repr=False)
+    options: dict[str, str] = field(default_factory=dict)
+    path: str = ""
+    listens_at: str = ""
+    reachable: bool = True
+    up_after: float | None = 0.0
+    mac_address: str = ""
+    wake_port: int = 9
+    host_key: str = ""
+    wrong_secret: bool = False
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    command: Callable[["Host"], list[str]] | None = field(default=None, repr=False)
+
+    @property
+    def files(self) -> Path:
+        """The originals."""
+        return self.home / "files"
+
+    @property
+    def log(self) -> Path:
+        return self.home / "host.log"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Passwords go to the host by environment, never by argument."""
+        if self.kind == "s3":
+            return {"RCLONE_AUTH_KEY": f'"{USER},{self.secret}"'}  # a list of CSV: the comma is quoted
+        return {"RCLONE_USER": USER, "RCLONE_PASS": self.secret}
+
+    @property
+    def secret_file(self) -> Path:
+        """What the source's `secret` refers to."""
+        return self.home / "secret"
+
+    def start(self) -> None:
+        """Bring the host up."""
+        if self.command is not None and self.process is None:
+            self.process = processes.start(self.command(self), log=self.log, environment=self.environment)
+
+
+def serve(protocol: str, host: Host, *more: str) -> list[str]:
+    """The argv of `rclone serve` for a host."""
+    return [
+        program("rclone"), "serve", protocol, str(host.files), "--addr", host.listens_at,
+        "--config", os.devnull, "--cache-dir", str(host.home / "cache"), "--dir-cache-time", "1s", "--read-only", *more,
+    ]  # fmt: skip
+
+
+def _serve_sftp(host: Host) -> list[str]:
+    return serve("sftp", host, "--authorized-keys", os.devnull, "--key", str(host.home / "host_key"))
+
+
+def _sleep_until_woken(host: Host) -> list[str]:
+    return [
+        sys.executable, "-m", "demo.sleeper", host.address, str(host.wake_port), host.mac_address, "--",
+        *_serve_sftp(host),
+    ]  # fmt: skip
+
+
+def make_sftp_hosts(home: Path, count: int) -> list[Host]:
+    """`count` SFTP hosts, written to disk but not up: two come late, one sleeps, one refuses the password."""
+    hosts = []
+    for number in range(1, count + 1):
+        address, port = address_of(number)
+        host = Host(f"demo-laptop-{number:02}", "sftp", home / f"laptop-{number:02}", address, port)
+        host.path, host.listens_at, host.options = "/", f"{address}:{port}", {"user": USER}
+        host.command = _serve_sftp
+        hosts.append(host)
+    for late, host in enumerate(hosts[-4:-2]):
+        host.name, host.up_after = f"demo-late-{late + 1}", 6.0 + 4 * late
+    sleeper, refuser = hosts[-2:]
+    sleeper.name, sleeper.up_after, sleeper.command = "demo-sleeper", 0.0, _sleep_until_woken
+    sleeper.mac_address, sleeper.wake_port = "02:00:5e:00:00:01", address_of(count + 1)[1]
+    refuser.name, refuser.reachable, refuser.wrong_secret = "demo-refuses-password", False, True
+    for number, host in enumerate(hosts):
+        _write(host, total_bytes=1_500_000 + 700_000 * (number % 5))
+        host.host_key = _make_host_key(host.home / "host_key")
+    return hosts
+
+
+def make_other_hosts(home: Path, number: int) -> list[Host]:
+    """One S3 bucket, one WebDAV share and one local folder, written to disk but not up."""
+    address, port = address_of(number)
+    bucket = Host("demo-bucket", "s3", home / "bucket", f"http://{address}:{port}", None)
+    bucket.path, bucket.options = "archive", {"access_key_id": USER, "region": "us-east-1", "provider": "Rclone"}
+    bucket.listens_at, bucket.command = f"{address}:{port}", partial(serve, "s3")
+    other_address, other_port = address_of(number + 1)
+    share = Host("demo-share", "webdav", home / "share", f"http://{other_address}:{other_port}", None)
+    share.options = {"user": USER, "vendor": "rclone"}
+    share.listens_at, share.command = f"{other_address}:{other_port}", partial(serve, "webdav")
+    folder = Host("demo-folder", "local", home / "folder", "", None)
+    folder.path, folder.options = str(folder.files), {"marker": "notes with spaces.txt"}
+    for host in (bucket, share, folder):
+        _write(host, total_bytes=3_000_000, below=bucket.path if host is bucket else "")
+    return [bucket, share, folder]
+
+
+def _write(host: Host, *, total_bytes: int, below: str = "") -> None:
+    generate(host.files / below, seed=host.name, total_bytes=total_bytes)
+    host.secret_file.touch(mode=0o600)
+    host.secret_file.write_text("not the password" if host.wrong_secret else host.secret)
+
+
+def _make_host_key(path: Path) -> str:
+    """Make an SSH host key. Returns its public half, as `ssh-ed25519 AAAA…`."""
+    key = Ed25519PrivateKey.generate()
+    path.touch(mode=0o600)
+    path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+    return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()

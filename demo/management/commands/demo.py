@@ -1,0 +1,111 @@
+import json
+import signal
+import sys
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db.utils import OperationalError
+from psycopg import Error as PsycopgError
+from rich.console import Console
+from rich.live import Live
+
+from demo.display import live_table, summary_table
+from demo.errors import DemoError
+from demo.session import Options, Session
+from demo.state import picture
+
+LOOK_EVERY_SECONDS = 0.5
+
+
+class Command(BaseCommand):
+    help = (
+        "Back up a real demo fleet on this machine: SFTP hosts, an S3 bucket, a WebDAV share, a folder and a database, "
+        "each a process on loopback. Some are late, one sleeps, one refuses the password. Ctrl-C ends everything that "
+        "the demo started. A new demo deletes what the last one left (sources named demo-…, var/demo)."
+    )
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--once", action="store_true", help="end when every reachable source is protected")
+        parser.add_argument("--json", action="store_true", help="with --once: print the summary as JSON")
+        parser.add_argument("--hosts", type=int, default=12, help="number of SFTP hosts, at least 5 (12)")
+        parser.add_argument("--workers", type=int, default=1, help="number of worker processes (1)")
+        parser.add_argument("--concurrency", type=int, default=16, help="execution units of each worker (16)")
+        parser.add_argument("--port", type=int, default=8000, help="of the web pages (8000)")
+        parser.add_argument("--timeout", type=float, default=300, help="with --once: give up after so many seconds")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["json"] and not options["once"]:
+            raise CommandError("--json prints a summary at the end, so it needs --once", returncode=2)
+        if options["hosts"] < 5 or min(options["workers"], options["concurrency"]) < 1:
+            raise CommandError("--hosts must be at least 5, --workers and --concurrency at least 1", returncode=2)
+        self.quiet = options["json"]
+        self.signals = 0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._signalled)
+        session = Session(
+            Options(**{name: options[name] for name in ("hosts", "workers", "concurrency", "port", "timeout")}),
+            self._say,
+        )
+        code = 1
+        try:
+            code = self._run(session, once=options["once"], as_json=options["json"])
+        except (DemoError, PsycopgError) as error:
+            raise CommandError(str(error)) from error
+        finally:
+            if not self.signals:
+                self._say("ending what the demo started")
+            session.stop(force=self.signals > 1)
+        if code:
+            sys.exit(code)
+
+    def _run(self, session: Session, *, once: bool, as_json: bool) -> int:
+        session.prepare()
+        session.start()
+        self._watch(session, once=once)
+        if not once:
+            return 0
+        if self.signals:
+            return 130
+        if missing := session.missing():
+            self._say(f"not protected within {session.options.timeout:.0f} s: {', '.join(missing)}")
+        summary = session.summary()
+        if as_json:
+            self.stdout.write(json.dumps(summary.as_json(), indent=2, ensure_ascii=False))
+        else:
+            Console().print(summary_table(summary))
+        return 0 if summary.complete and not missing else 1
+
+    def _watch(self, session: Session, *, once: bool) -> None:
+        footer = f"{session.url}   logs: {session.home}   Ctrl-C ends the demo"
+        deadline = time.monotonic() + session.options.timeout
+        last_said = ""
+        with Live(console=Console(quiet=self.quiet), auto_refresh=False) as live:
+            while not self.signals:
+                session.bring_up_hosts()
+                try:
+                    seen = picture(session.names)
+                    live.update(live_table(seen, footer), refresh=True)
+                    line = f"{seen.protected} of {len(seen.rows)} sources protected"
+                    if self.quiet and line != last_said:
+                        self._say(line)
+                        last_said = line
+                    if once and (not session.missing() or time.monotonic() > deadline):
+                        return
+                except OperationalError as error:
+                    self._say(f"the database does not answer: {error}")
+                time.sleep(LOOK_EVERY_SECONDS)
+
+    def _signalled(self, number: int, _frame: object) -> None:
+        """First: end the demo. Second: do not wait for anybody. Before the fleet is up: end at once."""
+        self.signals += 1
+        if self.signals > 2:
+            raise KeyboardInterrupt
+
+    def _say(self, line: str) -> None:
+        """One line for the person who watches: on standard error when standard output is for JSON."""
+        stream = sys.stderr if self.quiet else sys.stdout
+        stream.write(f"{line}\n")
+        stream.flush()

@@ -1,0 +1,47 @@
+"""Starts processes that cannot outlive the demo, and ends them: only those it started, by id."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+GRACE_SECONDS = 12.0
+
+
+def start(argv: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own; what it prints goes to `log`. On Linux it dies with this thread."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
+            start_new_session=True,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+        )
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def end(processes: Sequence[subprocess.Popen[bytes]], *, grace: float = GRACE_SECONDS) -> None:
+    """End these processes: SIGTERM to all, SIGKILL to whatever is left of their groups after `grace` seconds."""
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+    deadline = time.monotonic() + grace
+    for process in processes:
+        try:
+            process.wait(max(0.05, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

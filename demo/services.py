@@ -1,0 +1,35 @@
+"""Web, worker and qcluster, under honcho: one child process that starts, logs and ends them."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from demo import processes
+
+GRACE_SECONDS = 3
+"""Below honcho's own patience (5 s), so a worker ends by itself."""
+
+
+def procfile(manage: Path, *, workers: int, concurrency: int, port: int) -> str:
+    """The Procfile: name, then command."""
+    python, script = shlex.quote(sys.executable), shlex.quote(str(manage))
+    lines = [
+        f"web: {python} -m gunicorn --chdir {shlex.quote(str(manage.parent))} --bind 127.0.0.1:{port} "
+        "--workers 1 --threads 4 backupsched.wsgi",
+        f"qcluster: {python} {script} qcluster",
+    ]
+    command = f"{python} {script} worker --concurrency {concurrency} --grace {GRACE_SECONDS}"
+    lines += [f"worker{number}: {command}" for number in range(1, workers + 1)]
+    return "\n".join(lines) + "\n"
+
+
+def start(manage: Path, home: Path, *, workers: int, concurrency: int, port: int) -> subprocess.Popen[bytes]:
+    """Start them. Their output goes to `home/services.log`."""
+    path = home / "Procfile"
+    path.write_text(procfile(manage, workers=workers, concurrency=concurrency, port=port))
+    return processes.start(
+        [sys.executable, "-m", "honcho", "--no-colour", "--procfile", str(path), "--app-root", str(home), "start"],
+        log=home / "services.log",
+        environment={"BACKUPSCHED_LEASE": "10", "PYTHONUNBUFFERED": "1"},
+    )

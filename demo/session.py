@@ -1,0 +1,165 @@
+"""One run of the demo: prepare, bring up the fleet and the services, watch, end everything that was started."""
+
+import json
+import secrets
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+
+from demo import compare, fleet, processes, services, shop
+from demo.errors import DemoError
+from demo.hosts import Host, make_other_hosts, make_sftp_hosts
+from demo.summary import Summary, refused_attempts, summarise, unprotected
+from sources.engines import programs
+from sources.fleet import import_fleet
+from sources.models import Backup
+
+ADMIN = "admin"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line said. `timeout` in seconds."""
+
+    hosts: int
+    workers: int
+    concurrency: int
+    port: int
+    timeout: float
+
+
+class Session:
+    """A demo from start to end. `say` prints one line for the person who watches."""
+
+    def __init__(self, options: Options, say: Callable[[str], None]) -> None:
+        self.options = options
+        self.say = say
+        self.home = Path(settings.VAR_DIR) / "demo"
+        self.repository = self.home / "repository"
+        self.hosts: list[Host] = []
+        self.services: subprocess.Popen[bytes] | None = None
+        self.started_database = False
+        self.began = self.hosts_began = time.monotonic()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.options.port}/admin/"
+
+    def prepare(self) -> None:
+        """Database, account, hosts, fleet. Raises: DemoError and what the commands raise."""
+        self._start_database()
+        call_command("migrate", verbosity=0)
+        call_command("install_schedules", stdout=StringIO())
+        self._make_admin()
+        self.say("preparing the demo fleet")
+        fleet.clear(self.home)
+        self.home.mkdir(parents=True)
+        self.repository.mkdir()
+        count = self.options.hosts
+        self.hosts = [
+            *make_sftp_hosts(self.home / "hosts", count),
+            *make_other_hosts(self.home / "hosts", count + 2),
+        ]
+        self.where = shop.place()
+        shop.create(self.where, self._administration_database)
+        secret = self.home / "shop-secret"
+        secret.touch(mode=0o600)
+        secret.write_text(self.where.password or "")
+        description = fleet.describe(self.hosts, self.where, secret, self.repository)
+        fleet.save(description, self.home / "fleet.json")
+        import_fleet(description, origin="the demo fleet")
+
+    def start(self) -> None:
+        """Bring up the hosts that are there from the start, and the services."""
+        self.hosts_began = time.monotonic()
+        self.bring_up_hosts()
+        self.say(f"starting web, qcluster and {self.options.workers} worker(s): {self.url}")
+        manage = Path(settings.BASE_DIR) / "manage.py"
+        self.services = services.start(
+            manage,
+            self.home,
+            workers=self.options.workers,
+            concurrency=self.options.concurrency,
+            port=self.options.port,
+        )
+
+    def bring_up_hosts(self) -> None:
+        """Start the hosts whose time has come. Raises: DemoError when one that should be up has ended."""
+        elapsed = time.monotonic() - self.hosts_began
+        for host in self.hosts:
+            if host.command and host.process is None and host.up_after is not None and elapsed >= host.up_after:
+                host.start()
+                if host.up_after:
+                    self.say(f"{host.name} comes up")
+            if host.process is not None and host.process.poll() is not None:
+                raise DemoError(f"{host.name} ended by itself: see {host.log}")
+        if self.services is not None and self.services.poll() is not None:
+            raise DemoError(f"a service ended by itself: see {self.home / 'services.log'}")
+
+    @property
+    def names(self) -> list[str]:
+        """All sources of the demo."""
+        return [*(host.name for host in self.hosts), "demo-shop-database"]
+
+    @property
+    def reachable(self) -> dict[str, bool]:
+        """Source → whether it answers and lets us in, in the end."""
+        return {**{host.name: host.reachable for host in self.hosts}, "demo-shop-database": True}
+
+    def missing(self) -> list[str]:
+        """What has to happen yet before the run is complete: names of sources."""
+        wanted = {name for name, reachable in self.reachable.items() if reachable}
+        refused = [host.name for host in self.hosts if not host.reachable and not refused_attempts(host.name)]
+        return unprotected(wanted) + refused
+
+    def summary(self) -> Summary:
+        """Compare every copy with its original and describe the run."""
+        return summarise(self.reachable, self._identical, time.monotonic() - self.began)
+
+    def stop(self, *, force: bool = False) -> None:
+        """End everything that this run started, and nothing else."""
+        if self.services is not None:
+            processes.end([self.services], grace=1.0 if force else processes.GRACE_SECONDS)
+        processes.end([host.process for host in self.hosts if host.process is not None], grace=3.0)
+        if self.started_database:
+            call_command("database", "stop", stdout=StringIO())
+
+    @property
+    def _administration_database(self) -> str:
+        return str(settings.DATABASES["default"]["NAME"])
+
+    def _start_database(self) -> None:
+        if "EMBEDDED_IN" in settings.DATABASES["default"]:
+            output = StringIO()
+            call_command("database", "start", "--json", stdout=output)
+            self.started_database = json.loads(output.getvalue())["changed"]
+
+    def _make_admin(self) -> None:
+        users = get_user_model().objects
+        if users.filter(is_superuser=True).exists():
+            self.say(f"the admin account exists already ({self.url}); `manage.py changepassword` sets a new password")
+            return
+        password = secrets.token_urlsafe(12)
+        users.create_superuser(ADMIN, "", password)
+        self.say(f"admin account: {ADMIN}, password {password} (shown only now)")
+
+    def _identical(self, name: str, backup: Backup) -> bool:
+        copy = Path(backup.snapshot)
+        if name == "demo-shop-database":
+            found = compare.database_differences(
+                copy, self.where, self._administration_database, Path(programs.find_postgresql_program("pg_restore"))
+            )
+        else:
+            host = next(host for host in self.hosts if host.name == name)
+            original = host.files / host.path if host.kind == "s3" else host.files
+            found = compare.differences(original, copy)
+        for difference in found[:5]:
+            self.say(f"{name}: {difference}")
+        return not found

@@ -1,0 +1,97 @@
+"""What a demo run achieved: per source outcome, attempts, bytes, seconds, and whether the copy equals the original."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from jobs.models import Attempt, BacklogRecord
+from jobs.states import AttemptOutcome
+from sources.models import Assignment, Backup
+from sources.planning import BACKUPS, subject_of
+
+
+@dataclass(frozen=True)
+class SourceSummary:
+    """One source. `attempts`: runs of its engine; `bytes` protected; `repository`: its copy."""
+
+    name: str
+    kind: str
+    reachable: bool
+    outcome: str
+    attempts: int
+    bytes: int | None
+    seconds: float | None
+    repository: str | None
+    next_backup_at: str | None
+    identical: bool | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The whole run. `protected` and `reachable` count sources."""
+
+    sources: list[SourceSummary]
+    protected: int
+    reachable: int
+    seconds: float
+
+    @property
+    def complete(self) -> bool:
+        """Whether every reachable source is protected by a copy that equals it."""
+        return all(source.identical for source in self.sources if source.reachable)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def unprotected(reachable: set[str]) -> list[str]:
+    """Names of the sources of `reachable` that have no backup yet."""
+    done = Backup.objects.filter(assignment__source__name__in=reachable)
+    return sorted(reachable - set(done.values_list("assignment__source__name", flat=True)))
+
+
+def refused_attempts(name: str) -> int:
+    """How many attempts at a source have failed."""
+    assignment = Assignment.objects.filter(source__name=name).first()
+    return assignment.failures if assignment else 0
+
+
+def summarise(reachable: dict[str, bool], compare: Callable[[str, Backup], bool], seconds: float) -> Summary:
+    """Describe every source of the demo (name → whether it is reachable). `compare` tells if a copy is identical."""
+    assignments = (
+        Assignment.objects.filter(source__name__in=reachable).select_related("source").order_by("source__name")
+    )
+    rows = [_summary_of(assignment, reachable[assignment.source.name], compare) for assignment in assignments]
+    return Summary(
+        sources=rows,
+        protected=sum(row.bytes is not None for row in rows),
+        reachable=sum(row.reachable for row in rows),
+        seconds=round(seconds, 1),
+    )
+
+
+def _summary_of(assignment: Assignment, reachable: bool, compare: Callable[[str, Backup], bool]) -> SourceSummary:
+    name = assignment.source.name
+    records = BacklogRecord.objects.filter(kind="backup", subject=subject_of(assignment.pk))
+    backup = assignment.backups.order_by("-ended_at").first()
+    attempts = Attempt.objects.filter(record__in=records, queue=BACKUPS)
+    return SourceSummary(
+        name=name,
+        kind=assignment.source.kind,
+        reachable=reachable,
+        outcome=_outcome(backup, attempts.order_by("-ended_at").first(), records.order_by("-pk").first()),
+        attempts=attempts.count(),
+        bytes=backup.size if backup else None,
+        seconds=round((backup.ended_at - backup.started_at).total_seconds(), 2) if backup else None,
+        repository=backup.snapshot if backup else None,
+        next_backup_at=assignment.next_backup_at.isoformat() if assignment.next_backup_at else None,
+        identical=compare(name, backup) if backup else None,
+    )
+
+
+def _outcome(backup: Backup | None, attempt: Attempt | None, record: BacklogRecord | None) -> str:
+    if backup:
+        return "succeeded with warnings" if backup.warnings else "succeeded"
+    if attempt and attempt.outcome == AttemptOutcome.FAILED:
+        return f"failed: {attempt.error}"
+    return f"waiting: {record.last_error}" if record and record.last_error else "waiting"

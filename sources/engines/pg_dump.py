@@ -1,0 +1,178 @@
+"""Engine pg_dump: one PostgreSQL database into one file in pg_dump's custom format.
+
+The dump is written as `<destination>/20261121T065755Z.dump.unfinished`, read back whole with `pg_restore` (its table
+of contents alone would accept a truncated file) and only then renamed to `….dump`. So a `.dump` is always a good one,
+and a run that fails or is killed leaves none. `pg_restore --create --dbname=postgres FILE` restores it.
+
+Everything about the connection goes through libpq's environment: as an argument, a database name with an equals sign
+would be read as a connection string.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sources.engines import runner
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, StopSignal, Verdict
+from sources.engines.programs import ProgramMissing, find_postgresql_program
+from sources.engines.results import GuardedProgress, failure, judge_ending, without_secret
+from sources.engines.runner import Command, Ended, Ending
+from sources.engines.versions import UNFINISHED, DestinationBusy, locked, unused_version_name
+
+ENDING = ".dump"
+MESSAGE_LINES = 4
+PREFIX = re.compile(r"^pg_(dump|restore): (error: |detail: |hint: )?")
+NOT_WRITABLE = re.compile(
+    r"No space left|Disk quota exceeded|could not write to (output )?file|could not open output file|"
+    r"could not (close|fsync) file|Read-only file system",
+    re.IGNORECASE,
+)
+REFUSED = re.compile(r"authentication failed|no password supplied|no pg_hba.conf entry|role .* does not exist")
+NO_DATABASE = re.compile(r"database .* does not exist")
+SILENT = re.compile(
+    r"connection refused|timeout expired|timed out|could not translate host name|no route to host|"
+    r"network is unreachable|host is down|connection reset|server closed the connection unexpectedly|"
+    r"the database system is (starting up|shutting down|in recovery mode|not yet accepting connections)|"
+    r"terminating connection due to|could not receive data from server|SSL SYSCALL error: EOF|"
+    r"\.s\.PGSQL\.\d+\" failed: No such file or directory",
+    re.IGNORECASE,
+)
+
+
+class PgDumpEngine:
+    """Dumps a source of kind postgresql. Takes no options."""
+
+    name = "pg_dump"
+
+    def check_options(self, options: dict[str, Any]) -> None:
+        """Raises: ValueError naming the first option: pg_dump takes none."""
+        for name in options:
+            raise ValueError(f"unknown option {name!r}; pg_dump takes no options")
+
+    def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
+        """Dump the database into a new file of the destination. See `Engine.run`.
+
+        `size` and `transferred` are the bytes of the dump, `snapshot` its path. Options are those of other engines
+        of the same policy, and passed over.
+        """
+        try:
+            programs = find_postgresql_program("pg_dump"), find_postgresql_program("pg_restore")
+            with locked(task.destination) as lock:
+                result = _dump(task, programs, lock, GuardedProgress(on_progress), stop)
+        except ProgramMissing as error:
+            result = failure(Verdict.SOURCE_FAILED, str(error))
+        except (DestinationBusy, OSError) as error:
+            result = failure(Verdict.REPOSITORY_FAILED, f"{task.destination} cannot be written: {error}")
+        return without_secret(result, task.source.secret)
+
+
+def dump_arguments(file: Path) -> tuple[str, ...]:
+    """pg_dump's arguments: custom format, compressed, flushed to disk, never a question. Pure."""
+    return ("--format=custom", "--no-password", f"--file={file}")
+
+
+def connection_environment(source: SourceSpec, connect_timeout: float) -> dict[str, str]:
+    """libpq's environment for `source`. `connect_timeout` in seconds; libpq knows whole ones, from 2 on. Pure."""
+    environment = {
+        "PGHOST": source.address,
+        "PGPORT": str(source.port or 5432),
+        "PGDATABASE": source.path,
+        "PGCONNECT_TIMEOUT": str(max(2, round(connect_timeout))),
+        "PGAPPNAME": "backup",
+    }
+    if user := source.options.get("user"):
+        environment["PGUSER"] = str(user)
+    if source.secret:
+        environment["PGPASSWORD"] = source.secret
+    return environment
+
+
+def _dump(
+    task: BackupTask,
+    programs: tuple[str, str],
+    lock: int,
+    on_progress: Callable[[EngineProgress], None],
+    stop: StopSignal,
+) -> EngineResult:
+    pg_dump, pg_restore = programs
+    destination = task.destination.absolute()
+    for leftover in destination.glob("*" + UNFINISHED):
+        leftover.unlink()
+    final = destination / (unused_version_name(destination, task.started_at, ENDING) + ENDING)
+    unfinished = final.with_name(final.name + UNFINISHED)
+    unfinished.touch(mode=0o600)
+
+    def size_so_far() -> int:
+        size = unfinished.stat().st_size
+        on_progress(EngineProgress(size, 0, 0))
+        return size
+
+    dump = Command(
+        (pg_dump, *dump_arguments(unfinished)),
+        connection_environment(task.source, task.connect_timeout),
+        timeout=task.timeout,
+        stall_timeout=task.stall_timeout,
+        inherited=(lock,),
+    )
+    # reading shows no progress to watch, so only the whole time is limited
+    check = Command(
+        (pg_restore, "--file=/dev/null", str(unfinished)),
+        timeout=task.timeout,
+        stall_timeout=task.timeout,
+        inherited=(lock,),
+    )
+    try:
+        if refusal := _judge_dump(runner.run(dump, stop=stop, sign_of_life=size_so_far), task):
+            return refusal
+        if refusal := _judge_check(runner.run(check, stop=stop), task):
+            return refusal
+        size = size_so_far()
+        unfinished.rename(final)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    _prune(destination, task.keep_versions)
+    return EngineResult(Verdict.SUCCEEDED, size=size, transferred=size, files=1, snapshot=str(final))
+
+
+def _prune(destination: Path, keep_versions: int) -> None:
+    """Remove the oldest dumps but the newest one and `keep_versions` before it."""
+    dumps = sorted(destination.glob("*" + ENDING))
+    for dump in dumps[: max(0, len(dumps) - keep_versions - 1)]:
+        dump.unlink()
+
+
+def _judge_dump(ended: Ended, task: BackupTask) -> EngineResult | None:
+    """What a pg_dump that ended so means; None: it is done. Messages decide, since every error is exit code 1."""
+    if ended.ending is not Ending.EXITED:
+        return failure(*judge_ending(ended.ending, task))
+    if ended.exit_code == 0:
+        return None
+    said = _said(ended)
+    for pattern, verdict, text in (
+        (NOT_WRITABLE, Verdict.REPOSITORY_FAILED, "the dump cannot be written"),
+        (REFUSED, Verdict.SOURCE_FAILED, "the source refused the credentials: check its user and secret"),
+        (SILENT, Verdict.UNAVAILABLE, "the source does not answer"),
+        (NO_DATABASE, Verdict.SOURCE_FAILED, f"there is no database {task.source.path!r}: check the source's path"),
+    ):
+        if pattern.search(said):
+            return failure(verdict, f"{text} ({said})")
+    if ended.exit_code < 0:
+        return failure(Verdict.SOURCE_FAILED, f"pg_dump was ended by signal {-ended.exit_code} from outside")
+    return failure(Verdict.SOURCE_FAILED, said or f"pg_dump ended with code {ended.exit_code}")
+
+
+def _judge_check(ended: Ended, task: BackupTask) -> EngineResult | None:
+    if ended.ending is not Ending.EXITED:
+        return failure(*judge_ending(ended.ending, task))
+    if ended.exit_code == 0:
+        return None
+    return failure(
+        Verdict.REPOSITORY_FAILED, f"the dump was written but cannot be read back, so it was removed: {_said(ended)}"
+    )
+
+
+def _said(ended: Ended) -> str:
+    """The program's errors in one line, without its name."""
+    lines = [PREFIX.sub("", line).strip() for line in ended.last_lines if line.strip()]
+    return "; ".join(lines[-MESSAGE_LINES:])

@@ -1,0 +1,242 @@
+"""Engine rclone: copies SFTP hosts, S3 buckets, WebDAV shares and local folders into a directory.
+
+`current` in the destination mirrors the source; what a run replaces or deletes goes to `versions` (`versions.py`).
+rclone needs no configuration file: the remote is made of environment variables, and passwords are obscured through
+its standard input. A file is fetched under a partial name and renamed when whole.
+
+Not copied: symbolic links (those of a local folder are counted in a warning), sockets, pipes, devices; owners and
+permissions. A file that changes, vanishes or is not readable while it is copied makes a warning, not a failure, as
+long as anything else was copied; nothing is deleted from `current` in such a run.
+
+A source that is silent is unavailable. A source without its directory, or an S3 prefix that holds nothing, has failed:
+taken for an empty source it would push everything out of `current`.
+"""
+
+import logging
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sources.engines import rclone_options, runner
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, StopSignal, Verdict
+from sources.engines.programs import ProgramMissing, find_rclone
+from sources.engines.rclone_log import RcloneLog
+from sources.engines.rclone_remotes import (
+    SourceIncomplete,
+    known_hosts_lines,
+    remote_environment,
+    remote_path,
+    remote_settings,
+)
+from sources.engines.rclone_verdicts import Judgement, judge
+from sources.engines.results import GuardedProgress, failure, judge_ending, without_secret
+from sources.engines.runner import Command, Ended, Ending
+from sources.engines.versions import PARTIAL_SUFFIX, Copy, DestinationBusy, locked
+
+log = logging.getLogger(__name__)
+
+IDLE_SECONDS = 300.0
+OBSCURE_SECONDS = 30.0
+
+
+class RcloneEngine:
+    """Copies a source of kind sftp, s3, webdav or local. Options: `rclone_options.OPTIONS`."""
+
+    name = "rclone"
+
+    def check_options(self, options: dict[str, Any]) -> None:
+        """Raises: ValueError naming an option that rclone is not given, or a bad value."""
+        rclone_options.check_options(options)
+
+    def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
+        """Mirror the source into `<destination>/current`, keeping what that replaces. See `Engine.run`.
+
+        `size` and `files` are those of the whole copy, `transferred` what this run fetched, `snapshot` the path of
+        the copy.
+        """
+        if problem := _problem_of_folder(task):
+            return problem
+        try:
+            program = find_rclone()
+            with locked(task.destination) as lock, tempfile.TemporaryDirectory(prefix="backup-") as secrets:
+                run = _Run(task, program, Path(secrets), lock, GuardedProgress(on_progress), stop)
+                result = run.copy_source()
+        except (ProgramMissing, SourceIncomplete, ValueError) as error:
+            result = failure(Verdict.SOURCE_FAILED, str(error))
+        except (DestinationBusy, OSError) as error:
+            result = failure(Verdict.REPOSITORY_FAILED, f"{task.destination} cannot be written: {error}")
+        return without_secret(result, task.source.secret)
+
+
+class _Run:
+    """One run of the engine. Raises what RcloneEngine.run turns into verdicts."""
+
+    def __init__(
+        self,
+        task: BackupTask,
+        program: str,
+        secrets: Path,
+        lock: int,
+        on_progress: Callable[[EngineProgress], None],
+        stop: StopSignal,
+    ) -> None:
+        self.task, self.program, self.lock, self.on_progress, self.stop = task, program, lock, on_progress, stop
+        self.copy = Copy(task.destination.absolute())
+        self.log = RcloneLog()
+        self.environment = self._environment(secrets)
+
+    def copy_source(self) -> EngineResult:
+        if refusal := self._refuse_empty_prefix():
+            return refusal
+        version = self.copy.begin(self.task.started_at)
+        judgement = Judgement(Verdict.STOPPED)
+        try:
+            ended = self._start(sync_arguments(self.task, self.copy, version), self._take)
+            judgement = self._judge(ended)
+        finally:
+            self.copy.finish(version, complete=judgement.verdict is Verdict.SUCCEEDED)
+        if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
+            return failure(judgement.verdict, judgement.text)
+        return self._success(judgement)
+
+    def _success(self, judgement: Judgement) -> EngineResult:
+        self.copy.prune(self.task.keep_versions)
+        files, size = self.copy.measure()
+        warnings = [judgement.text] if judgement.text else []
+        if self.log.skipped_links:
+            links = self.log.skipped_links
+            warnings.append(f"{links} symbolic link{'s were' if links > 1 else ' was'} not copied")
+        return EngineResult(
+            Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
+            size=size,
+            transferred=self.log.transferred,
+            files=files,
+            snapshot=str(self.copy.current),
+            warnings="\n".join(warnings),
+        )
+
+    def _refuse_empty_prefix(self) -> EngineResult | None:
+        """S3 knows no directories: a prefix that does not exist lists like an empty one."""
+        source = self.task.source
+        if source.kind != "s3" or "/" not in source.path.strip("/"):
+            return None
+        names: list[str] = []
+
+        def take(line: str) -> None:
+            if line.startswith("{"):
+                self._take(line)
+            elif not names:
+                names.append(line)
+
+        arguments = ("lsf", remote_path(source), "--max-depth=1", *common_arguments(self.task))
+        judgement = self._judge(self._start(arguments, take))
+        if judgement.verdict is not Verdict.SUCCEEDED:
+            return failure(judgement.verdict, judgement.text)
+        if not names:
+            return failure(
+                Verdict.SOURCE_FAILED, f"there is nothing under {source.path}: check the path of {source.name!r}"
+            )
+        return None
+
+    def _start(self, arguments: tuple[str, ...], on_line: Callable[[str], None]) -> Ended:
+        command = Command(
+            (self.program, *arguments),
+            environment=self.environment,
+            timeout=self.task.timeout,
+            stall_timeout=self.task.stall_timeout,
+            inherited=(self.lock,),
+        )
+        self.log = RcloneLog()
+        return runner.run(command, stop=self.stop, on_line=on_line, sign_of_life=lambda: self.log.activity)
+
+    def _take(self, line: str) -> None:
+        if progress := self.log.take(line):
+            self.on_progress(progress)
+
+    def _judge(self, ended: Ended) -> Judgement:
+        if ended.ending is Ending.EXITED:
+            return judge(ended.exit_code, self.log, self.copy.destination)
+        verdict, text = judge_ending(ended.ending, self.task)
+        return Judgement(verdict, text)
+
+    def _environment(self, secrets: Path) -> dict[str, str]:
+        source = self.task.source
+        known_hosts = secrets / "known_hosts"
+        if source.kind == "sftp":
+            known_hosts.write_text(known_hosts_lines(source), encoding="ascii")
+        return remote_environment(remote_settings(source, self._obscure, str(known_hosts)))
+
+    def _obscure(self, password: str) -> str:
+        """A password in rclone's form, which its environment wants. It goes in through a pipe, never argv."""
+        if "\n" in password or "\0" in password:
+            raise SourceIncomplete("the secret holds a line break, which no password may")
+        ended = subprocess.run(
+            (self.program, "obscure", "-"),
+            input=password.encode(),
+            capture_output=True,
+            env=runner.program_environment({"RCLONE_CONFIG": ""}),
+            timeout=OBSCURE_SECONDS,
+            check=False,
+        )
+        if ended.returncode != 0:
+            raise SourceIncomplete("rclone does not take the secret as a password")
+        return ended.stdout.decode().strip()
+
+
+def sync_arguments(task: BackupTask, copy: Copy, version: Path) -> tuple[str, ...]:
+    """The arguments that mirror the source into `copy.current`, with what that replaces moved to `version`. Pure.
+
+    Raises: ValueError on a bad option.
+    """
+    return (
+        "sync",
+        remote_path(task.source),
+        str(copy.current),
+        f"--backup-dir={version}",
+        f"--partial-suffix={PARTIAL_SUFFIX}",
+        "--create-empty-src-dirs",
+        "--delete-excluded",
+        "--skip-specials",
+        *common_arguments(task),
+        *rclone_options.option_arguments(task.options),
+    )
+
+
+def common_arguments(task: BackupTask) -> tuple[str, ...]:
+    """The arguments of every rclone that talks to a source: no configuration file, no retries of its own."""
+    return (
+        "--config=",
+        "--use-json-log",
+        "--stats=500ms",
+        "--stats-log-level=NOTICE",
+        "--retries=1",
+        "--low-level-retries=3",
+        f"--contimeout={task.connect_timeout:g}s",
+        f"--timeout={min(IDLE_SECONDS, task.stall_timeout):g}s",
+    )
+
+
+def _problem_of_folder(task: BackupTask) -> EngineResult | None:
+    """What keeps a local folder from being copied: an absent volume, or the repository inside it."""
+    source = task.source
+    if source.kind != "local":
+        return None
+    folder = Path(source.path)
+    marker = source.options.get("marker")
+    if marker and not (folder / str(marker)).exists():
+        return failure(
+            Verdict.UNAVAILABLE, f"{folder} lacks its marker {marker}: its volume does not seem to be mounted"
+        )
+    if not folder.is_dir():
+        return failure(Verdict.SOURCE_FAILED, f"there is no directory {folder} here")
+    real_folder, real_destination = os.path.realpath(folder), os.path.realpath(task.destination)
+    if os.path.commonpath([real_folder, real_destination]) in (real_folder, real_destination):
+        return failure(
+            Verdict.SOURCE_FAILED,
+            f"{folder} and the repository's directory {task.destination} lie one in the other; a copy of the source "
+            "would contain itself: move one of them",
+        )
+    return None

@@ -1,0 +1,53 @@
+"""What all engines share when they put a result together."""
+
+import dataclasses
+import logging
+from collections.abc import Callable
+
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
+from sources.engines.runner import Ending
+
+log = logging.getLogger(__name__)
+
+ERROR_LENGTH = 1_000
+WARNINGS_LENGTH = 5_000
+SHORTEST_SECRET = 4
+
+
+def failure(verdict: Verdict, error: str) -> EngineResult:
+    """A result without a copy; its message bounded."""
+    return EngineResult(verdict, error=error[:ERROR_LENGTH])
+
+
+def judge_ending(ending: Ending, task: BackupTask) -> tuple[Verdict, str]:
+    """What it means that a program was ended (any ending but EXITED)."""
+    match ending:
+        case Ending.STALLED:
+            return Verdict.SOURCE_FAILED, f"nothing moved for {task.stall_timeout:g} s; it was ended"
+        case Ending.TIMED_OUT:
+            return Verdict.SOURCE_FAILED, f"it was not done after {task.timeout:g} s; it was ended"
+    return Verdict.STOPPED, "stopped on request"
+
+
+def without_secret(result: EngineResult, secret: str | None) -> EngineResult:
+    """The result with the secret struck out of its texts, in case a program quoted it; texts bounded."""
+    error, warnings = result.error, result.warnings
+    if secret and len(secret) >= SHORTEST_SECRET:
+        error, warnings = error.replace(secret, "***"), warnings.replace(secret, "***")
+    return dataclasses.replace(result, error=error[:ERROR_LENGTH], warnings=warnings[:WARNINGS_LENGTH])
+
+
+class GuardedProgress:
+    """Passes progress on; an error of the listener (its database is away) never ends a backup of hours."""
+
+    def __init__(self, listener: Callable[[EngineProgress], None]) -> None:
+        self._listener = listener
+        self._complained = False
+
+    def __call__(self, progress: EngineProgress) -> None:
+        try:
+            self._listener(progress)
+        except Exception:
+            if not self._complained:
+                log.warning("progress could not be saved; the backup goes on", exc_info=True)
+            self._complained = True

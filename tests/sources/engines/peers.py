@@ -1,0 +1,138 @@
+"""Real peers for the engines: rclone serves directories on a loopback address of this test process alone."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from sources.engines.base import BackupTask, SourceSpec
+from sources.engines.programs import find_rclone
+
+DEADLINE_SECONDS = 20.0
+USER = "backup"
+PASSWORD = "correct-horse-battery"
+ACCESS_KEY = "accesskey12345"
+STARTED_AT = datetime(2026, 11, 21, 6, 57, 55, tzinfo=UTC)
+
+
+def loopback_address() -> str:
+    number = os.getpid()
+    return f"127.{80 + number // 65536 % 100}.{number // 256 % 256}.{number % 254 + 1}"
+
+
+def free_port(address: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        return int(probe.getsockname()[1])
+
+
+def eventually(condition: Callable[[], Any], what: str) -> None:
+    """Poll until `condition` holds; fail saying `what` did not happen."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {DEADLINE_SECONDS:g} s"
+        time.sleep(0.02)
+
+
+def new_host_key(file: Path) -> str:
+    """Write a private host key; return the line that pins it."""
+    key = Ed25519PrivateKey.generate()
+    file.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
+    )
+    file.chmod(0o600)
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return public.decode()
+
+
+@contextlib.contextmanager
+def serving(kind: str, directory: Path, *arguments: str) -> Iterator[tuple[str, int]]:
+    """Serve `directory` as `kind` (sftp, s3, webdav) until the block ends. Yields address and port."""
+    address = loopback_address()
+    port = free_port(address)
+    command = (find_rclone(), "serve", kind, str(directory), f"--addr={address}:{port}", "--config=", *arguments)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(directory.parent)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            eventually(lambda: answers(address, port), f"rclone serve {kind} answers")
+            yield address, port
+        finally:
+            server.terminate()
+
+
+def answers(address: str, port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=1):
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def sftp_host(directory: Path, *arguments: str) -> Iterator[SourceSpec]:
+    key = directory.parent / f"{directory.name}-host-key"
+    pinned = new_host_key(key)
+    with serving("sftp", directory, f"--user={USER}", f"--pass={PASSWORD}", f"--key={key}", *arguments) as (
+        address,
+        port,
+    ):
+        yield specification("sftp", address, port=port, path="/", options={"user": USER}, host_key=pinned)
+
+
+@contextlib.contextmanager
+def s3_bucket(directory: Path) -> Iterator[SourceSpec]:
+    """The directory is the server's: each directory in it is a bucket; the source is bucket `photos`."""
+    with serving("s3", directory, f"--auth-key={ACCESS_KEY},{PASSWORD}") as (address, port):
+        yield specification(
+            "s3", f"http://{address}:{port}", path="photos", options={"access_key_id": ACCESS_KEY, "provider": "Rclone"}
+        )
+
+
+@contextlib.contextmanager
+def webdav_share(directory: Path) -> Iterator[SourceSpec]:
+    with serving("webdav", directory, f"--user={USER}", f"--pass={PASSWORD}") as (address, port):
+        yield specification("webdav", f"http://{address}:{port}", path="", options={"user": USER})
+
+
+def specification(kind: str, address: str = "", **fields: Any) -> SourceSpec:
+    usual: dict[str, Any] = {
+        "name": f"a {kind} source",
+        "port": None,
+        "path": "/",
+        "options": {},
+        "secret": PASSWORD,
+        "host_key": "",
+    }
+    return SourceSpec(kind=kind, address=address, **(usual | fields))
+
+
+def local_folder(directory: Path, **options: str) -> SourceSpec:
+    return specification("local", path=str(directory), options=options, secret=None)
+
+
+def task_for(source: SourceSpec, destination: Path, **fields: Any) -> BackupTask:
+    usual: dict[str, Any] = {"started_at": STARTED_AT, "connect_timeout": 5.0}
+    return BackupTask(source=source, destination=destination, **(usual | fields))
+
+
+def write_files(directory: Path, **files: str) -> Path:
+    """Write text files: `write_files(d, **{"a/b.txt": "text"})`."""
+    for name, text in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def tree(directory: Path) -> dict[str, str]:
+    """Relative path → text, of all files below `directory`."""
+    return {
+        str(path.relative_to(directory)): path.read_text() for path in sorted(directory.rglob("*")) if path.is_file()
+    }

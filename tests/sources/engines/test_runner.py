@@ -1,0 +1,163 @@
+"""The runner with real processes: endings, bounds, and that nothing is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sources.engines import runner
+from sources.engines.runner import Command, Ending, LineSplitter
+from tests.sources.engines.peers import eventually
+
+
+def python(code: str, **fields: float) -> Command:
+    return Command((sys.executable, "-c", code), **fields)  # type: ignore[arg-type]
+
+
+def never() -> threading.Event:
+    return threading.Event()
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_lines_of_both_streams_come_in_and_the_exit_code_is_kept() -> None:
+    lines: list[str] = []
+    code = "import os; os.write(1, b'one\\ntwo\\r\\n'); os.write(2, b'\\xff three'); os._exit(7)"
+    ended = runner.run(python(code), stop=never(), on_line=lines.append)
+    assert (ended.ending, ended.exit_code) == (Ending.EXITED, 7)
+    assert lines == ["one", "two", "\ufffd three"] == list(ended.last_lines)
+
+
+def test_huge_output_is_bounded() -> None:
+    code = "import sys; sys.stdout.write('x' * 20_000_000 + '\\n'); [print(n) for n in range(100_000)]"
+    longest = 0
+
+    def measure(line: str) -> None:
+        nonlocal longest
+        longest = max(longest, len(line))
+
+    ended = runner.run(python(code), stop=never(), on_line=measure)
+    assert longest == runner.LINE_LIMIT
+    assert len(ended.last_lines) == runner.KEPT_LINES
+    assert ended.last_lines[-1] == "99999"
+
+
+def test_the_splitter_holds_no_more_than_one_cut_line() -> None:
+    splitter = LineSplitter(limit=4)
+    assert list(splitter.feed(b"abc")) == []
+    assert list(splitter.feed(b"defgh")) == []
+    assert list(splitter.feed(b"\nij\nk")) == ["abcd", "ij"]
+    assert list(splitter.rest()) == ["k"]
+
+
+def test_a_program_gets_no_input_and_only_the_environment_meant_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_ANOTHER_SOURCE", "s3cr3t")
+    code = "import os, sys; print(sys.stdin.read() == '', 'SECRET_OF_ANOTHER_SOURCE' in os.environ, os.environ['MINE'])"
+    ended = runner.run(Command((sys.executable, "-c", code), {"MINE": "yes"}), stop=never())
+    assert ended.last_lines == ("True False yes",)
+
+
+def test_a_program_is_the_leader_of_its_own_session() -> None:
+    ended = runner.run(python("import os; print(os.getsid(0) == os.getpid())"), stop=never())
+    assert ended.last_lines == ("True",)
+
+
+def test_a_stop_is_polite_first() -> None:
+    code = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (print('tidied up'), sys.exit(3)))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)"
+    )
+    stop = threading.Event()
+    ended = runner.run(python(code), stop=stop, on_line=lambda line: stop.set())
+    assert (ended.ending, ended.exit_code, ended.last_lines) == (Ending.STOPPED, 3, ("ready", "tidied up"))
+
+
+def test_a_program_that_ignores_the_polite_signal_is_killed_after_the_grace() -> None:
+    code = (
+        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('ready', flush=True)\ntime.sleep(60)"
+    )
+    stop = threading.Event()
+    ended = runner.run(python(code, grace=0.3), stop=stop, on_line=lambda line: stop.set())
+    assert (ended.ending, ended.exit_code) == (Ending.STOPPED, -signal.SIGKILL)
+
+
+def test_a_stop_before_the_start_starts_nothing(tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    ended = runner.run(python(f"open({str(tmp_path / 'ran')!r}, 'w')"), stop=stop)
+    assert ended.ending is Ending.STOPPED
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_program_that_shows_no_sign_of_life_has_stalled() -> None:
+    code = "import time\nwhile True: print('chatter', flush=True); time.sleep(0.05)"
+    ended = runner.run(python(code, stall_timeout=0.5), stop=never(), sign_of_life=lambda: "always the same")
+    assert ended.ending is Ending.STALLED
+
+
+def test_a_program_that_takes_too_long_is_ended_though_it_gets_on() -> None:
+    code = "import time\nwhile True: print('chatter', flush=True); time.sleep(0.05)"
+    ended = runner.run(python(code, timeout=0.5), stop=never())
+    assert ended.ending is Ending.TIMED_OUT
+
+
+def test_a_child_that_the_program_left_behind_is_gone_too() -> None:
+    code = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "print(child.pid, flush=True)"
+    )
+    began = time.monotonic()
+    ended = runner.run(python(code), stop=never())
+    assert time.monotonic() - began < 10
+    eventually(lambda: is_gone(int(ended.last_lines[0])), "the child is gone")
+
+
+def test_nothing_is_left_running_when_a_callback_raises() -> None:
+    pids: list[int] = []
+
+    def fail(line: str) -> None:
+        pids.append(int(line))
+        raise RuntimeError("the listener failed")
+
+    with pytest.raises(RuntimeError, match="the listener failed"):
+        runner.run(
+            python("import os, time; print(os.getpid(), flush=True); time.sleep(60)"), stop=never(), on_line=fail
+        )
+    assert is_gone(pids[0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
+def test_a_program_dies_with_a_worker_that_is_killed(tmp_path: Path) -> None:
+    worker = """
+import sys, threading
+from concurrent.futures import ThreadPoolExecutor
+from sources.engines import runner
+
+code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+command = runner.Command((sys.executable, "-c", code))
+tell = lambda line: print(line, flush=True)
+with ThreadPoolExecutor() as pool:
+    pool.submit(runner.run, command, stop=threading.Event(), on_line=tell).result()
+"""
+    root = Path(runner.__file__).parents[2]
+    with subprocess.Popen([sys.executable, "-c", worker], cwd=root, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        assert not is_gone(pid)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        eventually(lambda: is_gone(pid), "the program is gone")
