@@ -16,7 +16,7 @@ def procfile(manage: Path, *, workers: int, concurrency: int, port: int) -> str:
     python, script = shlex.quote(sys.executable), shlex.quote(str(manage))
     lines = [
         f"web: {python} -m gunicorn --chdir {shlex.quote(str(manage.parent))} --bind 127.0.0.1:{port} "
-        "--workers 1 --threads 4 backupsched.wsgi",
+        "--workers 1 --threads 4 --no-control-socket backupsched.wsgi",
         f"qcluster: {python} {script} qcluster",
     ]
     command = f"{python} {script} worker --concurrency {concurrency} --grace {GRACE_SECONDS}"

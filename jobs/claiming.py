@@ -27,7 +27,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from django.db import connection, transaction
 
@@ -195,11 +195,11 @@ def claim_key(record: Claimed) -> tuple[Any, ...]:
     )
 
 
-def renew(held: dict[int, Any], *, worker_id: int, now: datetime | None = None) -> set[int]:
+def renew(held: dict[int, UUID], *, worker_id: int, now: datetime | None = None) -> set[int]:
     """Extend the leases of `held` (record id → lease token). Returns the ids that this worker still owns."""
     if not held:
         return set()
-    values = {"ids": sorted(held), "worker": worker_id, "lease": conf.lease_seconds(), "now": now}
+    values: dict[str, Any] = {"ids": sorted(held), "worker": worker_id, "lease": conf.lease_seconds(), "now": now}
     with connection.cursor() as cursor:
         cursor.execute(RENEW, values)
         return {record_id for record_id, token in cursor.fetchall() if held[record_id] == token}

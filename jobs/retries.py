@@ -5,7 +5,7 @@ k is the number of failures so far, from 1.
 | algorithm | delay in seconds | parameters (defaults) |
 |---|---|---|
 | constant | `base` | base (300) |
-| exponential | `min + 2^(k-1) · unit` | min (180), unit (60) |
+| exponential | `least + 2^(k-1) · unit` | least (180), unit (60) |
 | fibonacci | `Fib(k) · unit`: 1, 1, 2, 3, 5, 8 … units | unit (60) |
 """
 
@@ -31,8 +31,8 @@ def _constant(k: int, base: float) -> float:
     return base
 
 
-def _exponential(k: int, min: float, unit: float) -> float:
-    return float(min + 2 ** (min(k, LARGE_ENOUGH) - 1) * unit)
+def _exponential(k: int, least: float, unit: float) -> float:
+    return float(least + 2 ** (min(k, LARGE_ENOUGH) - 1) * unit)
 
 
 def _fibonacci(k: int, unit: float) -> float:
@@ -49,7 +49,7 @@ class Algorithm:
 
 ALGORITHMS = {
     "constant": Algorithm(_constant, {"base": 300}),
-    "exponential": Algorithm(_exponential, {"min": 180, "unit": 60}),
+    "exponential": Algorithm(_exponential, {"least": 180, "unit": 60}),
     "fibonacci": Algorithm(_fibonacci, {"unit": 60}),
 }
 

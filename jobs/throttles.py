@@ -60,7 +60,7 @@ def lock_what_fits(queue: str, limit: int, now: datetime | None) -> list[int]:
         for throttle_id in throttles_of.get(lane, set()) & set(room):
             room[throttle_id] -= count
     lanes = [0, *(lane for lane, ids in throttles_of.items() if all(room.get(i, 1) > 0 for i in ids))]
-    chosen = []
+    chosen: list[int] = []
     for lane, record_id in _heads(queue, lanes, limit, now):
         named_here = throttles_of.get(lane, set()) & set(room)
         if len(chosen) < limit and all(room[i] > 0 for i in named_here):

@@ -17,9 +17,7 @@ def check_host_key(text: str) -> None:
         if kind not in TYPES:
             raise ValueError(f"{kind!r} is not a type of host key ({', '.join(TYPES)}); {HOW_TO_GET_ONE}")
         if not _holds_a_key(kind, rest.split(" ")[0]):
-            raise ValueError(
-                f"the text after {kind} is not such a key: it is cut off or altered; {HOW_TO_GET_ONE}"
-            )
+            raise ValueError(f"the text after {kind} is not such a key: it is cut off or altered; {HOW_TO_GET_ONE}")
 
 
 def _holds_a_key(kind: str, encoded: str) -> bool:

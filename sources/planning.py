@@ -83,7 +83,7 @@ def _emit(batches: list[tuple[Policy, datetime]], now: datetime, assignment_ids:
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(EMIT, {**columns, "now": now, "assignment_ids": assignment_ids})
-        emitted = cursor.rowcount
+        emitted = int(cursor.rowcount)
     if emitted:
         notify(AVAILABILITY)
     return emitted

@@ -7,6 +7,7 @@ import ipaddress
 import os
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -33,7 +34,7 @@ def check_source(source: "Source") -> None:
         known = ", ".join(sorted(RULES))
         raise ValidationError({"kind": f"unknown kind {source.kind!r}; one of {known}"})
     errors: dict[str, str] = {}
-    for field, check in (
+    checks: tuple[tuple[str, Callable[[], None]], ...] = (
         ("address", lambda: _check_address(rule, source.address)),
         ("port", lambda: _check_port_of(rule, source.port)),
         ("path", lambda: _check_path(rule, source.path)),
@@ -43,13 +44,14 @@ def check_source(source: "Source") -> None:
         ("mac_address", lambda: _check_mac_address(source.mac_address, source.wake_allowed)),
         ("wake_address", lambda: _check_wake_address(source.wake_address, source.mac_address)),
         ("wake_port", lambda: _check_port(source.wake_port)),
-    ):
+    )
+    for field, check in checks:
         try:
             check()
         except ValueError as error:
             errors[field] = str(error)
     if errors:
-        raise ValidationError(errors)  # type: ignore[arg-type]
+        raise ValidationError(dict(errors))
 
 
 def check_window(rows: Any) -> None:
@@ -205,8 +207,7 @@ def _check_options(rule: Rule, options: Any) -> None:
 def _check_secret(reference: str) -> None:
     if reference and (not SECRET.fullmatch(reference) or CONTROL_CHARACTER.search(reference)):
         raise ValueError(
-            "must say where the password is found, as env:NAME or file:/path; "
-            "never write the password itself here"
+            "must say where the password is found, as env:NAME or file:/path; never write the password itself here"
         )
 
 

@@ -13,6 +13,6 @@ if "BACKUPSCHED_TEST_VAR" not in os.environ:
     os.environ["BACKUPSCHED_TEST_VAR"] = str(made)
 os.environ["BACKUPSCHED_VAR"] = os.environ["BACKUPSCHED_TEST_VAR"]
 
-from backupsched.settings import *  # noqa: E402, F403
+from backupsched.settings import *  # noqa: F403
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

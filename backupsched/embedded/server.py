@@ -209,7 +209,8 @@ class Server:
         owner = self.layout.account.pw_uid if self.layout.account else os.geteuid()
         if directory.is_symlink() or status.st_uid not in (owner, os.geteuid()):
             raise EmbeddedDatabaseError(
-                f"{directory}, the directory for the database's socket, belongs to somebody else. Remove it, {OTHERWISE}"
+                f"{directory}, the directory for the database's socket, belongs to somebody else. "
+                f"Remove it, {OTHERWISE}"
             )
         directory.chmod(0o700)
         self._give(directory)

@@ -13,7 +13,7 @@ WITH units AS (
     SELECT COALESCE(sum((queues ->> %(queue)s)::int), 0) AS all_units
       FROM jobs_worker
      WHERE stopped_at IS NULL
-       AND heartbeat_at > COALESCE(%(now)s::timestamptz, clock_timestamp()) - %(liveness)s
+       AND heartbeat_at > COALESCE(%(now)s::timestamptz, clock_timestamp()) - %(liveness)s * interval '1 second'
 ), running AS (
     SELECT count(*) AS busy FROM jobs_backlogrecord WHERE status = {Status.RUNNING} AND queue = %(queue)s
 ), ready AS (
@@ -30,5 +30,5 @@ def shortage(queue: str, now: datetime | None = None) -> int:
     The units are those of all workers alive. Zero or less: it has enough, so what feeds it need not be claimed.
     """
     with connection.cursor() as cursor:
-        cursor.execute(SHORTAGE, {"queue": queue, "now": now, "liveness": Worker.LIVENESS})
+        cursor.execute(SHORTAGE, {"queue": queue, "now": now, "liveness": Worker.LIVENESS.total_seconds()})
         return int(cursor.fetchone()[0])

@@ -93,7 +93,8 @@ def _judge_single_files(log: RcloneLog) -> Judgement:
     """A living source has files that vanish, change or are not ours to read. The rest is a valid copy."""
     named = "; ".join(_told(problem) for problem in log.problems[:5])
     more = f"; and {log.problem_count - 5} more" if log.problem_count > 5 else ""
-    text = f"{log.problem_count} files were not copied: {named}{more}"
+    files = "1 file was" if log.problem_count == 1 else f"{log.problem_count} files were"
+    text = f"{files} not copied: {named}{more}"
     if any(log.activity[1:3]):
         return Judgement(Verdict.WARNINGS, text)
     return Judgement(Verdict.SOURCE_FAILED, text)

@@ -24,7 +24,7 @@ class Command(BaseCommand):
         if "EMBEDDED_IN" not in settings.DATABASES["default"]:
             raise CommandError("DATABASE_URL is set, so the embedded PostgreSQL is not used", returncode=2)
         server = Server(Path(settings.DATABASES["default"]["EMBEDDED_IN"]))
-        changed = {"start": server.ensure_running, "stop": server.stop, "status": lambda: False}[options["action"]]()
+        changed = _act(server, options["action"])
         status = server.status()
         facts = {
             "running": status.running,
@@ -40,3 +40,13 @@ class Command(BaseCommand):
         state = f"runs (process {status.pid})" if status.running else "does not run"
         self.stdout.write(f"The embedded PostgreSQL {state}.\n  data    {status.data}")
         self.stdout.write(f"  socket  {status.socket_directory}\n  log     {status.log_file}")
+
+
+def _act(server: Server, action: str) -> bool:
+    """Do what was asked. Returns whether it changed anything. Raises: EmbeddedDatabaseError."""
+    match action:
+        case "start":
+            return server.ensure_running()
+        case "stop":
+            return server.stop()
+    return False

@@ -58,7 +58,16 @@ def serving(kind: str, directory: Path, *arguments: str) -> Iterator[tuple[str, 
     """Serve `directory` as `kind` (sftp, s3, webdav) until the block ends. Yields address and port."""
     address = loopback_address()
     port = free_port(address)
-    command = (find_rclone(), "serve", kind, str(directory), f"--addr={address}:{port}", "--config=", *arguments)
+    command = (
+        find_rclone(),
+        "serve",
+        kind,
+        str(directory),
+        f"--addr={address}:{port}",
+        "--config=",
+        "--dir-cache-time=0s",
+        *arguments,
+    )
     environment = {"PATH": os.environ["PATH"], "HOME": str(directory.parent)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:

@@ -206,14 +206,22 @@ def test_a_run_that_was_killed_is_healed_by_the_next_one(tmp_path: Path) -> None
     assert tree(copy.versions) == {"20261121T065755Z/replaced": "old"}
 
 
-def test_an_unreadable_file_makes_a_warning_and_the_rest_is_copied(tmp_path: Path) -> None:
-    files = write_files(tmp_path / "files", good="good", vanishing="v")
-    # a file that reads as an input/output error for everybody, root too
-    (files / "bad").symlink_to("/proc/self/mem")
-    with sftp_host(files, "--copy-links") as source:
-        result = run(task_for(source, tmp_path / "copy"))
-    assert result.verdict in (Verdict.WARNINGS, Verdict.SUCCEEDED)
-    assert tree(tmp_path / "copy/current")["good"] == "good"
+def test_a_file_that_grows_while_it_is_copied_makes_a_warning_and_keeps_its_earlier_copy(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "files", growing="old", note="one")
+    source = local_folder(files)
+    run(task_for(source, tmp_path / "copy"))
+    write_files(files, growing="x" * 200_000, note="two!")
+
+    def grow(progress: EngineProgress) -> None:
+        with (files / "growing").open("a") as file:
+            file.write("y")
+
+    task = task_for(source, tmp_path / "copy", options={"bwlimit": "200K"})
+    result = engine_for("local").run(task, on_progress=grow, stop=threading.Event())
+    assert result.verdict is Verdict.WARNINGS, result.error
+    assert result.warnings.startswith("1 file was not copied: growing: ")
+    assert tree(tmp_path / "copy/current") == {"growing": "old", "note": "two!"}
+    assert tree(tmp_path / "copy/versions") == {"20261121T065755Z/note": "one"}
 
 
 def test_a_second_run_on_the_same_destination_is_refused(tmp_path: Path) -> None:
