@@ -18,6 +18,7 @@ from django.utils.text import slugify
 
 from jobs.clock import database_clock
 from jobs.handlers import Kind, Run, registry
+from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
 from sources import availability, engines, planning, wake
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
@@ -80,6 +81,8 @@ def copy_source(run: Run) -> Outcome:
     if assignment is None:
         return Cancelled("its assignment is gone")
     source, policy = assignment.source, assignment.policy
+    if source.paused_at:
+        return Cancelled("its source is paused")
     repository = Path(policy.repository.location)
     if not repository.is_dir():
         return Failed(f"repository {policy.repository}: {repository} is no directory here; is it mounted?")
@@ -170,6 +173,9 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
     match outcome:
         case Handoff():
             assignments.update(last_contacted_at=now)
+        case Cancelled():
+            # out of its trigger, so that a resume in the same period emits again
+            BacklogRecord.objects.filter(pk=record.id).update(trigger_at=None)
         case Failed():
             assignments.update(failures=F("failures") + 1)
         case Succeeded(result=EngineResult() as result):

@@ -14,7 +14,7 @@ from django.db import models, transaction
 
 from jobs.models import RetryPolicy, Schedule
 from sources import planning
-from sources.engines import missing_program
+from sources.engines import ENGINES, missing_program
 from sources.models import Assignment, Policy, Repository, Source
 
 SECTIONS = {
@@ -87,7 +87,6 @@ class _Import:
         retry_policies = self._save(RetryPolicy, "retry_policies", rows["retry_policies"])
         self._resolve(rows["policies"], "repository", "repositories", repositories)
         self._resolve(rows["policies"], "retry_policy", "retry_policies", retry_policies)
-        self._stop_if_wrong()
         policies, replanned = self._save_policies(rows["policies"])
         memberships = {str(row["name"]): row.pop("policies", []) for row in rows["sources"]}
         self._check_programs(rows["sources"])
@@ -172,8 +171,8 @@ class _Import:
             elif before != row:
                 changed.append(instance)
             result[row["name"]] = instance
-        self._stop_if_wrong()
-        self._write(model, section, created, changed, len(rows))
+        if not self.errors:
+            self._write(model, section, created, changed, len(rows))
         return result
 
     def _check(self, section: str, number: int, name: str, instance: models.Model) -> None:
@@ -218,8 +217,7 @@ class _Import:
                 changed += 1
                 if any(before[key] != _facts(policy)[key] for key in ("cron", "zone", "window", "enabled")):
                     replanned.append(policy)
-        self._stop_if_wrong()
-        for policy in policies.values():
+        for policy in [] if self.errors else policies.values():
             policy.schedule.save()
             policy.schedule = policy.schedule  # takes over its new id
             policy.save()
@@ -234,11 +232,8 @@ class _Import:
 
     def _check_programs(self, rows: list[dict[str, Any]]) -> None:
         for number, row in enumerate(rows):
-            try:
-                problem = missing_program(row["kind"])
-            except ValueError as error:
-                problem = str(error)
-            if problem:
+            known = row["kind"] in ENGINES  # else the check of the source says so
+            if known and (problem := missing_program(row["kind"])):
                 self._wrong("sources", number, row["name"], f"kind: {problem}")
 
     def _check_memberships(

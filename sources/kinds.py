@@ -18,6 +18,7 @@ class Rule:
     path_is_absolute: bool = False
     path_is_a_name: bool = False
     has_port: bool = False
+    secret_needed: bool = False
     has_host_key: bool = False
 
 
@@ -29,6 +30,7 @@ RULES = {
         options_needed=("user",),
         has_port=True,
         has_host_key=True,
+        secret_needed=True,
     ),
     "s3": Rule(
         title="S3 bucket",
@@ -37,6 +39,7 @@ RULES = {
         options_needed=("access_key_id",),
         options_allowed=("region", "provider"),
         address_is_url=True,
+        secret_needed=True,
     ),
     "webdav": Rule(
         title="WebDAV share",

@@ -30,7 +30,7 @@ EMIT = f"""
 INSERT INTO jobs_backlogrecord
        (kind, queue, subject, payload, status, waiting_for, run_after, closes_at, priority, due_day, rank_day,
         expected_seconds, failures, last_error, attempt, schedule_id, trigger_at, retry_policy_id, lane)
-SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id, jsonb_build_object('assignment', a.id),
+SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id, jsonb_build_object('assignment', a.id, 'title', s.name),
        CASE WHEN p.opens_at <= %(now)s THEN {Status.READY} ELSE {Status.WAITING} END,
        CASE WHEN p.opens_at <= %(now)s THEN NULL ELSE {WaitingFor.WINDOW} END,
        p.opens_at, p.closes_at, p.priority,
@@ -152,7 +152,9 @@ def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None) 
     What runs already is left alone. The extra priority lasts for one attempt.
     """
     instant = now or database_clock()
-    asked = list(Assignment.objects.filter(pk__in=[a.pk for a in assignments]).select_related("policy__schedule"))
+    asked = list(
+        Assignment.objects.filter(pk__in=[a.pk for a in assignments]).select_related("source", "policy__schedule")
+    )
     wanted = {subject_of(assignment.pk): assignment for assignment in asked}
     records = BacklogRecord.objects.filter(kind=KIND, subject__in=wanted).unfinished().select_for_update()
     moved = 0
@@ -179,7 +181,7 @@ def _asked_for(assignment: Assignment, now: datetime) -> BacklogRecord:
         kind=KIND,
         queue=AVAILABILITY,
         subject=subject_of(assignment.pk),
-        payload={"assignment": assignment.pk},
+        payload={"assignment": assignment.pk, "title": assignment.source.name},
         status=Status.READY,
         run_after=now,
         priority=schedule.priority + BACK_UP_NOW_PRIORITY,

@@ -1,4 +1,4 @@
-"""What a source, a policy and a repository must look like. Each check raises ValidationError naming the field.
+"""What a source, policy and repository must look like. Each check raises ValidationError naming the field.
 
 The models call these from `clean`, so the admin, the fleet import and any `full_clean` get them.
 """
@@ -39,7 +39,7 @@ def check_source(source: "Source") -> None:
         ("port", lambda: _check_port_of(rule, source.port)),
         ("path", lambda: _check_path(rule, source.path)),
         ("options", lambda: _check_options(rule, source.options)),
-        ("secret", lambda: _check_secret(source.secret)),
+        ("secret", lambda: _check_secret_of(rule, source.secret)),
         ("host_key", lambda: _check_host_key_of(rule, source.host_key)),
         ("mac_address", lambda: _check_mac_address(source.mac_address, source.wake_allowed)),
         ("wake_address", lambda: _check_wake_address(source.wake_address, source.mac_address)),
@@ -202,6 +202,12 @@ def _check_options(rule: Rule, options: Any) -> None:
         raise ValueError(f"{missing[0]} is missing: a {rule.title} needs it")
     if ".." in options.get("marker", "").split("/") or options.get("marker", "").startswith("/"):
         raise ValueError(f"marker {options['marker']!r} must be a path below the source's path")
+
+
+def _check_secret_of(rule: Rule, reference: str) -> None:
+    if rule.secret_needed and not reference:
+        raise ValueError(f"is missing: a {rule.title} needs one, as env:NAME or file:/path")
+    _check_secret(reference)
 
 
 def _check_secret(reference: str) -> None:

@@ -1,6 +1,7 @@
 """The documents say what the code does: states, transitions, words, settings, links."""
 
 import re
+import tomllib
 from datetime import UTC, date, datetime
 from pathlib import Path
 from uuid import UUID
@@ -11,6 +12,7 @@ from backupsched import settings
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable, transition
 from jobs.retries import Rule
 from jobs.states import AttemptOutcome, Status, WaitingFor
+from sources.fleet import SECTIONS
 from tests.documents import DOCUMENTS, ROOT, links, names, table_rows
 
 GLOSSARY = ROOT / "docs/glossary.md"
@@ -143,6 +145,22 @@ def test_the_settings_page_has_the_variables_that_the_settings_read() -> None:
     read = re.findall(r"environ(?:\.get\(|\[)\"(\w+)\"", Path(settings.__file__).read_text(encoding="utf-8"))
     assert sorted(described) == sorted(set(read))
     assert [f"`{name}`" for name in described if f"| `{name}` |" not in (settings.__doc__ or "")] == []
+
+
+def test_the_fleet_file_page_has_every_field_that_the_import_takes() -> None:
+    described = {
+        cells[0].strip("`"): re.findall(r"`(\w+)`(?: \([^)]*\))?", " ".join(cells[1:]))
+        for cells in table_rows(ROOT / "docs/operations.md", "Fleet files")
+    }
+    for section, fields in SECTIONS.items():
+        assert set(fields) <= set(described[section]), section
+
+
+def test_the_libraries_page_has_every_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    needed = {re.split(r"[^\w-]", dependency)[0].lower() for dependency in project["project"]["dependencies"]}
+    rows = table_rows(ROOT / "docs/decisions/0009-libraries.md")
+    assert {cells[0].lower() for cells in rows} == needed
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=names)

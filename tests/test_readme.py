@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands, load_command_class
 
+from sources.fleet import import_fleet
+from sources.models import Assignment
 from tests.documents import ROOT, Command, blocks, commands, table_rows
 
 README = ROOT / "README.md"
@@ -65,12 +67,12 @@ def test_every_exported_variable_is_a_setting() -> None:
 
 @pytest.mark.django_db
 def test_the_policy_in_the_readme_can_be_imported(tmp_path: Path) -> None:
-    from sources.fleet import import_fleet
-    from sources.models import Assignment
-
     (fleet,) = blocks(README, "json")
-    import_fleet(json.loads(fleet), str(tmp_path / "fleet.json"))
+    report = import_fleet(json.loads(fleet), "README.md", folder=tmp_path)
 
     assignment = Assignment.objects.select_related("source", "policy__schedule__retry_policy").get()
     assert str(assignment) == "laptop-anna under laptops"
     assert assignment.policy.schedule.retry_policy is not None
+    assert report.emitted == 1
+    again = import_fleet(json.loads(fleet), "README.md", folder=tmp_path)
+    assert not any([*again.created.values(), *again.changed.values()])

@@ -108,7 +108,7 @@ class Migration(migrations.Migration):
                 ('queue', models.CharField(max_length=50)),
                 ('subject', models.CharField(help_text='What it is about; one unfinished record per kind and subject.', max_length=200)),
                 ('exclusive_key', models.CharField(help_text='At most one running record per key. Set by the handoff.', max_length=200, null=True)),
-                ('payload', models.JSONField(default=dict)),
+                ('payload', models.JSONField(default=dict, help_text='What its handler needs; `title` names it for people.')),
                 ('status', models.SmallIntegerField(choices=[(0, 'waiting'), (1, 'ready'), (2, 'running'), (3, 'succeeded'), (4, 'failed'), (5, 'cancelled')], default=0)),
                 ('waiting_for', models.SmallIntegerField(choices=[(1, 'start'), (2, 'window'), (3, 'backoff'), (4, 'recheck'), (5, 'snooze'), (6, 'throttle'), (7, 'breaker')], null=True)),
                 ('inserted_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),

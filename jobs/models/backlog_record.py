@@ -29,7 +29,7 @@ class BacklogRecord(models.Model):
     exclusive_key = models.CharField(  # noqa: DJ001 - unique where there is one
         max_length=200, null=True, help_text="At most one running record per key. Set by the handoff."
     )
-    payload = models.JSONField(default=dict)
+    payload = models.JSONField(default=dict, help_text="What its handler needs; `title` names it for people.")
     status = models.SmallIntegerField(choices=Status.choices, default=Status.WAITING)
     waiting_for = models.SmallIntegerField(choices=WaitingFor.choices, null=True)
 
@@ -143,4 +143,4 @@ class BacklogRecord(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.subject} (#{self.pk})"
+        return f"{self.kind} {self.payload.get('title') or self.subject} (#{self.pk})"

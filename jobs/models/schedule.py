@@ -39,11 +39,14 @@ class Schedule(models.Model):
 
     def clean(self) -> None:
         """Check cron and zone. Raises: ValidationError naming the field."""
+        errors = {}
         for field, check in (("cron", check_expression), ("zone", check_zone)):
             try:
                 check(getattr(self, field))
             except ValueError as error:
-                raise ValidationError({field: str(error)}) from error
+                errors[field] = str(error)
+        if errors:
+            raise ValidationError(dict(errors))
 
     @property
     def period(self) -> Period:

@@ -173,16 +173,19 @@ class _Run:
         """A password in rclone's form, which its environment wants. It goes in through a pipe, never argv."""
         if "\n" in password or "\0" in password:
             raise SourceIncomplete("the secret holds a line break, which no password may")
-        ended = subprocess.run(
-            (self.program, "obscure", "-"),
-            input=password.encode(),
-            capture_output=True,
-            env=runner.program_environment({"RCLONE_CONFIG": ""}),
-            timeout=OBSCURE_SECONDS,
-            check=False,
-        )
-        if ended.returncode != 0:
-            raise SourceIncomplete("rclone does not take the secret as a password")
+        command = (self.program, "obscure", "-", "--config=")
+        environment = runner.program_environment({})
+        try:
+            ended = subprocess.run(
+                command,
+                input=password.encode(),
+                env=environment,
+                capture_output=True,
+                timeout=OBSCURE_SECONDS,
+                check=True,
+            )
+        except subprocess.SubprocessError:
+            raise SourceIncomplete("rclone does not take the secret as a password") from None
         return ended.stdout.decode().strip()
 
 

@@ -1,6 +1,7 @@
 """Reads rclone's log (`--use-json-log`): how far it is, what went wrong with which file."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ MESSAGE_LENGTH = 500
 
 CONSEQUENCES = ("not deleting ", "Attempt ", "Failed to sync")
 """Lines that only repeat or follow from a problem told before."""
+PREAMBLE = re.compile(r'^(Failed to create file system for "[^"]*": |error reading source root directory: |NewFs: )+')
 SKIPPED_LINK = "Can't follow symlink"
 
 
@@ -61,7 +63,8 @@ class RcloneLog:
         self.problem_count += 1
         whole_run = message.startswith("error reading source root") or "objectType" not in entry
         path = "" if whole_run else str(entry.get("object", ""))
-        self.problems.append(Problem(message[:MESSAGE_LENGTH], path[:MESSAGE_LENGTH]))
+        told = PREAMBLE.sub("", message)
+        self.problems.append(Problem(told[:MESSAGE_LENGTH], path[:MESSAGE_LENGTH]))
         if len(self.problems) > MAX_PROBLEMS:
             del self.problems[MAX_PROBLEMS // 2]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 MAX_PARALLEL = 64
-RATE = re.compile(r"\d+(\.\d+)?[BKMG]?")
+RATE = re.compile(r"\d+(\.\d+)?[BKMG]")
 
 
 def _parallel(name: str, value: Any) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ NOT_WRITABLE = re.compile(
     re.IGNORECASE,
 )
 HOST_KEY = re.compile(r"knownhosts: key (mismatch|is unknown)|no common algorithm for host key", re.IGNORECASE)
+BAD_KEY = re.compile(r"parse known_hosts_file", re.IGNORECASE)
 REFUSED = re.compile(
     r"unable to authenticate|40[13] (Unauthorized|Forbidden)|StatusCode: 40[13]|InvalidAccessKeyId|"
     r"SignatureDoesNotMatch|AccessDenied|failed to parse private key",
@@ -62,7 +63,7 @@ class Judgement:
 def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
     """What an rclone that ended by itself with `exit_code` means."""
     problems = log.everything
-    if exit_code == 0 and not log.problems:
+    if exit_code == 0:
         return Judgement(Verdict.SUCCEEDED)
     for problem in problems:
         if _is_of_the_repository(problem, destination):
@@ -74,6 +75,7 @@ def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
             "THE HOST KEY IS NOT THE PINNED ONE: this is another machine than before, or somebody is in between. "
             "Nothing was copied. Only if the host was reinstalled, correct its host key (ssh-keyscan)",
         ),
+        (BAD_KEY, Verdict.SOURCE_FAILED, "the source's host key is no SSH public key: copy it again (ssh-keyscan)"),
         (REFUSED, Verdict.SOURCE_FAILED, "the source refused the credentials: check its user and secret"),
         (SILENT, Verdict.UNAVAILABLE, "the source does not answer"),
     ):
@@ -82,7 +84,9 @@ def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
                 return Judgement(verdict, f"{text} ({_told(problem)})")
     if log.problems and all(problem.path and ONE_FILE.search(_words(problem)) for problem in problems):
         return _judge_single_files(log)
-    said = f": {_told(problems[0])}" if problems else ""
+    if problems and exit_code in (1, 7):
+        return Judgement(Verdict.SOURCE_FAILED, _told(problems[0]))
+    said = f" ({_told(problems[0])})" if problems else ""
     meaning = EXIT_CODES.get(exit_code, f"rclone ended with code {exit_code}")
     if exit_code < 0:
         meaning = f"rclone was ended by signal {-exit_code} from outside"
@@ -110,7 +114,9 @@ def _is_of_the_repository(problem: Problem, destination: Path) -> bool:
 
 def _words(problem: Problem) -> str:
     """The message without the file's name: a file may be called `connection refused`."""
-    return problem.message.replace(problem.path, "") if problem.path else problem.message
+    if not problem.path:
+        return problem.message
+    return re.sub(rf'(?<=[/"]){re.escape(problem.path)}(?=[:".]|$)', "", problem.message)
 
 
 def _told(problem: Problem) -> str:

@@ -15,6 +15,7 @@ import fcntl
 import itertools
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +23,8 @@ from pathlib import Path
 
 PARTIAL_SUFFIX = ".rclone-partial"
 """Ends the name of a file that is being fetched. Not more than 16 characters."""
+LOCK_PATIENCE_SECONDS = 2.0
+"""A program that was killed with its worker takes a moment to let go."""
 UNFINISHED = ".unfinished"
 DISCARDED = ".discarded"
 
@@ -111,13 +114,22 @@ def locked(destination: Path) -> Iterator[int]:
     destination.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(destination / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DestinationBusy(f"another run still writes to {destination}") from None
+        deadline = time.monotonic() + LOCK_PATIENCE_SECONDS
+        while not _try_lock(descriptor):
+            if time.monotonic() >= deadline:
+                raise DestinationBusy(f"another run still writes to {destination}")
+            time.sleep(0.05)
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _files_below(directory: Path) -> Iterator[os.DirEntry[str]]:

@@ -14,8 +14,11 @@ from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdi
 from tests.sources.engines.peers import (
     STARTED_AT,
     local_folder,
+    new_host_key,
     s3_bucket,
+    serving,
     sftp_host,
+    specification,
     task_for,
     tree,
     webdav_share,
@@ -40,6 +43,28 @@ def test_an_sftp_host_is_copied_byte_for_byte(tmp_path: Path) -> None:
     assert (result.files, result.size, result.transferred) == (5, size, size)
     assert result.snapshot == str(tmp_path / "copy/current")
     assert sorted(os.listdir(tmp_path / "copy")) == ["current", "lock", "versions"]
+
+
+def test_an_sftp_host_is_entered_with_a_private_key(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "files", **FILES)
+    (tmp_path / "authorized").write_text(new_host_key(tmp_path / "user-key") + "\n")
+    pinned = new_host_key(tmp_path / "host-key")
+    arguments = (f"--authorized-keys={tmp_path / 'authorized'}", f"--key={tmp_path / 'host-key'}")
+    with serving("sftp", files, *arguments) as (address, port):
+        secret = (tmp_path / "user-key").read_text()
+        source = specification("sftp", address, port=port, options={"user": "u"}, host_key=pinned, secret=secret)
+        result = back_up(source, tmp_path / "copy")
+    assert result.verdict is Verdict.SUCCEEDED, result.error
+    assert tree(tmp_path / "copy/current") == FILES
+
+
+def test_any_of_several_pinned_host_keys_will_do(tmp_path: Path) -> None:
+    other = new_host_key(tmp_path / "other")
+    with sftp_host(write_files(tmp_path / "files", a="a")) as source:
+        # as `ssh-keyscan` prints them: a comment, then host and key
+        host_key = f"# {source.address}:22 SSH-2.0\n{source.address} {other}\n{source.address} {source.host_key}\n"
+        result = back_up(dataclasses.replace(source, host_key=host_key), tmp_path / "copy")
+    assert result.verdict is Verdict.SUCCEEDED, result.error
 
 
 def test_a_bucket_is_copied_byte_for_byte(tmp_path: Path) -> None:
@@ -83,6 +108,13 @@ def test_a_local_folder_with_an_odd_name_is_copied_to_a_destination_with_an_odd_
     result = back_up(local_folder(files), destination)
     assert result.verdict is Verdict.SUCCEEDED, result.error
     assert tree(destination / "current") == FILES
+
+
+def test_a_file_with_the_longest_possible_name_is_copied(tmp_path: Path) -> None:
+    name = "n" * 251 + ".txt"
+    result = back_up(local_folder(write_files(tmp_path / "files", **{name: "a"})), tmp_path / "copy")
+    assert result.verdict is Verdict.SUCCEEDED, result.error
+    assert tree(tmp_path / "copy/current") == {name: "a"}
 
 
 def test_an_empty_source_becomes_an_empty_directory(tmp_path: Path) -> None:
@@ -160,6 +192,7 @@ def test_excluded_files_leave_the_copy_for_a_version(tmp_path: Path) -> None:
     assert sorted(tree(tmp_path / "copy/versions")) == ["20261121T065755Z/b.tmp", "20261121T065755Z/cache/c"]
 
 
+@pytest.mark.slow
 def test_progress_is_told_while_it_copies(tmp_path: Path) -> None:
     write_files(tmp_path / "files", big="x" * 300_000)
     told: list[EngineProgress] = []
@@ -178,7 +211,7 @@ def test_a_listener_that_fails_does_not_end_the_backup(tmp_path: Path) -> None:
     assert result.verdict is Verdict.SUCCEEDED
 
 
-@pytest.mark.parametrize("value", [{"transfers": 0}, {"transfers": True}, {"bwlimit": 10}, {"exclude": "*.tmp"}])
+@pytest.mark.parametrize("value", [{"transfers": 0}, {"transfers": True}, {"bwlimit": "10"}, {"exclude": "*.tmp"}])
 def test_a_bad_option_is_named(value: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(value))):
         engine_for("sftp").check_options(value)

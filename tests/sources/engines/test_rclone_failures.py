@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from sources.engines import engine_for, missing_program
@@ -68,6 +69,13 @@ def test_an_sftp_host_with_another_host_key_is_refused_loudly(tmp_path: Path) ->
     assert result.verdict is Verdict.SOURCE_FAILED
     assert result.error.startswith("THE HOST KEY IS NOT THE PINNED ONE")
     assert tree(tmp_path / "copy/current") == {}
+
+
+def test_a_host_key_that_is_none_is_told_apart_from_a_wrong_one(tmp_path: Path) -> None:
+    source = specification("sftp", "127.0.0.1", port=2022, options={"user": "backup"}, host_key="ssh-ed25519 AAAA")
+    result = run(task_for(source, tmp_path / "copy"))
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert "host key is no SSH public key" in result.error
 
 
 def test_an_sftp_host_without_a_pinned_key_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
@@ -193,6 +201,23 @@ def test_a_source_that_breaks_off_leaves_the_earlier_copy_whole(tmp_path: Path) 
     assert os.listdir(tmp_path / "copy/versions") == []
 
 
+@pytest.mark.slow
+def test_a_source_that_goes_away_in_the_middle_is_unavailable(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "files", note="one", big="old")
+
+    def take_the_host_away(progress: EngineProgress) -> None:
+        if progress.bytes_done:
+            for process in psutil.Process().children():
+                if "serve" in process.cmdline():
+                    process.kill()
+
+    with sftp_host(files) as source, backed_up(source, tmp_path / "copy"):
+        write_files(files, big="x" * 2_000_000)
+        task = task_for(source, tmp_path / "copy", options={"bwlimit": "100K"})
+        result = engine_for("sftp").run(task, on_progress=take_the_host_away, stop=threading.Event())
+        assert result.verdict is Verdict.UNAVAILABLE, result
+
+
 def test_a_run_that_was_killed_is_healed_by_the_next_one(tmp_path: Path) -> None:
     copy = Copy(tmp_path / "copy")
     version = copy.begin(STARTED_AT)
@@ -224,6 +249,7 @@ def test_a_file_that_grows_while_it_is_copied_makes_a_warning_and_keeps_its_earl
     assert tree(tmp_path / "copy/versions") == {"20261121T065755Z/note": "one"}
 
 
+@pytest.mark.slow
 def test_a_second_run_on_the_same_destination_is_refused(tmp_path: Path) -> None:
     with locked(tmp_path / "copy"):
         result = run(task_for(local_folder(write_files(tmp_path / "files", a="a")), tmp_path / "copy"))

@@ -1,0 +1,147 @@
+"""What machines write: backlog records with their attempts, and workers."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from jobs.admin.base import ReadOnlyAdmin, ago, moment, span
+from jobs.models import AttemptEntry, BacklogRecord, Worker
+from jobs.states import AttemptOutcome, Status
+
+STATUS_LABELS = {
+    "waiting": "warning",
+    "ready": "info",
+    "running": "info",
+    "succeeded": "success",
+    "failed": "danger",
+    "cancelled": "",
+}
+OUTCOME_LABELS = {"succeeded": "success", "failed": "danger", "rescued": "danger", "unavailable": "warning"}
+
+
+@admin.register(BacklogRecord)
+class BacklogRecordAdmin(ReadOnlyAdmin):
+    """The backlog. The change page tells a record's attempts."""
+
+    list_display = (
+        "__str__", "shown_status", "queue", "waiting_for", "shown_run_after", "priority", "rank_day", "failures",
+        "short_error",
+    )  # fmt: skip
+    list_filter = ("status", "queue", "kind", "waiting_for", "schedule")
+    search_fields = ("subject", "payload__title", "last_error")
+    list_select_related = ("schedule",)
+    ordering = ("-id",)
+    show_full_result_count = False
+    fieldsets = (
+        (None, {"fields": ("kind", "subject", "status", "waiting_for", "queue", "run_after", "last_error")}),
+        ("Attempts", {"fields": ("shown_attempts",)}),
+        ("Its place", {"fields": ("priority", "due_day", "rank_day", "tried_at", "expected_seconds", "lane")}),
+        ("Failures", {"fields": ("failures", "first_failure_at", "last_failure_at", "retry_policy")}),
+        ("Where it came from", {"fields": ("schedule", "trigger_at", "inserted_at", "closes_at", "payload")}),
+        ("Lease", {"fields": ("attempt", "started_at", "leased_by", "lease_expires_at", "exclusive_key")}),
+        ("End", {"fields": ("finished_at",)}),
+    )
+    readonly_fields = ("shown_attempts",)
+
+    @display(description="status", label=STATUS_LABELS, ordering="status")
+    def shown_status(self, record: BacklogRecord) -> str:
+        return str(Status(record.status).label)
+
+    @admin.display(description="run after (UTC)", ordering="run_after")
+    def shown_run_after(self, record: BacklogRecord) -> str:
+        return moment(record.run_after)
+
+    @admin.display(description="last error")
+    def short_error(self, record: BacklogRecord) -> str:
+        return record.last_error if len(record.last_error) <= 80 else f"{record.last_error[:79]}…"
+
+    @admin.display(description="attempts")
+    def shown_attempts(self, record: BacklogRecord) -> SafeString:
+        rows = [
+            (
+                attempt.number,
+                attempt.queue,
+                AttemptOutcome(attempt.outcome).label,
+                moment(attempt.started_at),
+                span((attempt.ended_at - attempt.started_at).total_seconds()),
+                f"#{attempt.worker_id}",
+                attempt.error,
+            )
+            for attempt in record.attempts.order_by("number")
+        ]
+        if not rows:
+            return format_html("{}", "none yet")
+        cell = '<td style="padding:2px 12px 2px 0">{}</td>'
+        body = format_html_join("", f"<tr>{cell * 7}</tr>", rows)
+        headings = format_html_join(
+            "",
+            '<th style="text-align:left;padding-right:12px">{}</th>',
+            [(text,) for text in ("number", "queue", "outcome", "started (UTC)", "took", "worker", "error")],
+        )
+        return format_html("<table><tr>{}</tr>{}</table>", headings, body)
+
+
+@admin.register(AttemptEntry)
+class AttemptEntryAdmin(ReadOnlyAdmin):
+    """All attempts, newest first."""
+
+    list_display = ("__str__", "queue", "shown_outcome", "shown_started_at", "took", "worker_id", "short_error")
+    list_filter = ("outcome", "queue")
+    search_fields = ("=record__id", "error")
+    show_full_result_count = False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[AttemptEntry]:
+        return super().get_queryset(request).select_related(None)  # type: ignore[no-any-return]
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> AttemptEntry | None:
+        """By record and number, which are indexed; the id of the view is put together from them."""
+        record, _, number = object_id.partition("-")
+        if not (record.isdigit() and number.isdigit()):
+            return None
+        return AttemptEntry.objects.filter(record_id=int(record), number=int(number)).first()
+
+    @display(description="outcome", label=OUTCOME_LABELS, ordering="outcome")
+    def shown_outcome(self, attempt: AttemptEntry) -> str:
+        return str(AttemptOutcome(attempt.outcome).label)
+
+    @admin.display(description="started (UTC)", ordering="started_at")
+    def shown_started_at(self, attempt: AttemptEntry) -> str:
+        return moment(attempt.started_at)
+
+    @admin.display(description="took")
+    def took(self, attempt: AttemptEntry) -> str:
+        return span((attempt.ended_at - attempt.started_at).total_seconds())
+
+    @admin.display(description="error")
+    def short_error(self, attempt: AttemptEntry) -> str:
+        return attempt.error if len(attempt.error) <= 80 else f"{attempt.error[:79]}…"
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnlyAdmin):
+    """Who serves which queues, and whether they are alive."""
+
+    list_display = ("__str__", "shown_queues", "shown_started_at", "heartbeat", "shown_stopped_at")
+    list_filter = ("hostname",)
+    ordering = ("-id",)
+
+    @admin.display(description="queues")
+    def shown_queues(self, worker: Worker) -> str:
+        return ", ".join(f"{name}:{concurrency}" for name, concurrency in worker.queues.items())
+
+    @admin.display(description="started (UTC)", ordering="started_at")
+    def shown_started_at(self, worker: Worker) -> str:
+        return moment(worker.started_at)
+
+    @admin.display(description="heartbeat", ordering="heartbeat_at")
+    def heartbeat(self, worker: Worker) -> str:
+        return ago(worker.heartbeat_at)
+
+    @admin.display(description="stopped (UTC)", ordering="stopped_at")
+    def shown_stopped_at(self, worker: Worker) -> str:
+        return moment(worker.stopped_at)

@@ -1,0 +1,72 @@
+"""What a person edits: retry policies, throttles, schedules."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
+
+from jobs import retries
+from jobs.admin.base import ReadOnlyAdmin, moment, span
+from jobs.models import Lane, RetryPolicy, Schedule, Throttle
+
+SHOWN_DELAYS = 10
+
+
+@admin.register(RetryPolicy)
+class RetryPolicyAdmin(ModelAdmin):
+    """A retry policy, with the delays that it gives."""
+
+    list_display = ("name", "algorithm", "parameters", "max_delay", "max_failures", "first_delays")
+    search_fields = ("name",)
+    readonly_fields = ("first_delays",)
+
+    @admin.display(description="first delays")
+    def first_delays(self, policy: RetryPolicy) -> str:
+        if not policy.algorithm:
+            return ""
+        rule = policy.as_rule()
+        return ", ".join(span(retries.delay(rule, failures)) for failures in range(1, SHOWN_DELAYS + 1))
+
+
+@admin.register(Throttle)
+class ThrottleAdmin(ModelAdmin):
+    """A throttle; editing it takes effect at the next claim."""
+
+    list_display = ("name", "max_in_flight")
+    search_fields = ("name",)
+
+
+@admin.register(Lane)
+class LaneAdmin(ReadOnlyAdmin):
+    """Which sets of throttles are in use."""
+
+    list_display = ("id", "throttle_ids")
+
+
+@admin.register(Schedule)
+class ScheduleAdmin(ModelAdmin):
+    """Schedules. A policy's is edited with the policy."""
+
+    list_display = ("name", "cron", "zone", "kind", "enabled", "priority", "throttle", "retry_policy", "shown_next")
+    list_filter = ("kind", "enabled")
+    list_select_related = ("throttle", "retry_policy")
+    search_fields = ("name",)
+    readonly_fields = ("shown_next",)
+
+    @admin.display(description="next trigger (UTC)", ordering="next_trigger_at")
+    def shown_next(self, schedule: Schedule) -> str:
+        return moment(schedule.next_trigger_at)
+
+    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Whose provider is the assignments belongs to a policy: edited there, so that dates are recomputed."""
+        if obj is not None and obj.provider == "assignments":
+            editable = {field.name for field in Schedule._meta.fields if field.editable and not field.primary_key}
+            return (*sorted(editable), "shown_next")
+        return self.readonly_fields

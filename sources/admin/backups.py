@@ -1,0 +1,86 @@
+"""What was done: backups, and the state of each assignment."""
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.template.defaultfilters import filesizeformat
+from unfold.decorators import display
+
+from jobs.admin.base import ReadOnlyAdmin, moment, span
+from sources.models import Assignment, Backup, Progress
+
+
+@admin.register(Backup)
+class BackupAdmin(ReadOnlyAdmin):
+    """Every completed run."""
+
+    list_display = ("source", "policy", "engine", "shown_started_at", "took", "shown_size", "files", "result")
+    list_filter = ("engine", "repository", "assignment__policy")
+    search_fields = ("assignment__source__name", "snapshot")
+    list_select_related = ("assignment__source", "assignment__policy__schedule", "repository")
+    date_hierarchy = "started_at"
+    show_full_result_count = False
+
+    @admin.display(description="source", ordering="assignment__source__name")
+    def source(self, backup: Backup) -> str:
+        return backup.assignment.source.name
+
+    @admin.display(description="policy")
+    def policy(self, backup: Backup) -> str:
+        return str(backup.assignment.policy)
+
+    @admin.display(description="started (UTC)", ordering="started_at")
+    def shown_started_at(self, backup: Backup) -> str:
+        return moment(backup.started_at)
+
+    @admin.display(description="took")
+    def took(self, backup: Backup) -> str:
+        return span((backup.ended_at - backup.started_at).total_seconds())
+
+    @admin.display(description="size", ordering="size")
+    def shown_size(self, backup: Backup) -> str:
+        return filesizeformat(backup.size)
+
+    @display(description="result", label={"good": "success", "with warnings": "warning"})
+    def result(self, backup: Backup) -> str:
+        return "with warnings" if backup.warnings else "good"
+
+
+@admin.register(Assignment)
+class AssignmentAdmin(ReadOnlyAdmin):
+    """Sources under their policies: what the next decision about each knows. Edited with the source."""
+
+    list_display = ("__str__", "last_backup", "took", "size", "contacted", "next_backup", "failures")
+    list_filter = ("policy",)
+    search_fields = ("source__name",)
+    list_select_related = ("source", "policy__schedule")
+
+    def has_delete_permission(self, request: HttpRequest, obj: Assignment | None = None) -> bool:
+        """Ending an assignment is a person's decision; the confirmation lists the backups that go with it."""
+        return bool(request.user.has_perm("sources.delete_assignment"))
+
+    @admin.display(description="last success (UTC)", ordering="last_backup_at")
+    def last_backup(self, assignment: Assignment) -> str:
+        return moment(assignment.last_backup_at)
+
+    @admin.display(description="took", ordering="last_backup_for")
+    def took(self, assignment: Assignment) -> str:
+        return span(assignment.last_backup_for)
+
+    @admin.display(description="size", ordering="last_backup_size")
+    def size(self, assignment: Assignment) -> str:
+        return "" if assignment.last_backup_size is None else filesizeformat(assignment.last_backup_size)
+
+    @admin.display(description="last answered (UTC)", ordering="last_contacted_at")
+    def contacted(self, assignment: Assignment) -> str:
+        return moment(assignment.last_contacted_at)
+
+    @admin.display(description="next-backup date (UTC)", ordering="next_backup_at")
+    def next_backup(self, assignment: Assignment) -> str:
+        return moment(assignment.next_backup_at)
+
+
+@admin.register(Progress)
+class ProgressAdmin(ReadOnlyAdmin):
+    """How far the running backups are."""
+
+    list_display = ("record_id", "attempt", "bytes_done", "bytes_total", "files_done", "updated_at")

@@ -1,0 +1,141 @@
+"""The pg_dump engine against the real PostgreSQL of the test session."""
+
+import dataclasses
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from sources.engines import engine_for, missing_program
+from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
+from sources.engines.programs import find_postgresql_program
+from tests.sources.engines.peers import STARTED_AT, free_port, loopback_address, specification, task_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def database() -> SourceSpec:
+    settings = connection.settings_dict
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE engine_test AS SELECT n, repeat('x', 100) AS text FROM generate_series(1, 1000) n")
+    return specification(
+        "postgresql",
+        settings["HOST"] or "localhost",
+        port=int(settings["PORT"] or 5432),
+        path=settings["NAME"],
+        options={"user": settings["USER"]} if settings["USER"] else {},
+        secret=connection.connection.info.password or None,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _without_test_table(database: SourceSpec) -> Iterator[None]:
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE engine_test")
+
+
+def dump(source: SourceSpec, destination: Path, **fields: Any) -> EngineResult:
+    task = task_for(source, destination, **fields)
+    return engine_for("postgresql").run(task, on_progress=lambda progress: None, stop=threading.Event())
+
+
+def dumps_in(destination: Path) -> list[str]:
+    return sorted(name for name in os.listdir(destination) if name != "lock")
+
+
+def test_a_database_is_dumped_into_one_good_file(database: SourceSpec, tmp_path: Path) -> None:
+    told: list[EngineProgress] = []
+    task = task_for(database, tmp_path / "copy")
+    result = engine_for("postgresql").run(task, on_progress=told.append, stop=threading.Event())
+    assert result.verdict is Verdict.SUCCEEDED, result.error
+    file = tmp_path / "copy/20261121T065755Z.dump"
+    assert (result.snapshot, result.files, result.size) == (str(file), 1, file.stat().st_size)
+    assert told[-1].bytes_done == result.size
+    pg_restore = find_postgresql_program("pg_restore")
+    sql = subprocess.run([pg_restore, "--file=-", "--table=engine_test", str(file)], capture_output=True, check=True)
+    assert sql.stdout.count(b"x" * 100) == 1000
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_newest_dump_and_so_many_before_it_are_kept(database: SourceSpec, tmp_path: Path) -> None:
+    for day in range(4):
+        dump(database, tmp_path / "copy", started_at=STARTED_AT + timedelta(days=day), keep_versions=1)
+    assert dumps_in(tmp_path / "copy") == ["20261123T065755Z.dump", "20261124T065755Z.dump"]
+
+
+def test_a_database_that_does_not_exist_has_failed_and_leaves_nothing(database: SourceSpec, tmp_path: Path) -> None:
+    result = dump(dataclasses.replace(database, path="nowhere"), tmp_path / "copy")
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert "there is no database 'nowhere'" in result.error
+    assert dumps_in(tmp_path / "copy") == []
+
+
+def test_a_name_that_looks_like_a_connection_string_is_a_name(database: SourceSpec, tmp_path: Path) -> None:
+    name = "dbname=postgres host=elsewhere"
+    result = dump(dataclasses.replace(database, path=name), tmp_path / "copy")
+    assert f"there is no database {name!r}" in result.error
+    result = dump(dataclasses.replace(database, path="--help"), tmp_path / "copy")
+    assert "there is no database '--help'" in result.error
+
+
+def test_a_refused_password_has_failed_without_being_told(database: SourceSpec, tmp_path: Path) -> None:
+    if not database.secret:
+        pytest.skip("this server trusts everybody")
+    result = dump(dataclasses.replace(database, secret="wrong-password-entirely"), tmp_path / "copy")
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert "refused the credentials" in result.error
+    assert "wrong-password-entirely" not in repr(result)
+
+
+@pytest.mark.parametrize("address", ["absent", "/nonexistent", "no-such-host.invalid"])
+def test_a_silent_server_is_unavailable(address: str, database: SourceSpec, tmp_path: Path) -> None:
+    host = loopback_address() if address == "absent" else address
+    silent = dataclasses.replace(database, address=host, port=free_port(loopback_address()))
+    result = dump(silent, tmp_path / "copy")
+    assert result.verdict is Verdict.UNAVAILABLE, result.error
+    assert dumps_in(tmp_path / "copy") == []
+
+
+def test_a_stop_leaves_nothing(database: SourceSpec, tmp_path: Path) -> None:
+    stop = threading.Event()
+    task = task_for(database, tmp_path / "copy")
+    with connection.cursor() as cursor:
+        # pg_dump waits for this lock until it is stopped
+        cursor.execute("BEGIN")
+        cursor.execute("LOCK TABLE engine_test IN ACCESS EXCLUSIVE MODE")
+        result = engine_for("postgresql").run(task, on_progress=lambda progress: stop.set(), stop=stop)
+        cursor.execute("ROLLBACK")
+    assert result.verdict is Verdict.STOPPED
+    assert dumps_in(tmp_path / "copy") == []
+
+
+def test_leftovers_of_a_killed_run_are_removed(database: SourceSpec, tmp_path: Path) -> None:
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy/20261120T065755Z.dump.unfinished").write_text("half")
+    dump(database, tmp_path / "copy")
+    assert dumps_in(tmp_path / "copy") == ["20261121T065755Z.dump"]
+
+
+def test_a_missing_pg_dump_is_named(database: SourceSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sources.engines.programs.find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = dump(database, tmp_path / "copy")
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert "the program pg_dump is not installed here" in result.error
+    assert missing_program("postgresql") == result.error
+
+
+def test_options_of_other_engines_are_passed_over_in_a_run_and_refused_in_a_check(
+    database: SourceSpec, tmp_path: Path
+) -> None:
+    assert dump(database, tmp_path / "copy", options={"transfers": 4}).verdict is Verdict.SUCCEEDED
+    with pytest.raises(ValueError, match="unknown option 'transfers'; pg_dump takes no options"):
+        engine_for("postgresql").check_options({"transfers": 4})

@@ -1,0 +1,109 @@
+"""The rclone engine's process: ended by a stop, ended with its worker, and the secret nowhere to be seen."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sources.engines import engine_for
+from sources.engines.base import EngineProgress, EngineResult, Verdict
+from tests.sources.engines.peers import PASSWORD, eventually, sftp_host, task_for, tree, write_files
+
+SLOW = {"bwlimit": "100K", "transfers": 1}
+
+
+def syncs_below(pid: int) -> list[psutil.Process]:
+    """The running `rclone sync` processes that a process has started."""
+    found = []
+    for child in psutil.Process(pid).children():
+        try:
+            if "sync" in child.cmdline():
+                found.append(child)
+        except psutil.Error:
+            continue
+    return found
+
+
+def is_gone(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.slow
+def test_a_stop_while_copying_ends_rclone_and_leaves_no_partial_file(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "files", big="x" * 3_000_000)
+    seen: list[psutil.Process] = []
+    stop = threading.Event()
+
+    def stop_when_under_way(progress: EngineProgress) -> None:
+        if progress.bytes_done and not stop.is_set():
+            seen.extend(syncs_below(os.getpid()))
+            stop.set()
+
+    with sftp_host(files) as source:
+        task = task_for(source, tmp_path / "copy", options=SLOW)
+        result = engine_for("sftp").run(task, on_progress=stop_when_under_way, stop=stop)
+    assert result == EngineResult(Verdict.STOPPED, error="stopped on request")
+    assert len(seen) == 1
+    assert is_gone(seen[0])
+    assert tree(tmp_path / "copy/current") == {}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
+def test_rclone_dies_with_a_killed_worker_and_the_next_run_completes_the_copy(tmp_path: Path) -> None:
+    worker = """
+import sys, threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from sources.engines import engine_for
+from tests.sources.engines.peers import *
+
+address, port, host_key, copy = sys.argv[1:]
+source = specification("sftp", address, port=int(port), options={"user": USER}, host_key=host_key)
+task = task_for(source, Path(copy), options={"bwlimit": "100K"})
+with ThreadPoolExecutor() as pool:
+    tell = lambda progress: print(progress.bytes_done, flush=True)
+    pool.submit(engine_for("sftp").run, task, on_progress=tell, stop=threading.Event()).result()
+"""
+    files = write_files(tmp_path / "files", big="old")
+    copy = tmp_path / "copy"
+    with sftp_host(files) as source:
+        run = engine_for("sftp").run
+        run(task_for(source, copy), on_progress=lambda progress: None, stop=threading.Event())
+        write_files(files, big="x" * 3_000_000)
+        arguments = [sys.executable, "-c", worker, source.address, str(source.port), source.host_key, str(copy)]
+        root = Path(__file__).parents[3]
+        with subprocess.Popen(arguments, cwd=root, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            while int(process.stdout.readline()) == 0:
+                pass
+            (rclone,) = syncs_below(process.pid)
+            assert PASSWORD not in " ".join(rclone.cmdline())
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            eventually(lambda: is_gone(rclone), "rclone is gone")
+        result = run(task_for(source, copy), on_progress=lambda progress: None, stop=threading.Event())
+    assert result.verdict is Verdict.SUCCEEDED, result.error
+    assert tree(copy / "current") == {"big": "x" * 3_000_000}
+    assert [text for name, text in tree(copy / "versions").items()] == ["old"]
+
+
+@pytest.mark.slow
+def test_the_secret_is_in_no_command_line_while_rclone_runs(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "files", big="x" * 200_000)
+    command_lines: list[str] = []
+
+    def look(progress: EngineProgress) -> None:
+        command_lines.extend(" ".join(process.cmdline()) for process in syncs_below(os.getpid()))
+
+    with sftp_host(files) as source:
+        task = task_for(source, tmp_path / "copy", options=SLOW)
+        result = engine_for("sftp").run(task, on_progress=look, stop=threading.Event())
+    assert result.verdict is Verdict.SUCCEEDED
+    assert command_lines
+    assert all("--config=" in line and PASSWORD not in line for line in command_lines)

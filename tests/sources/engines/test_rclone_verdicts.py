@@ -1,0 +1,81 @@
+"""The table of rclone's messages, on lines that rclone 1.75 wrote (where a peer here cannot be made to fail so)."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sources.engines.base import EngineProgress, Verdict
+from sources.engines.rclone_log import MAX_PROBLEMS, RcloneLog
+from sources.engines.rclone_verdicts import judge
+
+DESTINATION = Path("/srv/backups/a-1/daily")
+
+
+def log_of(*problems: tuple[str, str], transfers: int = 1) -> RcloneLog:
+    log = RcloneLog()
+    for path, message in problems:
+        about = {"object": path, "objectType": "*local.Object"} if path else {}
+        log.take(json.dumps({"level": "error", "msg": message, **about}))
+    log.take(json.dumps({"level": "notice", "msg": "", "stats": {"bytes": 9, "transfers": transfers, "checks": 0}}))
+    return log
+
+
+@pytest.mark.parametrize(
+    ("path", "message", "verdict"),
+    [
+        ("", "couldn't connect SSH: dial tcp 10.0.0.1:22: connect: no route to host", Verdict.UNAVAILABLE),
+        ("", "couldn't connect SSH: dial tcp 10.0.0.1:22: i/o timeout", Verdict.UNAVAILABLE),
+        ("", "couldn't connect SSH: ssh: handshake failed: EOF", Verdict.UNAVAILABLE),
+        ("a", "Failed to copy: failed to open source object: connection lost", Verdict.UNAVAILABLE),
+        ("", "error reading source root directory: couldn't list files: 403 Forbidden", Verdict.SOURCE_FAILED),
+        ("a", "Failed to copy: preallocate: file too big for remaining disk space", Verdict.REPOSITORY_FAILED),
+        ("a", "Failed to copy: write /x/a.12345678.rclone-partial: no space left on device", Verdict.REPOSITORY_FAILED),
+        ("a", f"Failed to copy: mkdir {DESTINATION}/current: permission denied", Verdict.REPOSITORY_FAILED),
+        ("a", f"Failed to copy: mkdir {DESTINATION}/current: read-only file system", Verdict.REPOSITORY_FAILED),
+        ("k", "Failed to copy: failed to open source object: open /home/k: permission denied", Verdict.WARNINGS),
+        ("d", 'failed to open directory "d": open /home/d: permission denied', Verdict.WARNINGS),
+        ("connection refused", "failed to open: open /home/connection refused: permission denied", Verdict.WARNINGS),
+        ("", "bad glob pattern", Verdict.SOURCE_FAILED),
+    ],
+)
+def test_a_message_tells_who_is_to_blame(path: str, message: str, verdict: Verdict) -> None:
+    assert judge(1, log_of((path, message)), DESTINATION).verdict is verdict
+
+
+def test_the_repository_is_to_blame_before_the_source() -> None:
+    log = log_of(("a", "open /home/a: permission denied"), ("b", "write: no space left on device"))
+    assert judge(1, log, DESTINATION).verdict is Verdict.REPOSITORY_FAILED
+
+
+def test_a_run_in_which_no_file_at_all_could_be_read_has_failed() -> None:
+    log = log_of(("a", "Failed to copy: open /home/a: permission denied"), transfers=0)
+    assert judge(1, log, DESTINATION).verdict is Verdict.SOURCE_FAILED
+
+
+@pytest.mark.parametrize("exit_code", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 42, -9])
+def test_a_code_without_a_message_is_a_failure_that_says_what_it_means(exit_code: int) -> None:
+    judgement = judge(exit_code, RcloneLog(), DESTINATION)
+    assert judgement.verdict is Verdict.SOURCE_FAILED
+    assert judgement.text
+
+
+def test_thousands_of_problems_are_counted_and_the_first_and_last_are_kept() -> None:
+    log = log_of(*((f"file-{n}", f"open /home/file-{n}: permission denied") for n in range(3000)))
+    assert (len(log.problems), log.problem_count) == (MAX_PROBLEMS, 3000)
+    assert (log.problems[0].path, log.problems[-1].path) == ("file-0", "file-2999")
+    judgement = judge(1, log, DESTINATION)
+    assert "and 2995 more" in judgement.text
+    assert len(judgement.text) < 3000
+
+
+@pytest.mark.parametrize("line", ["", "{", "{}", "[]", '{"level": "error"', '{"level": 3, "stats": {"bytes": null}}'])
+def test_any_text_is_survived(line: str) -> None:
+    log = RcloneLog()
+    log.take(line)
+    assert not log.problems
+
+
+def test_stats_tell_how_far_it_is() -> None:
+    line = '{"level":"notice","msg":"","stats":{"bytes":5,"totalBytes":9,"transfers":2,"checks":7,"eta":null}}'
+    assert RcloneLog().take(line) == EngineProgress(5, 9, 2)
