@@ -12,14 +12,12 @@ FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if hasattr(config, "workerinput") or config.option.collectonly or os.environ.get("DATABASE_URL"):
+    if hasattr(config, "workerinput"):
         return
     var_dir = Path(os.environ["BACKUPSCHED_TEST_VAR"])
+    config.add_cleanup(lambda: shutil.rmtree(var_dir, ignore_errors=True))
+    if config.option.collectonly or os.environ.get("DATABASE_URL"):
+        return
     server = Server(var_dir, settings=FAST)
     server.ensure_running()
-
-    def remove() -> None:
-        server.destroy()
-        shutil.rmtree(var_dir, ignore_errors=True)
-
-    config.add_cleanup(remove)
+    config.add_cleanup(server.destroy)

@@ -8,6 +8,7 @@
 | local | none | absolute path | marker | none |
 """
 
+import itertools
 from collections.abc import Callable
 
 from sources.engines.base import SourceSpec
@@ -70,11 +71,9 @@ def _pinned_keys(source: SourceSpec) -> list[tuple[str, str]]:
     """(type, base64) of each line, be it `type base64` or, as ssh-keyscan prints it, `host type base64`."""
     keys = []
     for line in source.host_key.splitlines():
-        words = line.split()
-        if len(words) >= 3 and not words[0].startswith(("ssh-", "ecdsa-", "sk-")):
-            words = words[1:]
-        if len(words) >= 2 and not words[0].startswith("#"):
-            keys.append((words[0], words[1]))
+        pairs = itertools.pairwise(line.partition("#")[0].split())
+        # the length of the type's name comes first in a key, and is less than 64 KiB
+        keys += [(kind, key) for kind, key in pairs if key.startswith("AAAA")][:1]
     return keys
 
 
