@@ -15,8 +15,9 @@ COLOURS = {"protected": "green", "copying": "cyan", "waiting": "yellow"}
 def live_table(picture: Picture, footer: str) -> RenderableType:
     """The fleet at one moment."""
     table = Table(box=box.SIMPLE_HEAD, expand=True, pad_edge=False)
-    for heading, ratio in (("source", 3), ("kind", 1), ("now", 3), ("", 2), ("failures", 1), ("next", 6)):
-        table.add_column(heading, ratio=ratio, no_wrap=True, overflow="ellipsis")
+    columns = (("source", 3, 0), ("kind", 1, 10), ("now", 3, 0), ("", 2, 0), ("failures", 1, 8), ("next", 6, 0))
+    for heading, ratio, least in columns:
+        table.add_column(heading, ratio=ratio, min_width=least, no_wrap=True, overflow="ellipsis")
     for row in picture.rows:
         table.add_row(row.name, row.kind, _doing(row), _bar(row), str(row.failures or ""), _next(row))
     headline = Text.assemble(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from demo import processes
 
+LEASE_SECONDS = 10
 GRACE_SECONDS = 3
 """Below honcho's own patience (5 s), so a worker ends by itself."""
 
@@ -31,5 +32,5 @@ def start(manage: Path, home: Path, *, workers: int, concurrency: int, port: int
     return processes.start(
         [sys.executable, "-m", "honcho", "--no-colour", "--procfile", str(path), "--app-root", str(home), "start"],
         log=home / "services.log",
-        environment={"BACKUPSCHED_LEASE": "10", "PYTHONUNBUFFERED": "1"},
+        environment={"BACKUPSCHED_LEASE": str(LEASE_SECONDS), "PYTHONUNBUFFERED": "1"},
     )

@@ -1,10 +1,11 @@
 """What the live table shows, read from the database in a handful of queries."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.utils import timezone
 
+from demo.services import LEASE_SECONDS
 from jobs.models import BacklogRecord, Worker
 from jobs.states import Status
 from sources.models import Assignment, Progress
@@ -47,7 +48,7 @@ def picture(names: list[str]) -> Picture:
     records = {r.subject: r for r in BacklogRecord.objects.filter(kind="backup", subject__in=subjects).unfinished()}
     progress = Progress.objects.in_bulk([record.pk for record in records.values()])
     by_name = {a.source.name: _row(a, records.get(subject_of(a.pk)), progress, now) for a in assignments}
-    workers = list(Worker.objects.filter(stopped_at=None, heartbeat_at__gt=now - Worker.LIVENESS))
+    workers = list(Worker.objects.filter(stopped_at=None, heartbeat_at__gt=now - timedelta(seconds=LEASE_SECONDS)))
     return Picture(
         rows=[by_name[name] for name in names if name in by_name],
         units=sum(worker.queues.get(BACKUPS, 0) for worker in workers),

@@ -37,7 +37,7 @@ from jobs.handlers import registry
 from jobs.models import Attempt, RetryPolicy, Schedule
 from jobs.outcomes import Claimed, Failed, Outcome, Released, Transition, transition
 from jobs.retries import Rule
-from jobs.states import Status
+from jobs.states import AttemptOutcome, Status
 from jobs.wakeups import notify
 
 log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ WITH result AS MATERIALIZED (
 INSERT INTO jobs_attempt (record_id, number, queue, worker_id, started_at, ended_at, outcome, error)
 SELECT id, attempt, from_queue, worker_id, started_at, GREATEST({CLOCK}, started_at), attempt_outcome, error
   FROM settled
-RETURNING record_id
+RETURNING record_id, number
 """
 
 # Served by `backlog_lease_expires`.
@@ -221,24 +221,22 @@ def settle(results: Sequence[tuple[Claimed, Outcome]], *, now: datetime | None =
             exclusivity.lock_keys(results)
             changes = exclusivity.gate(_transitions(results, instant), instant)
             cursor.execute(SETTLE, {**_columns(changes), "now": now})
-            written = frozenset(row[0] for row in cursor.fetchall())
-        for record, outcome in results:
-            hook = registry.kind(record.kind).after_settle
-            if record.id in written and hook:
+            attempts = set(cursor.fetchall())
+        # by attempt: one batch may hold the result of a lost attempt beside that of the record's current one
+        written = [(record, outcome) for record, outcome in results if (record.id, record.attempt) in attempts]
+        missing = [record for record, _ in results if (record.id, record.attempt) not in attempts]
+        for record, outcome in written:
+            if hook := registry.kind(record.kind).after_settle:
                 hook(record, outcome, instant)
-        exclusivity.open_gates([record for record, _ in results if record.id in written], instant)
-        lost = frozenset(ids) - written - _already_settled(results, written)
+        exclusivity.open_gates([record for record, _ in written], instant)
+        lost = _without_history(missing)
     for queue in {change.queue for record, change in changes if change.status == Status.READY}:
         notify(queue)
-    for record, _ in results:
-        if record.id in lost:
-            log.warning(
-                "dropped the result of %s %s: lease lost (attempt %s)",
-                record.kind,
-                record.subject,
-                record.attempt,
-            )
-    return Settled(written, lost)
+    for record in lost:
+        log.warning(
+            "dropped the result of %s %s: lease lost (attempt %s)", record.kind, record.subject, record.attempt
+        )
+    return Settled(frozenset(record.id for record, _ in written), frozenset(record.id for record in lost))
 
 
 def release_strays(*, worker_id: int, known: set[int]) -> int:
@@ -276,14 +274,14 @@ def _claimed(sql: str, values: dict[str, Any]) -> list[Claimed]:
     return [Claimed(**row) for row in rows]
 
 
-def _already_settled(results: Sequence[tuple[Claimed, Outcome]], written: frozenset[int]) -> frozenset[int]:
-    """Those whose very attempt is in the history: an earlier try of this settle went through."""
-    missing = [record for record, _ in results if record.id not in written]
+def _without_history(missing: list[Claimed]) -> list[Claimed]:
+    """Those of the unwritten whose lease was lost: the others' very attempt is in the history, so an earlier try of
+    this settle went through. What a rescue wrote there is no such try."""
     if not missing:
-        return frozenset()
+        return []
     history = Attempt.objects.filter(record_id__in=[record.id for record in missing])
-    known = set(history.values_list("record_id", "number", "worker_id"))
-    return frozenset(r.id for r in missing if (r.id, r.attempt, r.worker_id) in known)
+    known = set(history.exclude(outcome=AttemptOutcome.RESCUED).values_list("record_id", "number", "worker_id"))
+    return [record for record in missing if (record.id, record.attempt, record.worker_id) not in known]
 
 
 Changes = list[tuple[Claimed, Transition]]

@@ -1,288 +1,281 @@
 """Import of a fleet file: repositories, retry policies, policies, sources and who is under which policy.
 
-Rows are matched by name, so importing a file again changes only what the file changed. Everything is checked first,
-and every error of the file is reported at once, with row and field; then all is written in one transaction.
+Rows are matched by name, so importing a file again changes only what the file changed; fields that a row does not
+name keep their values. Everything is checked first and every error of the file is reported at once, with row and
+field; then all is written in one transaction. The number of statements does not grow with the number of sources.
 """
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import models, transaction
+from django.db import IntegrityError, connection, models, transaction
+from django.db.models import Exists, OuterRef
 
 from jobs.models import RetryPolicy, Schedule
 from sources import planning
 from sources.engines import ENGINES, missing_program
-from sources.models import Assignment, Policy, Repository, Source
+from sources.fleet_format import FleetError, Problems, Rows, read_rows
+from sources.models import Assignment, Backup, Policy, Repository, Source
 
-SECTIONS = {
-    "repositories": ("name", "location"),
-    "retry_policies": ("name", "algorithm", "parameters", "max_delay", "max_failures"),
-    "policies": (
-        "name", "cron", "zone", "repository", "retry_policy", "priority", "enabled", "window", "engine_options",
-        "keep_versions", "connect_timeout", "recheck_after", "wake_allowed", "wake_every", "wake_wait",
-    ),
-    "sources": (
-        "name", "kind", "address", "port", "path", "options", "secret", "host_key", "mac_address", "wake_address",
-        "wake_port", "wake_allowed", "policies",
-    ),
-}  # fmt: skip
-NEEDED = {
-    "repositories": ("name", "location"),
-    "retry_policies": ("name", "algorithm"),
-    "policies": ("name", "cron", "repository"),
-    "sources": ("name", "kind"),
-}
-SCHEDULE_FIELDS = ("name", "cron", "zone", "priority", "enabled")
+__all__ = ["FleetError", "FleetReport", "import_fleet"]
 
-
-class FleetError(ValueError):
-    """The fleet file cannot be imported; nothing was. `errors`: one line each, naming file, row and field."""
-
-    def __init__(self, errors: list[str]) -> None:
-        super().__init__("\n".join(errors))
-        self.errors = errors
+SCHEDULE_FIELDS = ("name", "cron", "zone", "priority", "enabled", "retry_policy")
+PLANNED_FROM = {"cron", "zone", "window", "enabled"}
+"""A change of these moves next-backup dates or records on the backlog."""
 
 
 @dataclass
 class FleetReport:
-    """Per table, how many rows were created, changed and left as they were; `emitted` backlog records."""
+    """Per table, how many rows were created, changed and left as they were.
+
+    `removed`: assignments that the file took away; `emitted`: backlog records.
+    """
 
     created: dict[str, int] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
     unchanged: dict[str, int] = field(default_factory=dict)
+    removed: int = 0
     emitted: int = 0
 
 
 def import_fleet(data: object, origin: str, *, folder: Path | None = None, dry_run: bool = False) -> FleetReport:
     """Import a fleet (the parsed JSON of a fleet file). `origin` names it in messages.
 
-    Relative repository locations count from `folder`. With `dry_run` everything is checked and nothing is kept.
+    Relative repository locations count from `folder` (none: the current directory). Missing directories of
+    repositories are made. With `dry_run` everything is checked and nothing is kept.
 
     Raises: FleetError with every error found; nothing is imported then.
     """
-    fleet = _Import(origin, folder or Path.cwd())
-    with transaction.atomic():
-        report = fleet.run(data)
-        if dry_run:
-            transaction.set_rollback(True)
+    fleet = _Import(Problems(origin), folder or Path.cwd())
+    try:
+        with transaction.atomic():
+            fleet.check(data)
+            report = fleet.write()
+            if dry_run:
+                transaction.set_rollback(True)
+            else:
+                fleet.make_directories()
+    except IntegrityError as error:
+        said = str(error).strip().splitlines()[0]
+        raise FleetError([f"{origin}: somebody changed the same rows meanwhile ({said}); import it again"]) from error
     return report
 
 
+@dataclass
+class _Table:
+    """The rows of a table that the file names, as they will be. `changed`: row → the fields that change."""
+
+    rows: dict[str, Any] = field(default_factory=dict)
+    created: list[Any] = field(default_factory=list)
+    changed: dict[Any, set[str]] = field(default_factory=dict)
+
+    def write(self, model: Any) -> None:
+        model.objects.bulk_create(self.created, batch_size=1000)
+        if self.changed:
+            fields = set().union(*self.changed.values())
+            model.objects.bulk_update(list(self.changed), sorted(fields), batch_size=500)
+
+
 class _Import:
-    def __init__(self, origin: str, folder: Path) -> None:
-        self.origin = origin
+    def __init__(self, problems: Problems, folder: Path) -> None:
+        self.problems = problems
         self.folder = folder
-        self.errors: list[str] = []
-        self.report = FleetReport()
+        self.named: dict[str, set[str]] = {}
+        self.memberships: dict[str, list[str]] = {}
+        self.surplus: list[Assignment] = []
+        self.existing: set[tuple[str, str]] = set()
 
-    def run(self, data: object) -> FleetReport:
-        rows = self._sections(data)
-        self._stop_if_wrong()
-        for row in rows["repositories"]:
-            row["location"] = str((self.folder / str(row["location"])).resolve())
-        repositories = self._save(Repository, "repositories", rows["repositories"])
-        retry_policies = self._save(RetryPolicy, "retry_policies", rows["retry_policies"])
-        self._resolve(rows["policies"], "repository", "repositories", repositories)
-        self._resolve(rows["policies"], "retry_policy", "retry_policies", retry_policies)
-        policies, replanned = self._save_policies(rows["policies"])
-        memberships = {str(row["name"]): row.pop("policies", []) for row in rows["sources"]}
+    def check(self, data: object) -> None:
+        """Build every row as it will be. Raises: FleetError with all that is wrong."""
+        # two imports at once would create the same rows; the second waits here
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('sources.fleet'))")
+        rows = read_rows(data, self.problems)
+        self.named = {section: _names(data, section) for section in rows}
+        for row in rows["repositories"].values():
+            row["location"] = os.path.abspath(self.folder / row["location"])
+        self.repositories = self._build(Repository, "repositories", rows["repositories"])
+        self.retry_policies = self._build(RetryPolicy, "retry_policies", rows["retry_policies"])
+        self._build_policies(rows["policies"])
         self._check_programs(rows["sources"])
-        sources = self._save(Source, "sources", rows["sources"])
-        self._check_memberships(rows["sources"], memberships, policies)
-        self._stop_if_wrong()
-        for repository in repositories.values():
-            Path(repository.location).mkdir(parents=True, exist_ok=True)
-        assignments = self._assign(sources, memberships, policies)
-        self._stop_if_wrong()
-        for policy in replanned:
-            planning.replan(policy)
-        self.report.emitted = planning.emit_due(None, assignments)
-        return self.report
+        self._build_sources(rows["sources"])
+        self.problems.stop_if_any()
 
-    def _wrong(self, section: str, number: int, name: object, problem: str) -> None:
-        label = f" ({name})" if isinstance(name, str) else ""
-        self.errors.append(f"{self.origin}: {section}[{number}]{label}: {problem}")
+    def _build(
+        self, model: Any, section: str, rows: Rows, existing: dict[str, Any] | None = None, **fixed: Any
+    ) -> _Table:
+        """Set and check the fields of each row, on the existing row of its name or on a new one."""
+        table = _Table()
+        if existing is None:
+            existing = _by_name(model.objects.filter(name__in=[row["name"] for row in rows.values()]))
+        skipped = [f.name for f in model._meta.concrete_fields if f.is_relation or f.choices]  # checked elsewhere
+        for number, row in rows.items():
+            instance = existing.get(row["name"]) or model(**fixed)
+            values = {key: value for key, value in row.items() if key != "name" or hasattr(instance, "name")}
+            before = {key: getattr(instance, key) if instance.pk else None for key in values}
+            for key, value in values.items():
+                setattr(instance, key, value)
+            self._check(section, number, row["name"], instance, skipped)
+            if instance.pk is None:
+                table.created.append(instance)
+            elif changed := {key for key in values if before[key] != getattr(instance, key)}:
+                table.changed[instance] = changed
+            table.rows[row["name"]] = instance
+        return table
 
-    def _stop_if_wrong(self) -> None:
-        if self.errors:
-            raise FleetError(self.errors)
+    def _check(self, section: str, number: int, name: str, instance: models.Model, skipped: list[str]) -> None:
+        try:
+            # uniqueness is the file's (checked) and the database's
+            instance.full_clean(validate_unique=False, validate_constraints=False, exclude=skipped)
+        except ValidationError as error:
+            for where, messages in error.message_dict.items():
+                self.problems.add(section, number, name, f"{where}: {' '.join(messages)}")
 
-    def _sections(self, data: object) -> dict[str, list[dict[str, Any]]]:
-        """The rows by section, each checked for its shape."""
-        if not isinstance(data, dict):
-            raise FleetError([f"{self.origin}: is not an object with {', '.join(SECTIONS)}"])
-        for unknown in sorted(set(data) - set(SECTIONS)):
-            self.errors.append(f"{self.origin}: unknown section {unknown!r}; there are {', '.join(SECTIONS)}")
-        return {section: self._rows(section, data.get(section, [])) for section in SECTIONS}
+    def _build_policies(self, rows: Rows) -> None:
+        """A policy and its schedule are one row of the file."""
+        self._resolve(rows, "repository", "repositories", self.repositories)
+        self._resolve(rows, "retry_policy", "retry_policies", self.retry_policies)
+        names = [row["name"] for row in rows.values()]
+        schedules = _by_name(Schedule.objects.select_related("retry_policy").filter(name__in=names))
+        found = Policy.objects.filter(schedule__name__in=names).select_related("schedule", "repository")
+        policies = {policy.schedule.name: policy for policy in found}
+        for number, row in rows.items():
+            if row["name"] in schedules and row["name"] not in policies:
+                self.problems.add("policies", number, row["name"], "name: a schedule of this name is no policy")
+        of_schedule = {n: {k: v for k, v in row.items() if k in SCHEDULE_FIELDS} for n, row in rows.items()}
+        of_policy = {n: {k: v for k, v in r.items() if k not in SCHEDULE_FIELDS[1:]} for n, r in rows.items()}
+        fixed = {"kind": planning.KIND, "provider": "assignments"}
+        self.schedules = self._build(Schedule, "policies", of_schedule, schedules, **fixed)
+        self.policies = self._build(Policy, "policies", of_policy, policies)
+        for name, policy in self.policies.rows.items():
+            policy.schedule = self.schedules.rows[name]
 
-    def _rows(self, section: str, rows: object) -> list[dict[str, Any]]:
-        if not isinstance(rows, list):
-            self.errors.append(f"{self.origin}: {section}: must be a list")
-            return []
-        seen: set[str] = set()
-        good = []
-        for number, row in enumerate(rows):
-            if not isinstance(row, dict):
-                self._wrong(section, number, None, "is not an object")
-                continue
-            name = row.get("name")
-            for key in sorted(set(row) - set(SECTIONS[section])):
-                self._wrong(section, number, name, f"{key}: unknown field; there are {', '.join(SECTIONS[section])}")
-            for key in NEEDED[section]:
-                if not isinstance(row.get(key), str) or not row[key]:
-                    self._wrong(
-                        section, number, name, f"{key}: is missing" if key not in row else f"{key}: must be text"
-                    )
-            if isinstance(name, str):
-                if name in seen:
-                    self._wrong(section, number, name, "name: stands twice in the file")
-                seen.add(name)
-            good.append(dict(row))
-        return good
-
-    def _resolve(self, rows: list[dict[str, Any]], key: str, section: str, imported: dict[str, Any]) -> None:
+    def _resolve(self, rows: Rows, key: str, section: str, table: _Table) -> None:
         """Replace the names in column `key` by rows, of the file or else of the database."""
         model: Any = {"repositories": Repository, "retry_policies": RetryPolicy}[section]
-        for number, row in enumerate(rows):
+        wanted = {row[key] for row in rows.values() if row.get(key)}
+        found = {**_by_name(model.objects.filter(name__in=wanted - set(table.rows))), **table.rows}
+        for number, row in rows.items():
             name = row.get(key)
             if name is None:
                 continue
-            found = imported.get(name) or model.objects.filter(name=name).first()
-            if found is None:
-                self._wrong("policies", number, row["name"], f"{key}: there is no {key.replace('_', ' ')} {name!r}")
-            row[key] = found
-
-    def _save(self, model: Any, section: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        """Create or change rows by name, after a check of each. Returns name → instance."""
-        existing = {row.name: row for row in model.objects.filter(name__in=[row["name"] for row in rows])}
-        result = {}
-        created, changed = [], []
-        for number, row in enumerate(rows):
-            instance = existing.get(row["name"]) or model()
-            before = {key: getattr(instance, key) for key in row}
-            for key, value in row.items():
-                setattr(instance, key, value)
-            self._check(section, number, row["name"], instance)
-            if instance.pk is None:
-                created.append(instance)
-            elif before != row:
-                changed.append(instance)
-            result[row["name"]] = instance
-        if not self.errors:
-            self._write(model, section, created, changed, len(rows))
-        return result
-
-    def _check(self, section: str, number: int, name: str, instance: models.Model) -> None:
-        try:
-            # uniqueness is the file's (checked) and the database's
-            instance.full_clean(validate_unique=False, validate_constraints=False, exclude=["schedule", "repository"])
-        except ValidationError as error:
-            for where, messages in error.message_dict.items():
-                self._wrong(section, number, name, f"{where}: {' '.join(messages)}")
-
-    def _write(self, model: Any, section: str, created: list[Any], changed: list[Any], total: int) -> None:
-        model.objects.bulk_create(created, batch_size=1000)
-        if changed:
-            columns = [column.name for column in model._meta.concrete_fields if not column.primary_key]
-            model.objects.bulk_update(changed, columns, batch_size=500)
-        self.report.created[section] = self.report.created.get(section, 0) + len(created)
-        self.report.changed[section] = self.report.changed.get(section, 0) + len(changed)
-        self.report.unchanged[section] = total - len(created) - len(changed)
-
-    def _save_policies(self, rows: list[dict[str, Any]]) -> tuple[dict[str, Policy], list[Policy]]:
-        """Policies with their schedules. Returns name → policy, and those whose period or window changed."""
-        names = [row["name"] for row in rows]
-        existing = {
-            p.schedule.name: p for p in Policy.objects.filter(schedule__name__in=names).select_related("schedule")
-        }
-        taken = set(Schedule.objects.filter(name__in=names).values_list("name", flat=True)) - set(existing)
-        policies, replanned, created, changed = {}, [], 0, 0
-        for number, row in enumerate(rows):
-            name = row["name"]
-            if name in taken:
-                self._wrong("policies", number, name, "name: a schedule of this name exists that is no policy")
-                continue
-            policy = existing.get(name) or Policy(schedule=Schedule(kind=planning.KIND, provider="assignments"))
-            before = _facts(policy)
-            self._set(policy, row)
-            self._check("policies", number, name, policy.schedule)
-            self._check("policies", number, name, policy)
-            policies[name] = policy
-            if policy.pk is None:
-                created += 1
-            elif before != _facts(policy):
-                changed += 1
-                if any(before[key] != _facts(policy)[key] for key in ("cron", "zone", "window", "enabled")):
-                    replanned.append(policy)
-        for policy in [] if self.errors else policies.values():
-            policy.schedule.save()
-            policy.schedule = policy.schedule  # takes over its new id
-            policy.save()
-        self.report.created["policies"], self.report.changed["policies"] = created, changed
-        self.report.unchanged["policies"] = len(rows) - created - changed
-        return policies, replanned
-
-    def _set(self, policy: Policy, row: dict[str, Any]) -> None:
-        for key, value in row.items():
-            target = policy.schedule if key in (*SCHEDULE_FIELDS, "retry_policy") else policy
-            setattr(target, key, value)
-
-    def _check_programs(self, rows: list[dict[str, Any]]) -> None:
-        for number, row in enumerate(rows):
-            known = row["kind"] in ENGINES  # else the check of the source says so
-            if known and (problem := missing_program(row["kind"])):
-                self._wrong("sources", number, row["name"], f"kind: {problem}")
-
-    def _check_memberships(
-        self, rows: list[dict[str, Any]], memberships: dict[str, Any], policies: dict[str, Policy]
-    ) -> None:
-        named = {name for names in memberships.values() if isinstance(names, list) for name in names}
-        others = Policy.objects.filter(schedule__name__in=named - set(policies)).select_related("schedule")
-        policies.update({policy.schedule.name: policy for policy in others})
-        for number, row in enumerate(rows):
-            names = memberships[row["name"]]
-            if not isinstance(names, list):
-                self._wrong("sources", number, row["name"], "policies: must be a list of names")
-                continue
-            for name in names:
-                if name not in policies:
-                    self._wrong("sources", number, row["name"], f"policies: there is no policy {name!r}")
-
-    def _assign(
-        self, sources: dict[str, Source], memberships: dict[str, Any], policies: dict[str, Policy]
-    ) -> list[int]:
-        """Make the assignments what the file says. Returns the ids of all assignments of these sources."""
-        wanted = {(sources[name].pk, policies[policy].pk) for name, names in memberships.items() for policy in names}
-        current = Assignment.objects.filter(source__in=[source.pk for source in sources.values()])
-        existing = {(assignment.source_id, assignment.policy_id): assignment for assignment in current}
-        surplus = [assignment for key, assignment in existing.items() if key not in wanted]
-        self._check_surplus(surplus)
-        Assignment.objects.filter(pk__in=[assignment.pk for assignment in surplus]).delete()
-        created = [Assignment(source_id=s, policy_id=p) for s, p in sorted(wanted - set(existing))]
-        Assignment.objects.bulk_create(created, batch_size=1000)
-        self.report.created["assignments"] = len(created)
-        self.report.changed["assignments"] = len(surplus)
-        self.report.unchanged["assignments"] = len(wanted) - len(created)
-        return list(current.values_list("pk", flat=True))
-
-    def _check_surplus(self, surplus: Iterable[Assignment]) -> None:
-        for assignment in surplus:
-            if assignment.backups.exists():
-                self.errors.append(
-                    f"{self.origin}: {assignment} has backups, but the file takes it away; "
-                    "delete the assignment in the admin first, or keep the policy in the file"
+            if name not in found and name not in self.named[section]:
+                self.problems.add(
+                    "policies", number, row["name"], f"{key}: there is no {key.replace('_', ' ')} {name!r}"
                 )
+            row[key] = found.get(name)
+            if row[key] is None:
+                del row[key]
+
+    def _check_programs(self, rows: Rows) -> None:
+        """Each kind once, at the first source of it. An unknown kind is told by the check of its source."""
+        first = {row.get("kind"): (number, row["name"]) for number, row in reversed(rows.items())}
+        for kind, (number, name) in first.items():
+            if kind in ENGINES and (problem := missing_program(kind)):
+                self.problems.add("sources", number, name, f"kind: {problem}")
+
+    def _build_sources(self, rows: Rows) -> None:
+        listed = {n: (row["name"], row.pop("policies")) for n, row in rows.items() if "policies" in row}
+        self.memberships = dict(listed.values())
+        self.sources = self._build(Source, "sources", rows)
+        wanted = {policy for _, policies in listed.values() for policy in policies}
+        others = Policy.objects.filter(schedule__name__in=wanted - set(self.policies.rows)).select_related("schedule")
+        self.any_policy = {**self.policies.rows, **{policy.schedule.name: policy for policy in others}}
+        for number, (name, policies) in listed.items():
+            for policy in dict.fromkeys(policies):
+                if policy not in self.any_policy and policy not in self.named["policies"]:
+                    self.problems.add("sources", number, name, f"policies: there is no policy {policy!r}")
+        self._compare_assignments({name: number for number, (name, _) in listed.items()})
+
+    def _compare_assignments(self, numbers: dict[str, int]) -> None:
+        """Which assignments of the listed sources exist, and which of them the file takes away."""
+        assignments = Assignment.objects.filter(source__name__in=numbers).select_related("source", "policy__schedule")
+        found: Iterable[Any] = assignments.annotate(
+            has_backups=Exists(Backup.objects.filter(assignment=OuterRef("pk")))
+        )
+        for assignment in found:
+            source, policy = assignment.source.name, assignment.policy.schedule.name
+            if policy in self.memberships[source]:
+                self.existing.add((source, policy))
+                continue
+            self.surplus.append(assignment)
+            if assignment.has_backups:
+                problem = (
+                    f"policies: {policy!r} is taken away, but there are backups under it; keep it in the file, "
+                    "or delete the assignment in the admin first"
+                )
+                self.problems.add("sources", numbers[source], source, problem)
+
+    def write(self) -> FleetReport:
+        """Write what `check` built. Returns what was done."""
+        Assignment.objects.filter(pk__in=[assignment.pk for assignment in self.surplus]).delete()
+        for table, model in (
+            (self.repositories, Repository),
+            (self.retry_policies, RetryPolicy),
+            (self.schedules, Schedule),
+            (self.policies, Policy),
+            (self.sources, Source),
+        ):
+            table.write(model)
+        wanted = [(source, policy) for source, names in self.memberships.items() for policy in dict.fromkeys(names)]
+        created = [
+            Assignment(source=self.sources.rows[source], policy=self.any_policy[policy])
+            for source, policy in wanted
+            if (source, policy) not in self.existing
+        ]
+        Assignment.objects.bulk_create(created, batch_size=1000)
+        for policy in self.policies.rows.values():
+            if self._changes_of(policy) & PLANNED_FROM:
+                planning.replan(policy)
+        assignments = Assignment.objects.filter(source__in=self.sources.rows.values()).order_by("pk")
+        report = self._report()
+        report.created["assignments"], report.changed["assignments"] = len(created), 0
+        report.unchanged["assignments"] = len(wanted) - len(created)
+        report.emitted = planning.emit_due(None, assignments.values_list("pk", flat=True))
+        return report
+
+    def _changes_of(self, policy: Policy) -> set[str]:
+        return self.policies.changed.get(policy, set()) | self.schedules.changed.get(policy.schedule, set())
+
+    def _report(self) -> FleetReport:
+        report = FleetReport(removed=len(self.surplus))
+        changed = {
+            "repositories": len(self.repositories.changed),
+            "retry_policies": len(self.retry_policies.changed),
+            "policies": sum(
+                bool(self._changes_of(policy))
+                for policy in self.policies.rows.values()
+                if policy not in self.policies.created
+            ),
+            "sources": len(self.sources.changed),
+        }
+        for section, number in changed.items():
+            table: _Table = getattr(self, section)
+            report.created[section], report.changed[section] = len(table.created), number
+            report.unchanged[section] = len(table.rows) - len(table.created) - number
+        return report
+
+    def make_directories(self) -> None:
+        """Make the directories of repositories that are missing. Raises: FleetError; the transaction is undone."""
+        for name, repository in self.repositories.rows.items():
+            try:
+                Path(repository.location).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                place = f"{repository.location} cannot be made ({error.strerror})"
+                self.problems.add("repositories", None, name, f"location: {place}")
+        self.problems.stop_if_any()
 
 
-def _facts(policy: Policy) -> dict[str, Any]:
-    """What a fleet file can say of a policy, for comparison."""
-    schedule = policy.schedule
-    facts = {key: getattr(schedule, key) for key in (*SCHEDULE_FIELDS, "retry_policy_id")}
-    keys: list[str] = [
-        key for key in SECTIONS["policies"] if key not in (*SCHEDULE_FIELDS, "retry_policy", "repository")
-    ]
-    facts |= {key: getattr(policy, key) for key in keys}
-    return {**facts, "repository_id": policy.repository_id}
+def _by_name(rows: Iterable[Any]) -> dict[str, Any]:
+    return {row.name: row for row in rows}
+
+
+def _names(data: object, section: str) -> set[str]:
+    """All names in a section, also of rows with errors: a reference to such a row is no error of its own."""
+    rows = data.get(section) if isinstance(data, dict) else None
+    found = [row.get("name") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return {name for name in found if isinstance(name, str)}

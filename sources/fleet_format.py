@@ -24,9 +24,18 @@ class Problems:
 
     origin: str
     lines: list[str] = field(default_factory=list)
+    told: set[tuple[str, int, str]] = field(default_factory=set)
 
     def add(self, section: str, number: int | None, name: object, problem: str) -> None:
-        """Note a problem of row `number` (from 0) of a section, or of the section itself."""
+        """Note a problem, as `field: what`, of row `number` (from 0) of a section, or of the section itself.
+
+        One problem a field is told, the first: what follows from it is not worth a line.
+        """
+        if number is not None:
+            key = (section, number, problem.partition(":")[0])
+            if key in self.told:
+                return
+            self.told.add(key)
         row = "" if number is None else f"[{number}]"
         label = f" ({name})" if isinstance(name, str) and name else ""
         self.lines.append(f"{self.origin}: {section}{row}{label}: {problem}")
@@ -119,11 +128,11 @@ NEEDED = {
 }
 
 Rows = dict[int, dict[str, Any]]
-"""The rows of a section by their number in the file: only those whose shape is right."""
+"""The rows of a section by their number in the file. Each has a name of its own; fields of a wrong type are left out."""
 
 
 def read_rows(data: object, problems: Problems) -> dict[str, Rows]:
-    """The rows of each section that have the right shape; the others are noted in `problems`."""
+    """The rows of each section, without what has a wrong shape: that is noted in `problems`."""
     if not isinstance(data, dict):
         problems.lines.append(f"{problems.origin}: is not an object with {', '.join(SECTIONS)}")
         return {section: {} for section in SECTIONS}
@@ -143,29 +152,31 @@ def _read_section(section: str, rows: object, problems: Problems) -> Rows:
             problems.add(section, number, None, "is not an object")
             continue
         name = row.get("name")
-        complaints = [*_complaints(section, row)]
+        wrong = _wrong_fields(section, row)
         if isinstance(name, str) and first_with.setdefault(name, number) != number:
-            complaints.append(f"name: stands twice in the file, first in {section}[{first_with[name]}]")
-        for complaint in complaints:
-            problems.add(section, number, name, complaint)
-        if not complaints:
-            good[number] = dict(row)
+            wrong.setdefault("name", f"stands twice in the file, first in {section}[{first_with[name]}]")
+        for key, problem in wrong.items():
+            problems.add(section, number, name, f"{key}: {problem}")
+        if "name" not in wrong:
+            good[number] = {key: value for key, value in row.items() if key not in wrong}
     return good
 
 
-def _complaints(section: str, row: dict[str, Any]) -> list[str]:
+def _wrong_fields(section: str, row: dict[str, Any]) -> dict[str, str]:
+    """Field → what is wrong with its shape."""
     fields = SECTIONS[section]
-    found = [f"{key}: unknown field; there are {', '.join(fields)}" for key in row if key not in fields]
-    found += [f"{key}: is missing" for key in NEEDED[section] if key not in row]
+    wrong = {key: "is missing" for key in NEEDED[section] if key not in row}
     for key, value in row.items():
-        if key in fields and not fields[key].fits(value):
-            found.append(f"{key}: must be {fields[key].title}, not {_shortened(value)}")
+        if key not in fields:
+            wrong[key] = f"unknown field; there are {', '.join(fields)}"
+        elif not fields[key].fits(value):
+            wrong[key] = f"must be {fields[key].title}, not {_shortened(value)}"
         elif not _storable(value):
-            found.append(f"{key}: holds a character that cannot be stored (NUL or half of a surrogate pair)")
+            wrong[key] = "holds a character that cannot be stored (NUL or half of a surrogate pair)"
     name = row.get("name")
-    if isinstance(name, str) and name != name.strip():
-        found.append(f"name: {name!r} begins or ends with a space")
-    return found
+    if isinstance(name, str) and (name != name.strip() or not name.isprintable()):
+        wrong["name"] = f"{name!r} begins or ends with a space, or holds a control character"
+    return wrong
 
 
 def _shortened(value: Any) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rule:
-    """The shape of a kind. `address` and `path` say in words what those fields hold; None: it has none."""
+    """The shape of a kind. `title` has its article. `address` and `path` say in words what those fields hold; None: it has none."""
 
     title: str
     address: str | None
@@ -24,7 +24,7 @@ class Rule:
 
 RULES = {
     "sftp": Rule(
-        title="SFTP host",
+        title="an SFTP host",
         address="a host name or IP address",
         path="a directory, as /home",
         options_needed=("user",),
@@ -33,7 +33,7 @@ RULES = {
         secret_needed=True,
     ),
     "s3": Rule(
-        title="S3 bucket",
+        title="an S3 bucket",
         address="the URL of its endpoint, as https://s3.eu-central-1.amazonaws.com",
         path="a bucket, as photos or photos/2026",
         options_needed=("access_key_id",),
@@ -42,7 +42,7 @@ RULES = {
         secret_needed=True,
     ),
     "webdav": Rule(
-        title="WebDAV share",
+        title="a WebDAV share",
         address="a URL, as https://cloud.example.org/dav",
         path="a directory below the URL",
         path_needed=False,
@@ -50,14 +50,14 @@ RULES = {
         address_is_url=True,
     ),
     "local": Rule(
-        title="local folder",
+        title="a local folder",
         address=None,
         path="the absolute path of a directory",
         options_allowed=("marker",),
         path_is_absolute=True,
     ),
     "postgresql": Rule(
-        title="PostgreSQL database",
+        title="a PostgreSQL database",
         address="a host name, an IP address or a socket directory",
         path="the name of a database",
         options_needed=("user",),

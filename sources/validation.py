@@ -124,10 +124,10 @@ def check_repository_location(location: str) -> None:
 def _check_address(rule: Rule, address: str) -> None:
     if rule.address is None:
         if address:
-            raise ValueError(f"a {rule.title} has no address; leave it empty")
+            raise ValueError(f"{rule.title} has no address; leave it empty")
         return
     if not address:
-        raise ValueError(f"is missing: a {rule.title} needs {rule.address}")
+        raise ValueError(f"is missing: {rule.title} needs {rule.address}")
     if rule.address_is_url:
         _check_url(address)
     elif CONTROL_CHARACTER.search(address):
@@ -167,7 +167,7 @@ def _check_port_of(rule: Rule, port: int | None) -> None:
         return
     if not rule.has_port:
         where = "write it into the URL" if rule.address_is_url else "leave it empty"
-        raise ValueError(f"a {rule.title} has no port of its own; {where}")
+        raise ValueError(f"{rule.title} has no port of its own; {where}")
     _check_port(port)
 
 
@@ -178,7 +178,7 @@ def _check_port(port: Any) -> None:
 
 def _check_path(rule: Rule, path: str) -> None:
     if rule.path_needed and not path:
-        raise ValueError(f"is missing: a {rule.title} needs {rule.path}")
+        raise ValueError(f"is missing: {rule.title} needs {rule.path}")
     if CONTROL_CHARACTER.search(path):
         raise ValueError(f"{path!r} holds a control character")
     if rule.path_is_absolute and not path.startswith("/"):
@@ -195,18 +195,18 @@ def _check_options(rule: Rule, options: Any) -> None:
     known = (*rule.options_needed, *rule.options_allowed)
     for name, value in options.items():
         if name not in known:
-            raise ValueError(f"a {rule.title} has no option {name!r}; it takes {', '.join(known)}")
+            raise ValueError(f"{rule.title} has no option {name!r}; it takes {', '.join(known)}")
         if not isinstance(value, str) or not value or value[0] == "-" or CONTROL_CHARACTER.search(value):
             raise ValueError(f"{name} must be text that does not begin with '-', not {value!r}")
     if missing := [name for name in rule.options_needed if name not in options]:
-        raise ValueError(f"{missing[0]} is missing: a {rule.title} needs it")
+        raise ValueError(f"{missing[0]} is missing: {rule.title} needs it")
     if ".." in options.get("marker", "").split("/") or options.get("marker", "").startswith("/"):
         raise ValueError(f"marker {options['marker']!r} must be a path below the source's path")
 
 
 def _check_secret_of(rule: Rule, reference: str) -> None:
     if rule.secret_needed and not reference:
-        raise ValueError(f"is missing: a {rule.title} needs one, as env:NAME or file:/path")
+        raise ValueError(f"is missing: {rule.title} needs one, as env:NAME or file:/path")
     _check_secret(reference)
 
 
@@ -220,7 +220,7 @@ def _check_secret(reference: str) -> None:
 def _check_host_key_of(rule: Rule, host_key: str) -> None:
     if not rule.has_host_key:
         if host_key:
-            raise ValueError(f"a {rule.title} has no SSH host key; leave it empty")
+            raise ValueError(f"{rule.title} has no SSH host key; leave it empty")
         return
     check_host_key(host_key)
 

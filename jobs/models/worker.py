@@ -1,5 +1,3 @@
-from datetime import timedelta
-
 from django.db import models
 from django.db.models.functions import Now
 
@@ -23,6 +21,3 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} (#{self.pk})"
-
-    LIVENESS = timedelta(seconds=60)
-    """A worker whose heartbeat is older than this is not counted on."""

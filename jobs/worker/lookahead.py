@@ -4,7 +4,7 @@ from datetime import datetime
 
 from django.db import connection
 
-from jobs.models import Worker
+from jobs import conf
 from jobs.states import Status
 
 # Both counts are served by partial indexes and bounded by the number of units.
@@ -13,7 +13,7 @@ WITH units AS (
     SELECT COALESCE(sum((queues ->> %(queue)s)::int), 0) AS all_units
       FROM jobs_worker
      WHERE stopped_at IS NULL
-       AND heartbeat_at > COALESCE(%(now)s::timestamptz, clock_timestamp()) - %(liveness)s * interval '1 second'
+       AND heartbeat_at > COALESCE(%(now)s::timestamptz, clock_timestamp()) - %(lease)s * interval '1 second'
 ), running AS (
     SELECT count(*) AS busy FROM jobs_backlogrecord WHERE status = {Status.RUNNING} AND queue = %(queue)s
 ), ready AS (
@@ -27,8 +27,9 @@ SELECT all_units - busy + (all_units + 1) / 2 - waiting FROM units, running, rea
 def shortage(queue: str, now: datetime | None = None) -> int:
     """How many ready records `queue` is short of: its free units plus half of all, less what is ready.
 
-    The units are those of all workers alive. Zero or less: it has enough, so what feeds it need not be claimed.
+    The units are those of all workers alive: with a heartbeat within the last lease. Zero or less: it has enough, so
+    what feeds it need not be claimed.
     """
     with connection.cursor() as cursor:
-        cursor.execute(SHORTAGE, {"queue": queue, "now": now, "liveness": Worker.LIVENESS.total_seconds()})
+        cursor.execute(SHORTAGE, {"queue": queue, "now": now, "lease": conf.lease_seconds()})
         return int(cursor.fetchone()[0])

@@ -45,6 +45,8 @@ class WorkerProcess:
     def __init__(self, rules: list[QueueRule], grace: float = 30.0) -> None:
         self.rules = rules
         self.grace = grace
+        # well below half a lease: longer gaps between ticks put off every rescue
+        self.poll_seconds = min(POLL_SECONDS, conf.lease_seconds() / 4)
         self.bell = Bell()
         self.signals = 0
         self.results: SimpleQueue[tuple[Claimed, Outcome]] = SimpleQueue()
@@ -57,7 +59,7 @@ class WorkerProcess:
         self.start()
         while not self.signals:
             if not self._safely(self.do_one_round):
-                self.bell.wait(POLL_SECONDS)
+                self.bell.wait(self.poll_seconds)
         self.shut_down()
 
     def start(self) -> None:
@@ -135,7 +137,7 @@ class WorkerProcess:
     def tick_if_due(self) -> bool:
         """Do what time alone moves, about once a second. Returns whether anything moved."""
         now = boot_seconds()
-        if now - self._ticked_at < POLL_SECONDS:
+        if now - self._ticked_at < self.poll_seconds:
             return False
         lease = conf.lease_seconds()
         if now - self._ticked_at > lease / 2:
@@ -186,7 +188,7 @@ class WorkerProcess:
         deadline = boot_seconds() + seconds
         while self.runner.runs() and boot_seconds() < deadline and self.signals < until_signals:
             if not self._safely(self.settle_finished):
-                self.bell.wait(min(POLL_SECONDS, max(0.0, deadline - boot_seconds())))
+                self.bell.wait(min(self.poll_seconds, max(0.0, deadline - boot_seconds())))
 
     def _done(self, record: Claimed, outcome: Outcome) -> None:
         self.results.put((record, outcome))

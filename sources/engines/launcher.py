@@ -17,7 +17,7 @@ CANNOT_START = 126
 
 def main(arguments: list[str]) -> None:
     parent, program = int(arguments[0]), arguments[1:]
-    if ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) != 0:
+    if ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
         sys.exit(CANNOT_START)
     if os.getppid() != parent:
         sys.exit(CANNOT_START)

@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from sources.engines import rclone_options, runner
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, StopSignal, Verdict
@@ -61,8 +61,8 @@ class RcloneEngine:
             return problem
         try:
             program = find_rclone()
-            with locked(task.destination) as lock, tempfile.TemporaryDirectory(prefix="backup-") as secrets:
-                run = _Run(task, program, Path(secrets), lock, GuardedProgress(on_progress), stop)
+            with locked(task.destination) as lock, tempfile.TemporaryFile() as known_hosts:
+                run = _Run(task, program, lock, known_hosts, GuardedProgress(on_progress), stop)
                 result = run.copy_source()
         except (ProgramMissing, SourceIncomplete, ValueError) as error:
             result = failure(Verdict.SOURCE_FAILED, str(error))
@@ -78,15 +78,16 @@ class _Run:
         self,
         task: BackupTask,
         program: str,
-        secrets: Path,
         lock: int,
+        known_hosts: IO[bytes],
         on_progress: Callable[[EngineProgress], None],
         stop: StopSignal,
     ) -> None:
-        self.task, self.program, self.lock, self.on_progress, self.stop = task, program, lock, on_progress, stop
+        self.task, self.program, self.lock, self.known_hosts = task, program, lock, known_hosts
+        self.on_progress, self.stop = on_progress, stop
         self.copy = Copy(task.destination.absolute())
         self.log = RcloneLog()
-        self.environment = self._environment(secrets)
+        self.environment = self._environment()
 
     def copy_source(self) -> EngineResult:
         if refusal := self._refuse_empty_prefix():
@@ -147,7 +148,7 @@ class _Run:
             environment=self.environment,
             timeout=self.task.timeout,
             stall_timeout=self.task.stall_timeout,
-            inherited=(self.lock,),
+            inherited=(self.lock, self.known_hosts.fileno()),
         )
         self.log = RcloneLog()
         return runner.run(command, stop=self.stop, on_line=on_line, sign_of_life=lambda: self.log.activity)
@@ -162,12 +163,15 @@ class _Run:
         verdict, text = judge_ending(ended.ending, self.task)
         return Judgement(verdict, text)
 
-    def _environment(self, secrets: Path) -> dict[str, str]:
+    def _environment(self) -> dict[str, str]:
         source = self.task.source
-        known_hosts = secrets / "known_hosts"
         if source.kind == "sftp":
-            known_hosts.write_text(known_hosts_lines(source), encoding="ascii")
-        return remote_environment(remote_settings(source, self._obscure, str(known_hosts)))
+            self.known_hosts.write(known_hosts_lines(source).encode())
+            self.known_hosts.flush()
+            self.known_hosts.seek(0)
+        # a file without a name, which rclone inherits: a worker that is killed leaves nothing behind
+        known_hosts = f"/dev/fd/{self.known_hosts.fileno()}"
+        return remote_environment(remote_settings(source, self._obscure, known_hosts))
 
     def _obscure(self, password: str) -> str:
         """A password in rclone's form, which its environment wants. It goes in through a pipe, never argv."""

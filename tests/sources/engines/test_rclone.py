@@ -175,12 +175,13 @@ def test_symbolic_links_are_counted_in_a_warning_and_never_followed(tmp_path: Pa
 
 
 def test_links_of_an_sftp_host_are_never_followed(tmp_path: Path) -> None:
-    files = write_files(tmp_path / "files", a="a")
-    (files / "circle").symlink_to(files)
-    with sftp_host(files, "--copy-links") as source:
+    files = write_files(tmp_path / "files", **{"a": "a", "sub/b": "b"})
+    (files / "link").symlink_to("a")
+    (files / "circle").symlink_to(".")
+    with sftp_host(files, "--links") as source:
         result = back_up(source, tmp_path / "copy")
-    assert result.verdict is Verdict.SUCCEEDED
-    assert (tmp_path / "copy/current/a").exists()
+    assert result.verdict is Verdict.SUCCEEDED, result
+    assert tree(tmp_path / "copy/current") == {"a": "a", "sub/b": "b"}
 
 
 def test_excluded_files_leave_the_copy_for_a_version(tmp_path: Path) -> None:

@@ -1,0 +1,249 @@
+"""Renew, settle, rescue: only the attempt that owns a record may write it."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from jobs import claiming
+from jobs.clock import database_clock
+from jobs.handlers import Kind, registry
+from jobs.models import Attempt, BacklogRecord
+from jobs.outcomes import Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
+from jobs.states import AttemptOutcome, Status, WaitingFor
+from tests.factories import NOON, make_record, make_retry_policy, make_worker
+from tests.threads import at_once
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LATER = NOON + timedelta(seconds=30)
+
+
+def claim_one(now: datetime = NOON, **fields) -> Claimed:
+    make_record(**fields)
+    return claim_again(now)
+
+
+def claim_again(now: datetime = NOON) -> Claimed:
+    [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=now)
+    return claimed
+
+
+def stored(record: Claimed) -> BacklogRecord:
+    return BacklogRecord.objects.get(pk=record.id)
+
+
+def row(record: Claimed) -> dict:
+    return BacklogRecord.objects.filter(pk=record.id).values().get()
+
+
+@pytest.fixture
+def hooked(monkeypatch):
+    """Kind `test` with a settle hook; what it was called with."""
+    calls: list[tuple[Claimed, Outcome]] = []
+    kinds = dict(registry.kinds)
+    monkeypatch.setattr(registry, "kinds", kinds)
+    registry.add(Kind("test", after_settle=lambda record, outcome, now: calls.append((record, outcome))))
+    return calls
+
+
+STALE = {
+    "attempt": lambda record: replace(record, attempt=record.attempt - 1),
+    "worker": lambda record: replace(record, worker_id=record.worker_id + 1),
+    "token": lambda record: replace(record, lease_token=uuid4()),
+}
+
+
+class TestFence:
+    @pytest.mark.parametrize("what", STALE)
+    @pytest.mark.parametrize("outcome", [Succeeded(), Failed("no"), Unavailable("away", 9), Released()])
+    def test_a_result_of_another_attempt_worker_or_token_changes_nothing(self, what, outcome, hooked):
+        current = claim_one(attempt=6)
+        before = row(current)
+        settled = claiming.settle([(STALE[what](current), outcome)], now=LATER)
+        assert settled.lost == {current.id}
+        assert not settled.written
+        assert row(current) == before
+        assert not Attempt.objects.exists()
+        assert not hooked
+        with pytest.raises(claiming.LeaseLost, match=f"record {current.id}"):
+            settled.raise_if_lost()
+
+    def test_a_stale_result_does_not_touch_the_good_ones_of_its_batch(self):
+        stale, good = claim_one(), claim_one()
+        settled = claiming.settle([(STALE["token"](stale), Succeeded()), (good, Succeeded())], now=LATER)
+        assert (settled.written, settled.lost) == ({good.id}, {stale.id})
+        assert (stored(stale).status, stored(good).status) == (Status.RUNNING, Status.SUCCEEDED)
+
+    def test_a_stale_result_in_one_batch_with_the_current_one_reaches_no_hook(self, hooked):
+        stale = claim_one()
+        claiming.settle([(stale, Released())], now=NOON)
+        hooked.clear()
+        current = claim_again()
+        # the worker that lost attempt 1 is given attempt 2; both end before its next settle
+        lost = replace(stale, lease_token=uuid4(), worker_id=current.worker_id)
+        settled = claiming.settle([(lost, Succeeded()), (current, Failed("no"))], now=LATER)
+        assert hooked == [(current, Failed("no"))]
+        assert stored(current).status == Status.WAITING
+        assert settled.lost == {stale.id}
+
+    def test_a_repeated_settle_is_recognised_and_writes_nothing_twice(self, hooked):
+        record = claim_one()
+        assert claiming.settle([(record, Failed("no"))], now=LATER).written == {record.id}
+        before = row(record)
+        again = claiming.settle([(record, Failed("no"))], now=LATER)
+        assert not again.written
+        assert not again.lost
+        assert row(record) == before
+        assert stored(record).failures == 1
+        assert len(hooked) == 1
+
+    def test_a_settle_and_a_rescue_at_the_same_moment_count_once(self):
+        record = claim_one(now=database_clock())
+        after_lease = record.started_at + timedelta(days=1)
+        settled, rescued = at_once(
+            lambda: len(claiming.settle([(record, Succeeded())]).written), lambda: claiming.rescue(now=after_lease)
+        )
+        assert settled + rescued == 1
+        assert stored(record).status in (Status.SUCCEEDED, Status.WAITING)
+        assert Attempt.objects.count() == 1
+
+    def test_the_late_result_of_a_rescued_attempt_is_a_lost_lease_and_no_repetition(self):
+        record = claim_one()
+        claiming.rescue(now=database_start() + timedelta(days=1))
+        before = row(record)
+        assert claiming.settle([(record, Succeeded())], now=LATER).lost == {record.id}
+        assert row(record) == before
+
+    def test_an_attempt_number_is_never_used_again_even_after_a_release(self):
+        record = claim_one()
+        numbers = [record.attempt]
+        for _ in range(3):
+            claiming.settle([(record, Released())], now=NOON)
+            record = claim_again()
+            numbers.append(record.attempt)
+        assert numbers == [1, 2, 3, 4]
+
+
+class TestRenewal:
+    def test_only_the_own_lease_under_the_own_token_is_owned_still(self):
+        mine, others = claim_one(), claim_one()
+        held = {mine.id: mine.lease_token, others.id: others.lease_token}
+        before = stored(others).lease_expires_at
+        assert claiming.renew(held, worker_id=mine.worker_id, now=LATER) == {mine.id}
+        assert stored(mine).lease_expires_at == LATER + timedelta(seconds=60)
+        assert stored(others).lease_expires_at == before
+        assert not claiming.renew({mine.id: uuid4()}, worker_id=mine.worker_id, now=LATER)
+
+    def test_what_is_settled_is_not_renewed(self):
+        record = claim_one()
+        claiming.settle([(record, Released())], now=LATER)
+        assert not claiming.renew({record.id: record.lease_token}, worker_id=record.worker_id, now=LATER)
+        assert stored(record).lease_expires_at is None
+
+    def test_a_worker_without_records_renews_nothing(self):
+        assert claiming.renew({}, worker_id=1) == set()
+
+
+class TestRescue:
+    def test_an_expired_lease_counts_as_a_failure_with_an_outcome_of_its_own(self):
+        policy = make_retry_policy(parameters={"base": 300})
+        record = claim_one(now=database_clock(), retry_policy=policy)
+        now = record.started_at + timedelta(days=1)
+        assert claiming.rescue(now=now) == 1
+        rescued = stored(record)
+        assert (rescued.status, rescued.waiting_for) == (Status.WAITING, WaitingFor.BACKOFF)
+        assert (rescued.failures, rescued.last_failure_at) == (1, now)
+        assert rescued.run_after == now + timedelta(seconds=300)
+        attempt = Attempt.objects.get()
+        assert (attempt.outcome, attempt.worker_id) == (AttemptOutcome.RESCUED, record.worker_id)
+        assert "worker was lost" in attempt.error
+
+    def test_a_live_lease_is_left_alone_however_long_it_runs(self):
+        record = claim_one(now=database_clock())
+        now = record.started_at + timedelta(hours=9)
+        claiming.renew({record.id: record.lease_token}, worker_id=record.worker_id, now=now - timedelta(seconds=59))
+        before = row(record)
+        assert claiming.rescue(now=now) == 0
+        assert row(record) == before
+
+    def test_nothing_is_rescued_within_one_lease_of_the_start_of_the_database(self):
+        record = claim_one()  # expired long before the server of this test was started
+        started_at = database_start()
+        assert claiming.rescue(now=started_at + timedelta(seconds=59)) == 0
+        assert stored(record).status == Status.RUNNING
+        assert claiming.rescue(now=started_at + timedelta(seconds=61)) == 1
+
+    def test_rescues_on_many_hosts_at_once_rescue_each_record_once(self):
+        now = database_clock() + timedelta(days=1)
+        records = [claim_one() for _ in range(12)]
+        assert sum(at_once(*[lambda: claiming.rescue(now=now)] * 4)) == 12
+        assert set(BacklogRecord.objects.values_list("failures", flat=True)) == {1}
+        assert Attempt.objects.count() == len(records)
+
+
+class TestHistory:
+    def test_a_settled_attempt_says_who_ran_it_from_when_to_when(self):
+        record = claim_one(attempt=2)
+        claiming.settle([(record, Failed("disk full"))], now=LATER)
+        attempt = Attempt.objects.get()
+        assert (attempt.record_id, attempt.number, attempt.worker_id) == (record.id, 3, record.worker_id)
+        assert (attempt.queue, attempt.error) == ("default", "disk full")
+        assert (attempt.started_at, attempt.ended_at) == (NOON, LATER)
+        assert stored(record).last_error == "disk full"
+
+    def test_a_success_keeps_the_last_error_for_people_to_read(self):
+        record = claim_one(last_error="disk full", failures=1)
+        claiming.settle([(record, Succeeded())], now=LATER)
+        assert stored(record).last_error == "disk full"
+        assert stored(record).finished_at == LATER
+
+    def test_a_handoff_is_an_attempt_in_the_queue_that_it_left(self):
+        record = claim_one()
+        claiming.settle([(record, Handoff("backups"))], now=LATER)
+        attempt = Attempt.objects.get()
+        assert (attempt.queue, attempt.outcome) == ("default", AttemptOutcome.HANDOFF)
+        assert (stored(record).queue, stored(record).status) == ("backups", Status.READY)
+
+
+class TestHooks:
+    def test_a_hook_that_raises_leaves_every_record_of_the_batch_as_it_was(self, monkeypatch):
+        monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
+        seen = []
+
+        def raise_at_the_second(record, outcome, now):
+            seen.append(stored(record).status)
+            if len(seen) == 2:
+                raise RuntimeError("assignment is gone")
+
+        registry.add(Kind("test", after_settle=raise_at_the_second))
+        records = [claim_one(), claim_one()]
+        before = [row(record) for record in records]
+        with pytest.raises(RuntimeError, match="assignment is gone"):
+            claiming.settle([(record, Succeeded()) for record in records], now=LATER)
+        assert seen == [Status.SUCCEEDED, Status.SUCCEEDED]
+        assert [row(record) for record in records] == before
+        assert not Attempt.objects.exists()
+
+
+class TestStrays:
+    def test_a_claim_whose_commit_was_lost_is_given_back_without_a_failure(self):
+        worker = make_worker()
+        make_record()
+        make_record()
+        known, stray = claiming.claim("default", worker_id=worker.pk, limit=2, now=NOON)
+        others = claim_one()
+        assert claiming.release_strays(worker_id=worker.pk, known={known.id}) == 1
+        assert stored(stray).status == Status.READY
+        assert stored(stray).failures == 0
+        assert stored(known).status == stored(others).status == Status.RUNNING
+        assert Attempt.objects.get().outcome == AttemptOutcome.RELEASED
+
+
+def database_start() -> datetime:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_postmaster_start_time()")
+        return cursor.fetchone()[0]

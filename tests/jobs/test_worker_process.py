@@ -1,0 +1,197 @@
+"""The worker as real processes, ended by real signals."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from jobs.clock import database_clock
+from jobs.models import Attempt, BacklogRecord, RetryPolicy, Worker
+from jobs.states import AttemptOutcome, Status
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+LEASE_SECONDS = 2
+SCRIPT = Path(__file__).parent / "worker_script.py"
+
+
+def eventually(condition: Callable[[], Any], seconds: float = 25) -> Any:
+    """Wait for `condition` to be true; fail after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"did not come true within {seconds} s"
+        time.sleep(0.05)
+    return found
+
+
+def database_url() -> str:
+    database = connection.get_connection_params()
+    password = f":{database['password']}" if database.get("password") else ""
+    host = str(database.get("host") or "").replace("/", "%2F")
+    return f"postgresql://{database['user']}{password}@{host}:{database.get('port') or 5432}/{database['dbname']}"
+
+
+@pytest.fixture
+def start_worker(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts workers and kills what is left of them at the end."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(grace: float = 20) -> subprocess.Popen[bytes]:
+        ready = tmp_path / f"ready-{len(started)}"
+        environment = {
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "backupsched.settings",
+            "DATABASE_URL": database_url(),
+            "BACKUPSCHED_LEASE": str(LEASE_SECONDS),
+            "PYTHONPATH": str(settings.BASE_DIR),
+            "WORKER_READY": str(ready),
+        }
+        with (tmp_path / f"log-{len(started)}").open("wb") as log:
+            process = subprocess.Popen([sys.executable, str(SCRIPT), str(grace)], env=environment, stderr=log)
+        started.append(process)
+        eventually(ready.exists)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+        process.wait()
+
+
+def put(kind: str, tmp_path: Path, **fields: Any) -> BacklogRecord:
+    """A ready record that hangs until `gate` exists, if it is of a kind that hangs."""
+    payload = {"gate": str(tmp_path / f"{kind}-gate"), "started": str(tmp_path / f"{kind}-started")}
+    policy, _ = RetryPolicy.objects.get_or_create(
+        name="at once", defaults={"algorithm": "constant", "parameters": {"base": 0.1}, "max_failures": 3}
+    )
+    defaults = {"queue": "default", "subject": kind, "status": Status.READY, "run_after": database_clock()}
+    return BacklogRecord.objects.create(kind=kind, payload=payload, retry_policy=policy, **{**defaults, **fields})
+
+
+def status_of(record: BacklogRecord) -> Status:
+    return Status(BacklogRecord.objects.values_list("status", flat=True).get(pk=record.pk))
+
+
+def outcomes_of(record: BacklogRecord) -> list[AttemptOutcome]:
+    attempts = Attempt.objects.filter(record=record).order_by("number")
+    return [AttemptOutcome(outcome) for outcome in attempts.values_list("outcome", flat=True)]
+
+
+def started_by_a_worker(kind: str, tmp_path: Path) -> Callable[[], bool]:
+    return (tmp_path / f"{kind}-started").exists
+
+
+def test_a_killed_worker_loses_nothing_and_another_one_finishes(start_worker, tmp_path):
+    record = put("hang", tmp_path)
+    victim = start_worker()
+    eventually(started_by_a_worker("hang", tmp_path))
+    victim.kill()
+    victim.wait()
+    (tmp_path / "hang-gate").touch()
+    start_worker()
+    eventually(lambda: status_of(record) == Status.SUCCEEDED)
+    assert outcomes_of(record) == [AttemptOutcome.RESCUED, AttemptOutcome.SUCCEEDED]
+    record.refresh_from_db()
+    assert (record.failures, record.attempt) == (1, 2)
+
+
+def test_a_stopped_worker_finishes_what_ends_within_the_grace(start_worker, tmp_path):
+    record = put("hang", tmp_path)
+    worker = start_worker(grace=20)
+    eventually(started_by_a_worker("hang", tmp_path))
+    worker.terminate()
+    (tmp_path / "hang-gate").touch()
+    assert worker.wait(20) == 0
+    assert status_of(record) == Status.SUCCEEDED
+    assert Worker.objects.get().stopped_at is not None
+
+
+def test_a_stopped_worker_releases_the_rest_and_that_is_no_failure(start_worker, tmp_path):
+    record = put("hang", tmp_path)
+    worker = start_worker(grace=0.2)
+    eventually(started_by_a_worker("hang", tmp_path))
+    worker.terminate()
+    assert worker.wait(20) == 0
+    record.refresh_from_db()
+    assert (record.status, record.failures, outcomes_of(record)) == (Status.READY, 0, [AttemptOutcome.RELEASED])
+
+
+def test_a_second_signal_does_not_wait_for_the_grace(start_worker, tmp_path):
+    record = put("hang", tmp_path)
+    worker = start_worker(grace=600)
+    eventually(started_by_a_worker("hang", tmp_path))
+    worker.terminate()
+    eventually(lambda: "stops: 1 running" in (tmp_path / "log-0").read_text())
+    worker.terminate()
+    assert worker.wait(30) == 0
+    assert status_of(record) == Status.READY
+
+
+def test_a_worker_that_slept_past_its_lease_drops_its_result(start_worker, tmp_path):
+    record = put("hang", tmp_path)
+    sleeper = start_worker()
+    eventually(started_by_a_worker("hang", tmp_path))
+    sleeper.send_signal(signal.SIGSTOP)
+    (tmp_path / "hang-gate").touch()
+    other = start_worker()
+    eventually(lambda: status_of(record) == Status.SUCCEEDED)
+    before = list(Attempt.objects.filter(record=record).order_by("number").values())
+    sleeper.send_signal(signal.SIGCONT)
+    sleeper.terminate()
+    assert sleeper.wait(30) == 0
+    assert list(Attempt.objects.filter(record=record).order_by("number").values()) == before
+    assert outcomes_of(record) == [AttemptOutcome.RESCUED, AttemptOutcome.SUCCEEDED]
+    assert other.poll() is None
+
+
+@pytest.mark.parametrize("kind", ["exit", "interrupt", "nonsense", "unheard of"])
+def test_a_misbehaving_handler_is_a_failure_and_the_worker_goes_on(start_worker, tmp_path, kind):
+    record = put(kind, tmp_path)
+    worker = start_worker()
+    eventually(lambda: status_of(record) == Status.FAILED)
+    after = put("quick", tmp_path)
+    eventually(lambda: status_of(after) == Status.SUCCEEDED)
+    record.refresh_from_db()
+    assert record.failures == 3
+    assert record.last_error
+    assert worker.poll() is None
+
+
+def test_a_live_worker_keeps_its_lease_for_longer_than_a_lease(start_worker, tmp_path):
+    record = put("hang", tmp_path)
+    start_worker()
+    start_worker()
+    eventually(started_by_a_worker("hang", tmp_path))
+    claimed_at = database_clock()
+    eventually(lambda: database_clock() > claimed_at + timedelta(seconds=2.5 * LEASE_SECONDS))
+    (tmp_path / "hang-gate").touch()
+    eventually(lambda: status_of(record) == Status.SUCCEEDED)
+    assert outcomes_of(record) == [AttemptOutcome.SUCCEEDED]
+
+
+def test_the_database_comes_and_goes_and_the_worker_goes_on(start_worker, tmp_path):
+    record = put("hang", tmp_path)
+    worker = start_worker()
+    eventually(started_by_a_worker("hang", tmp_path))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    (tmp_path / "hang-gate").touch()
+    eventually(lambda: status_of(record) == Status.SUCCEEDED)
+    after = put("quick", tmp_path)
+    eventually(lambda: status_of(after) == Status.SUCCEEDED)
+    assert worker.poll() is None
+    assert outcomes_of(record) == [AttemptOutcome.SUCCEEDED]

@@ -1,0 +1,60 @@
+"""A worker with test handlers, as a process of its own: `python worker_script.py GRACE`. Settings by environment."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import django
+
+django.setup()
+
+from jobs.conf import QueueRule  # noqa: E402
+from jobs.handlers import Kind, Run, registry  # noqa: E402
+from jobs.outcomes import Failed, Outcome, Released, Succeeded  # noqa: E402
+from jobs.worker.process import WorkerProcess  # noqa: E402
+
+KINDS = ("quick", "hang", "exit", "interrupt", "nonsense", "deaf")
+
+
+def quick(run: Run) -> Outcome:
+    return Succeeded()
+
+
+def hang(run: Run) -> Outcome:
+    """Runs until told to stop, or until the file of its payload is there."""
+    gate = Path(run.record.payload["gate"])
+    Path(run.record.payload["started"]).touch()
+    while not gate.exists():
+        if run.stop.wait(0.05):
+            return Released()
+    return Succeeded()
+
+
+def deaf(run: Run) -> Outcome:
+    """Runs for a minute, whatever it is told."""
+    Path(run.record.payload["started"]).touch()
+    time.sleep(60)
+    return Failed("nobody waited")
+
+
+def leave(run: Run) -> Outcome:
+    sys.exit(3)
+
+
+def interrupt(run: Run) -> Outcome:
+    raise KeyboardInterrupt
+
+
+def nonsense(run: Run) -> Outcome:
+    return "done"  # type: ignore[return-value]
+
+
+for name, function in zip(KINDS, (quick, hang, leave, interrupt, nonsense, deaf), strict=True):
+    registry.add(Kind(name, home_queue="default"))
+    registry.handler(name, queue="default")(function)
+
+worker = WorkerProcess([QueueRule("default", 4)], grace=float(sys.argv[1]))
+worker.install_signal_handlers()
+Path(os.environ["WORKER_READY"]).touch()
+worker.run()

@@ -1,0 +1,39 @@
+"""Threads for tests of what happens at the same moment, each with a database connection of its own."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Barrier
+from typing import TypeVar
+
+import psycopg
+from django.db import connection
+
+Result = TypeVar("Result")
+
+
+def at_once(*actions: Callable[[], Result]) -> list[Result]:
+    """Run `actions` at the same moment. Returns their results in the same order; raises what the first one raised."""
+    barrier = Barrier(len(actions), timeout=20)
+
+    def start_together(action: Callable[[], Result]) -> Result:
+        try:
+            with connection.cursor() as cursor:  # connected before the start
+                cursor.execute("SELECT 1")
+            barrier.wait()
+            return action()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(actions)) as pool:
+        return list(pool.map(start_together, actions))
+
+
+@contextmanager
+def another_connection() -> Iterator[psycopg.Connection]:
+    """A second connection to the test database, in a transaction that is rolled back at the end."""
+    parameters = connection.get_connection_params()
+    names = ("dbname", "user", "password", "host", "port")
+    with psycopg.connect(**{name: parameters[name] for name in names if parameters.get(name)}) as other:
+        yield other
+        other.rollback()
