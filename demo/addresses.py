@@ -21,11 +21,11 @@ def address_of(number: int) -> tuple[str, int]:
     """Address and port for host `number` (from 1): free at this moment."""
     if has_loopback_network():
         address = f"127.77.{number // 250}.{number % 250 + 1}"
-        return address, _free_port(address, SFTP_PORT)
-    return "127.0.0.1", _free_port("127.0.0.1", 0)
+        return address, free_port(address, SFTP_PORT)
+    return "127.0.0.1", free_port("127.0.0.1", 0)
 
 
-def _free_port(address: str, wanted: int) -> int:
+def free_port(address: str, wanted: int) -> int:
     """`wanted` if it is free on `address`, else any free port."""
     for port in (wanted, 0):
         with socket.socket() as probe:

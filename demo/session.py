@@ -1,5 +1,6 @@
 """One run of the demo: prepare, bring up the fleet and the services, watch, end everything that was started."""
 
+import fcntl
 import json
 import secrets
 import subprocess
@@ -54,6 +55,7 @@ class Session:
 
     def prepare(self) -> None:
         """Database, account, hosts, fleet. Raises: DemoError and what the commands raise."""
+        self._take_lock()
         self._start_database()
         call_command("migrate", verbosity=0)
         call_command("install_schedules", stdout=StringIO())
@@ -134,6 +136,16 @@ class Session:
     @property
     def _administration_database(self) -> str:
         return str(settings.DATABASES["default"]["NAME"])
+
+    def _take_lock(self) -> None:
+        """One demo at a time in a var directory: a second would delete what the first one uses."""
+        var_dir = Path(settings.VAR_DIR)
+        var_dir.mkdir(parents=True, exist_ok=True)
+        self._lock = (var_dir / "demo.lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DemoError(f"another demo runs in {var_dir}; end it, or name another BACKUPSCHED_VAR") from None
 
     def _start_database(self) -> None:
         if "EMBEDDED_IN" in settings.DATABASES["default"]:

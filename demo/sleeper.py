@@ -1,6 +1,6 @@
 """A host that is asleep until it receives a magic packet, then becomes the given program.
 
-python -m demo.sleeper ADDRESS UDP_PORT MAC -- PROGRAM ARG…
+python sleeper.py ADDRESS UDP_PORT MAC -- PROGRAM ARG…
 """
 
 import os

@@ -233,9 +233,7 @@ def settle(results: Sequence[tuple[Claimed, Outcome]], *, now: datetime | None =
     for queue in {change.queue for record, change in changes if change.status == Status.READY}:
         notify(queue)
     for record in lost:
-        log.warning(
-            "dropped the result of %s %s: lease lost (attempt %s)", record.kind, record.subject, record.attempt
-        )
+        log.warning("dropped the result of %s %s: lease lost (attempt %s)", record.kind, record.subject, record.attempt)
     return Settled(frozenset(record.id for record, _ in written), frozenset(record.id for record in lost))
 
 

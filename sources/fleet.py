@@ -97,7 +97,8 @@ class _Import:
         rows = read_rows(data, self.problems)
         self.named = {section: _names(data, section) for section in rows}
         for row in rows["repositories"].values():
-            row["location"] = os.path.abspath(self.folder / row["location"])
+            if "location" in row:
+                row["location"] = os.path.abspath(self.folder / row["location"])
         self.repositories = self._build(Repository, "repositories", rows["repositories"])
         self.retry_policies = self._build(RetryPolicy, "retry_policies", rows["retry_policies"])
         self._build_policies(rows["policies"])

@@ -128,7 +128,7 @@ NEEDED = {
 }
 
 Rows = dict[int, dict[str, Any]]
-"""The rows of a section by their number in the file. Each has a name of its own; fields of a wrong type are left out."""
+"""The rows of a section by their number in the file. Each has a name of its own; what has a wrong type is left out."""
 
 
 def read_rows(data: object, problems: Problems) -> dict[str, Rows]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rule:
-    """The shape of a kind. `title` has its article. `address` and `path` say in words what those fields hold; None: it has none."""
+    """The shape of a kind. `title`, `address` and `path` are words for messages; no `address`: the kind has none."""
 
     title: str
     address: str | None

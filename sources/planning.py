@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from jobs import throttles
 from jobs.clock import database_clock
@@ -130,7 +130,7 @@ def replan(policy: Policy, now: datetime | None = None) -> None:
     """After an edit of the policy's cron, zone or window: recompute what was computed from them.
 
     Next-backup dates follow the new period; ready and window-waiting records look for the new window at the next
-    tick, which also emits what has become due.
+    tick, which also emits what has become due. The records of a disabled policy are taken off the backlog.
     """
     instant = now or database_clock()
     period = policy.schedule.period
@@ -140,8 +140,11 @@ def replan(policy: Policy, now: datetime | None = None) -> None:
             assignment.next_backup_at = period.next_after(assignment.last_backup_at)
     Assignment.objects.bulk_update(assignments, ["next_backup_at"], batch_size=1000)
     records = BacklogRecord.objects.filter(schedule=policy.schedule, trigger_at__isnull=False)
-    open_or_closed = Q(status=Status.READY) | Q(status=Status.WAITING, waiting_for=WaitingFor.WINDOW)
-    records.filter(open_or_closed).update(closes_at=instant, run_after=instant)
+    if policy.schedule.enabled:
+        open_or_closed = Q(status=Status.READY) | Q(status=Status.WAITING, waiting_for=WaitingFor.WINDOW)
+        records.filter(open_or_closed).update(closes_at=instant, run_after=instant, priority=policy.schedule.priority)
+    else:
+        _cancel(records, "its policy was disabled", instant)
     Schedule.objects.filter(pk=policy.schedule_id).update(next_trigger_at=None)
 
 
@@ -205,15 +208,20 @@ def pause(sources: Iterable[Source], now: datetime | None = None) -> int:
     ids = [source.pk for source in sources]
     paused = Source.objects.filter(pk__in=ids, paused_at=None).update(paused_at=instant)
     subjects = [subject_of(pk) for pk in Assignment.objects.filter(source__in=ids).values_list("pk", flat=True)]
-    records = BacklogRecord.objects.filter(kind=KIND, subject__in=subjects, status__in=[Status.READY, Status.WAITING])
-    records.update(
+    _cancel(BacklogRecord.objects.filter(kind=KIND, subject__in=subjects), "paused by a person", instant)
+    return paused
+
+
+def _cancel(records: QuerySet[BacklogRecord], reason: str, now: datetime) -> None:
+    """Take those of `records` that do not run off the backlog, and out of their trigger, so that it can emit again."""
+    records.filter(status__in=[Status.READY, Status.WAITING]).update(
         status=Status.CANCELLED,
         waiting_for=None,
-        finished_at=instant,
+        exclusive_key=None,
+        finished_at=now,
         trigger_at=None,
-        last_error="paused by a person",
+        last_error=reason,
     )
-    return paused
 
 
 @transaction.atomic

@@ -81,7 +81,8 @@ def check_engine_options(options: Any) -> None:
             else:
                 break
         else:
-            raise ValidationError({"engine_options": "; ".join(sorted(refusals))})
+            by_value = sorted(text for text in refusals if not text.startswith("unknown"))
+            raise ValidationError({"engine_options": "; ".join(by_value or sorted(refusals))})
 
 
 def check_secret(reference: str) -> None:
@@ -108,7 +109,7 @@ def check_repository_location(location: str) -> None:
         while not os.path.lexists(existing):
             existing = existing.parent
         if not existing.is_dir():
-            raise ValidationError({"location": f"{existing} is a file; name a directory"})
+            raise ValidationError({"location": f"{existing} is not a directory; name one"})
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:

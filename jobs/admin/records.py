@@ -1,15 +1,17 @@
 """What machines write: backlog records with their attempts, and workers."""
 
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils import timezone
 from unfold.decorators import display
 
+from jobs import conf
 from jobs.admin.base import ReadOnlyAdmin, ago, moment, span
+from jobs.admin.tables import table
 from jobs.models import AttemptEntry, BacklogRecord, Worker
 from jobs.states import AttemptOutcome, Status
 
@@ -61,8 +63,8 @@ class BacklogRecordAdmin(ReadOnlyAdmin):
         return record.last_error if len(record.last_error) <= 80 else f"{record.last_error[:79]}…"
 
     @admin.display(description="attempts")
-    def shown_attempts(self, record: BacklogRecord) -> SafeString:
-        rows = [
+    def shown_attempts(self, record: BacklogRecord) -> str:
+        rows = (
             (
                 attempt.number,
                 attempt.queue,
@@ -73,17 +75,9 @@ class BacklogRecordAdmin(ReadOnlyAdmin):
                 attempt.error,
             )
             for attempt in record.attempts.order_by("number")
-        ]
-        if not rows:
-            return format_html("{}", "none yet")
-        cell = '<td style="padding:2px 12px 2px 0">{}</td>'
-        body = format_html_join("", f"<tr>{cell * 7}</tr>", rows)
-        headings = format_html_join(
-            "",
-            '<th style="text-align:left;padding-right:12px">{}</th>',
-            [(text,) for text in ("number", "queue", "outcome", "started (UTC)", "took", "worker", "error")],
         )
-        return format_html("<table><tr>{}</tr>{}</table>", headings, body)
+        headers = ("number", "queue", "outcome", "started (UTC)", "took", "worker", "error")
+        return table(headers, rows, empty="none yet")
 
 
 @admin.register(AttemptEntry)
@@ -126,13 +120,19 @@ class AttemptEntryAdmin(ReadOnlyAdmin):
 class WorkerAdmin(ReadOnlyAdmin):
     """Who serves which queues, and whether they are alive."""
 
-    list_display = ("__str__", "shown_queues", "shown_started_at", "heartbeat", "shown_stopped_at")
-    list_filter = ("hostname",)
+    list_display = ("__str__", "life", "shown_queues", "shown_started_at", "heartbeat", "shown_stopped_at")
+    list_filter = ("hostname", ("stopped_at", admin.EmptyFieldListFilter))
     ordering = ("-id",)
+
+    @display(description="life", label={"alive": "success", "silent": "danger", "stopped": ""})
+    def life(self, worker: Worker) -> str:
+        if worker.stopped_at:
+            return "stopped"
+        return "alive" if worker.heartbeat_at > timezone.now() - timedelta(seconds=conf.lease_seconds()) else "silent"
 
     @admin.display(description="queues")
     def shown_queues(self, worker: Worker) -> str:
-        return ", ".join(f"{name}:{concurrency}" for name, concurrency in worker.queues.items())
+        return ", ".join(f"{name} {concurrency}" for name, concurrency in worker.queues.items())
 
     @admin.display(description="started (UTC)", ordering="started_at")
     def shown_started_at(self, worker: Worker) -> str:

@@ -6,7 +6,12 @@ from django.template.defaultfilters import filesizeformat
 from unfold.decorators import display
 
 from jobs.admin.base import ReadOnlyAdmin, moment, span
+from sources.admin.protection import PolicyFilter
 from sources.models import Assignment, Backup, Progress
+
+
+class PolicyOfBackupFilter(PolicyFilter):
+    path = "assignment__policy"
 
 
 @admin.register(Backup)
@@ -14,7 +19,7 @@ class BackupAdmin(ReadOnlyAdmin):
     """Every completed run."""
 
     list_display = ("source", "policy", "engine", "shown_started_at", "took", "shown_size", "files", "result")
-    list_filter = ("engine", "repository", "assignment__policy")
+    list_filter = ("engine", "repository", PolicyOfBackupFilter)
     search_fields = ("assignment__source__name", "snapshot")
     list_select_related = ("assignment__source", "assignment__policy__schedule", "repository")
     date_hierarchy = "started_at"
@@ -50,7 +55,7 @@ class AssignmentAdmin(ReadOnlyAdmin):
     """Sources under their policies: what the next decision about each knows. Edited with the source."""
 
     list_display = ("__str__", "last_backup", "took", "size", "contacted", "next_backup", "failures")
-    list_filter = ("policy",)
+    list_filter = (PolicyFilter,)
     search_fields = ("source__name",)
     list_select_related = ("source", "policy__schedule")
 

@@ -1,9 +1,10 @@
 """Policies, each edited in one form with its schedule, and repositories."""
 
+from pathlib import Path
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
@@ -75,7 +76,16 @@ class PolicyAdmin(ModelAdmin):
     """Policies: how often, in which window, to where, and how."""
 
     form = PolicyForm
-    list_display = ("__str__", "cron", "zone", "window", "repository", "number_of_sources", "enabled", "next_trigger")
+    list_display = (
+        "__str__",
+        "cron",
+        "zone",
+        "shown_window",
+        "repository",
+        "number_of_sources",
+        "enabled",
+        "next_trigger",
+    )
     list_filter = ("repository", "schedule__enabled")
     list_select_related = ("schedule", "repository")
     search_fields = ("schedule__name",)
@@ -96,6 +106,11 @@ class PolicyAdmin(ModelAdmin):
     @admin.display(description="zone", ordering="schedule__zone")
     def zone(self, policy: Policy) -> str:
         return policy.schedule.zone
+
+    @admin.display(description="window")
+    def shown_window(self, policy: Policy) -> str:
+        spans = (f"{row.get('days', 'mon-sun')} {row['start']}–{row['end']}" for row in policy.window)
+        return ", ".join(spans) or "always"
 
     @admin.display(description="sources", ordering="sources")
     def number_of_sources(self, policy: Any) -> int:
@@ -135,3 +150,11 @@ class RepositoryAdmin(ModelAdmin):
 
     list_display = ("name", "location")
     search_fields = ("name", "location")
+
+    def save_model(self, request: HttpRequest, obj: Repository, form: Any, change: bool) -> None:
+        """Its directory is made when it is missing, as by a fleet import."""
+        super().save_model(request, obj, form, change)
+        try:
+            Path(obj.location).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self.message_user(request, f"{obj.location} cannot be made: {error.strerror}", messages.WARNING)

@@ -1,18 +1,25 @@
 """Sources: search, filters, status, and what a person may want done at once."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.template.defaultfilters import filesizeformat
+from django.urls import reverse
+from django.utils.html import format_html
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import display
 
 from jobs.admin.base import ago, moment, span
+from jobs.admin.tables import table
 from sources import planning
-from sources.admin.protection import LABELS, StatusFilter, present, with_status
-from sources.models import Assignment, Source
+from sources.admin.protection import LABELS, PolicyOfSourceFilter, StatusFilter, present, with_status
+from sources.models import Assignment, Backup, Source
+
+SHOWN_BACKUPS = 10
 
 
 class AssignmentInline(TabularInline):
@@ -21,8 +28,8 @@ class AssignmentInline(TabularInline):
     model = Assignment
     extra = 0
     autocomplete_fields = ("policy",)
-    fields = ("policy", "last_backup", "took", "next_backup", "failures")
-    readonly_fields = ("last_backup", "took", "next_backup", "failures")
+    fields = ("policy", "last_backup", "took", "next_backup", "failures", "record")
+    readonly_fields = ("last_backup", "took", "next_backup", "failures", "record")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Assignment]:
         return super().get_queryset(request).select_related("policy__schedule", "source")  # type: ignore[no-any-return]
@@ -39,28 +46,35 @@ class AssignmentInline(TabularInline):
     def next_backup(self, assignment: Assignment) -> str:
         return moment(assignment.next_backup_at)
 
+    @admin.display(description="backlog")
+    def record(self, assignment: Assignment) -> str:
+        if assignment.pk is None:
+            return ""
+        subject = urlencode({"subject": planning.subject_of(assignment.pk)})
+        return format_html('<a href="{}?{}">records</a>', reverse("admin:jobs_backlogrecord_changelist"), subject)
+
 
 @admin.register(Source)
 class SourceAdmin(ModelAdmin):
     """Every source, whether it is protected, and when it is next."""
 
     list_display = ("name", "kind", "policies", "last_success", "next_backup", "failures", "shown_status")
-    list_filter = (StatusFilter, "kind", "assignments__policy")
+    list_filter = (StatusFilter, "kind", PolicyOfSourceFilter, ("paused_at", admin.EmptyFieldListFilter))
     search_fields = ("name", "address", "path")
     inlines = (AssignmentInline,)
     actions = ("back_up_now", "pause", "resume")
-    readonly_fields = ("shown_paused_at", "shown_last_woken_at")
+    readonly_fields = ("shown_paused_at", "shown_last_woken_at", "last_backups")
     fieldsets = (
         (None, {"fields": ("name", "kind", "address", "port", "path", "options", "secret", "host_key")}),
         (
             "Wake-on-LAN",
             {"fields": ("mac_address", "wake_address", "wake_port", "wake_allowed", "shown_last_woken_at")},
         ),
-        ("State", {"fields": ("shown_paused_at",)}),
+        ("State", {"fields": ("shown_paused_at", "last_backups")}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Source]:
-        sources = super().get_queryset(request).with_protection().distinct()
+        sources = super().get_queryset(request).with_protection()
         return with_status(sources, present()).prefetch_related("assignments__policy__schedule")
 
     @admin.display(description="policies")
@@ -90,6 +104,24 @@ class SourceAdmin(ModelAdmin):
     @admin.display(description="last woken (UTC)")
     def shown_last_woken_at(self, source: Source) -> str:
         return moment(source.last_woken_at) or "never"
+
+    @admin.display(description="last backups")
+    def last_backups(self, source: Source) -> str:
+        related = Backup.objects.select_related("assignment__policy__schedule")
+        rows = (
+            (
+                format_html('<a href="{}">{}</a>', reverse("admin:sources_backup_change", args=[backup.pk]), backup.pk),
+                backup.assignment.policy,
+                moment(backup.started_at),
+                span((backup.ended_at - backup.started_at).total_seconds()),
+                filesizeformat(backup.size),
+                backup.files,
+                "with warnings" if backup.warnings else "good",
+            )
+            for backup in related.filter(assignment__source=source.pk)[:SHOWN_BACKUPS]
+        )
+        headers = ("backup", "policy", "started (UTC)", "took", "size", "files", "result")
+        return table(headers, rows, empty="none yet")
 
     @admin.action(description="Back up now", permissions=["change"])
     def back_up_now(self, request: HttpRequest, sources: QuerySet[Source]) -> None:

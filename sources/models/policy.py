@@ -1,3 +1,4 @@
+from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
 
@@ -57,8 +58,14 @@ class Policy(models.Model):
         """Check window and engine options. Raises: ValidationError naming the field."""
         from sources.validation import check_engine_options, check_window
 
-        check_window(self.window)
-        check_engine_options(self.engine_options)
+        errors: dict[str, list[str]] = {}
+        for check, value in ((check_window, self.window), (check_engine_options, self.engine_options)):
+            try:
+                check(value)
+            except ValidationError as error:
+                errors |= error.message_dict
+        if errors:
+            raise ValidationError(dict(errors))
 
     @property
     def weekly_window(self) -> Window:

@@ -11,6 +11,7 @@ from psycopg import Error as PsycopgError
 from rich.console import Console
 from rich.live import Live
 
+from demo.addresses import free_port
 from demo.display import live_table, summary_table
 from demo.errors import DemoError
 from demo.session import Options, Session
@@ -33,7 +34,7 @@ class Command(BaseCommand):
         parser.add_argument("--hosts", type=int, default=12, help="number of SFTP hosts, at least 5 (12)")
         parser.add_argument("--workers", type=int, default=1, help="number of worker processes (1)")
         parser.add_argument("--concurrency", type=int, default=16, help="execution units of each worker (16)")
-        parser.add_argument("--port", type=int, default=8000, help="of the web pages (8000)")
+        parser.add_argument("--port", type=int, help="of the web pages (8000 if that is free, else any)")
         parser.add_argument("--timeout", type=float, default=300, help="with --once: give up after so many seconds")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -45,10 +46,8 @@ class Command(BaseCommand):
         self.signals = 0
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._signalled)
-        session = Session(
-            Options(**{name: options[name] for name in ("hosts", "workers", "concurrency", "port", "timeout")}),
-            self._say,
-        )
+        chosen = {name: options[name] for name in ("hosts", "workers", "concurrency", "timeout")}
+        session = Session(Options(**chosen, port=_web_port(options["port"])), self._say)
         code = 1
         try:
             code = self._run(session, once=options["once"], as_json=options["json"])
@@ -109,3 +108,11 @@ class Command(BaseCommand):
         stream = sys.stderr if self.quiet else sys.stdout
         stream.write(f"{line}\n")
         stream.flush()
+
+
+def _web_port(asked: int | None) -> int:
+    """The port of the web pages. Raises: CommandError when the one that was asked for is taken."""
+    found = free_port("127.0.0.1", asked or 8000)
+    if asked and found != asked:
+        raise CommandError(f"--port: {asked} is taken on 127.0.0.1; name another, or leave --port out", returncode=2)
+    return found

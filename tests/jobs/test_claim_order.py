@@ -1,0 +1,135 @@
+"""The claim order: a pure model of it, and the plan that the database makes for it."""
+
+import re
+from datetime import date, timedelta
+from uuid import uuid4
+
+import psycopg
+import pytest
+from django.db import connection
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from psycopg._queries import PostgresQuery
+
+from jobs import claiming
+from jobs.models import BacklogRecord
+from jobs.states import Status, WaitingFor
+from jobs.throttles import HEADS
+from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
+
+TODAY = date(2026, 3, 2)
+
+RANKS = st.fixed_dictionaries(
+    {
+        "priority": st.sampled_from([-1, 0, 0, 100, 1000]),
+        "rank_day": st.sampled_from([None, TODAY, TODAY - timedelta(days=1)]),
+        "tried_at": st.sampled_from([None, NOON, NOON - timedelta(hours=1)]),
+        "expected_seconds": st.sampled_from([None, 0.0, 0.5, 3600.0]),
+    }
+)
+
+
+def in_order_of_the_design(records: list[BacklogRecord]) -> list[int]:
+    """`priority DESC, rank_day ASC NULLS FIRST, tried_at …, expected_seconds …, id`, by one stable sort per key."""
+    ordered = sorted(records, key=lambda record: record.pk)
+    for name in ("expected_seconds", "tried_at", "rank_day"):
+        without = [record for record in ordered if getattr(record, name) is None]
+        with_one = [record for record in ordered if getattr(record, name) is not None]
+        ordered = without + sorted(with_one, key=lambda record: getattr(record, name))
+    return [record.pk for record in sorted(ordered, key=lambda record: -record.priority)]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("throttled", [False, True], ids=["unthrottled", "over two lanes"])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(RANKS, min_size=2, max_size=12), batch=st.integers(1, 5))
+def test_batches_of_claims_come_in_the_order_of_the_model(throttled, rows, batch):
+    BacklogRecord.objects.all().delete()
+    lanes = [0, make_lane(make_throttle(100))] if throttled else [0, 0]
+    records = [make_record(**ranks, lane=lanes[number % 2]) for number, ranks in enumerate(rows)]
+    worker, claimed = make_worker(), []
+    while found := claiming.claim("default", worker_id=worker.pk, limit=batch, now=NOON):
+        claimed += [record.id for record in found]
+        assert found == sorted(found, key=claiming.claim_key)
+    assert claimed == in_order_of_the_design(records)
+
+
+@pytest.mark.django_db
+def test_the_querysets_order_is_that_of_the_claim():
+    rows = [(0, None, None), (100, TODAY, None), (0, TODAY, NOON), (0, TODAY, None), (-1, None, None)]
+    records = [make_record(priority=p, rank_day=day, tried_at=tried) for p, day, tried in rows]
+    assert [record.pk for record in BacklogRecord.objects.in_claim_order()] == in_order_of_the_design(records)
+
+
+CROWD = f"""
+INSERT INTO jobs_backlogrecord
+       (kind, queue, subject, payload, status, waiting_for, finished_at, run_after, closes_at, priority, rank_day,
+        tried_at, expected_seconds, failures, last_error, attempt, lane)
+SELECT 'test', CASE WHEN n / 8 % 2 = 0 THEN 'default' ELSE 'backups' END, n::text, '{{}}', status,
+       CASE WHEN status = {Status.WAITING} THEN {WaitingFor.BACKOFF} END,
+       CASE WHEN status = {Status.SUCCEEDED} THEN now() END,
+       now(), CASE WHEN n % 2 = 0 THEN now() + interval '8 hours' END, n % 3,
+       CASE WHEN n % 7 > 0 THEN current_date - n % 40 END,
+       CASE WHEN n % 3 > 0 THEN now() - n * interval '1 second' END,
+       CASE WHEN n % 11 > 0 THEN n % 1000 END, 0, '', 0, CASE WHEN n % 5 = 0 THEN n % 3 ELSE 0 END
+  FROM generate_series(1, 32000) AS n,
+       LATERAL (SELECT (ARRAY[1, 1, 1, 1, 1, 0, 3, 3])[n % 8 + 1] AS status) AS statuses
+"""
+
+
+@pytest.fixture
+def crowded(db):
+    """20,000 ready records of two queues and three lanes, and more that wait or are done."""
+    with connection.cursor() as cursor:
+        cursor.execute(CROWD)
+        cursor.execute("ANALYZE jobs_backlogrecord")
+    assert BacklogRecord.objects.ready().count() == 20_000
+
+
+def plans_of_the_prepared(sql: str, values: dict, cache_mode: str) -> str:
+    """The plan of `sql`, as `psycopg` prepares it, with `plan_cache_mode` (a forced custom or generic plan)."""
+    raw: psycopg.Connection = connection.connection
+    query = PostgresQuery(psycopg.adapt.Transformer(raw))
+    query.convert(sql, values)
+    literals = ", ".join(psycopg.sql.Literal(values[name]).as_string(raw) for name in names_in_order(sql))
+    with raw.cursor() as cursor:
+        cursor.execute(f"SET plan_cache_mode = {cache_mode}")
+        cursor.execute(b"PREPARE claim AS " + query.query)
+        try:
+            cursor.execute(f"EXPLAIN EXECUTE claim ({literals})")
+            return "\n".join(row[0] for row in cursor.fetchall())
+        finally:
+            cursor.execute("DEALLOCATE claim")
+            cursor.execute("RESET plan_cache_mode")
+
+
+def names_in_order(sql: str) -> list[str]:
+    """The names of the parameters by the number that psycopg gives them: each at its first appearance."""
+    return list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
+
+
+@pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize("now", [None, NOON], ids=["the clock of the database", "an injected clock"])
+def test_the_plan_of_a_claim_reads_the_claim_index_and_sorts_nothing(crowded, cache_mode, now):
+    values = {"queue": "default", "worker": 1, "token": uuid4(), "lease": 60.0, "limit": 16, "now": now}
+    plan = plans_of_the_prepared(claiming.CLAIM, values, cache_mode)
+    assert "Index Scan using backlog_claim_order" in plan, plan
+    assert "Sort" not in plan, plan
+    assert "Seq Scan" not in plan, plan
+    assert "Tid Scan" in plan, plan
+
+
+@pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])
+def test_the_plan_of_a_throttled_claim_reads_the_claim_index_per_lane_and_sorts_nothing(crowded, cache_mode):
+    values = {"lanes": [0, 1, 2], "queue": "default", "now": NOON, "limit": 16}
+    plan = plans_of_the_prepared(HEADS, values, cache_mode)
+    assert "Index Scan using backlog_claim_order" in plan, plan
+    assert "Sort" not in plan, plan
+    assert "Seq Scan" not in plan, plan
+
+
+@pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])
+def test_the_plan_of_a_rescue_reads_the_lease_index(crowded, cache_mode):
+    plan = plans_of_the_prepared(claiming.EXPIRED, {"limit": 1000, "lease": 60.0, "now": NOON}, cache_mode)
+    assert "Index Scan using backlog_lease_expires" in plan, plan
+    assert "Seq Scan" not in plan, plan

@@ -1,0 +1,297 @@
+"""The import of fleet files, through the function and through the command."""
+
+import json
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from jobs.models import BacklogRecord, RetryPolicy, Schedule
+from jobs.states import Status
+from sources.fleet import FleetError, import_fleet
+from sources.models import Assignment, Backup, Policy, Repository, Source
+
+pytestmark = pytest.mark.django_db
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDi05lLkTafyNw2eJg4nE2VQpKOm0H9cDDMvixIkCD/S"
+
+
+def small_fleet(folder: Path) -> dict[str, Any]:
+    return {
+        "repositories": [{"name": "office", "location": str(folder / "repository")}],
+        "retry_policies": [{"name": "patient", "algorithm": "fibonacci", "parameters": {"unit": 60}}],
+        "policies": [
+            {"name": "daily", "cron": "0 9 * * *", "zone": "Europe/Berlin", "repository": "office",
+             "retry_policy": "patient", "window": [{"days": "mon-sun", "start": "00:00", "end": "00:00"}]},
+            {"name": "weekly", "cron": "0 20 * * 6", "repository": "office"},
+        ],
+        "sources": [
+            {"name": "folder", "kind": "local", "path": "/srv/files", "policies": ["daily"]},
+            {"name": "laptop", "kind": "sftp", "address": "laptop.example", "path": "/home",
+             "options": {"user": "backup"}, "secret": "env:PASSWORD", "host_key": HOST_KEY,
+             "policies": ["daily", "weekly"]},
+        ],
+    }  # fmt: skip
+
+
+def errors_of(data: object, folder: Path) -> list[str]:
+    with pytest.raises(FleetError) as caught:
+        import_fleet(data, "office.json", folder=folder)
+    return caught.value.errors
+
+
+def rows_in_the_database() -> int:
+    tables = (Repository, RetryPolicy, Schedule, Policy, Source, Assignment, BacklogRecord)
+    return sum(table.objects.count() for table in tables)  # type: ignore[attr-defined]
+
+
+def test_a_fleet_is_imported_and_due_at_once(tmp_path: Path) -> None:
+    report = import_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
+    assert report.created == {"repositories": 1, "retry_policies": 1, "policies": 2, "sources": 2, "assignments": 3}
+    assert report.emitted == 3 == BacklogRecord.objects.unfinished().count()
+    schedule = Policy.objects.get(schedule__name="daily").schedule
+    assert (schedule.kind, schedule.provider, schedule.zone) == ("backup", "assignments", "Europe/Berlin")
+    assert schedule.retry_policy is not None
+    assert schedule.retry_policy.name == "patient"
+    assert (tmp_path / "repository").is_dir()
+
+
+def test_a_second_import_changes_nothing(tmp_path: Path) -> None:
+    import_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
+    before = rows_in_the_database()
+    report = import_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
+    assert not any(report.created.values())
+    assert not any(report.changed.values())
+    assert report.unchanged == {"repositories": 1, "retry_policies": 1, "policies": 2, "sources": 2, "assignments": 3}
+    assert (report.removed, report.emitted) == (0, 0)
+    assert rows_in_the_database() == before
+
+
+def test_only_what_the_file_changes_is_changed_and_the_rest_keeps_its_values(tmp_path: Path) -> None:
+    import_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
+    Policy.objects.filter(schedule__name="daily").update(keep_versions=99)
+    woken = timezone.now()
+    Source.objects.filter(name="laptop").update(last_woken_at=woken)
+    fleet = small_fleet(tmp_path)
+    fleet["policies"][0]["zone"] = "UTC"
+    fleet["sources"][1]["path"] = "/home/anna"
+    report = import_fleet(fleet, "office.json", folder=tmp_path)
+    assert report.changed == {"repositories": 0, "retry_policies": 0, "policies": 1, "sources": 1, "assignments": 0}
+    daily = Policy.objects.get(schedule__name="daily")
+    assert (daily.schedule.zone, daily.keep_versions) == ("UTC", 99)
+    laptop = Source.objects.get(name="laptop")
+    assert (laptop.path, laptop.last_woken_at) == ("/home/anna", woken)
+
+
+def test_a_changed_cron_recomputes_next_backup_dates(tmp_path: Path) -> None:
+    import_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
+    far = timezone.now() + timedelta(days=400)
+    Assignment.objects.update(last_backup_at=timezone.now(), next_backup_at=far)
+    fleet = small_fleet(tmp_path)
+    fleet["policies"][0]["cron"] = "*/5 * * * *"
+    import_fleet(fleet, "office.json", folder=tmp_path)
+    for assignment in Assignment.objects.select_related("policy__schedule"):
+        moved = assignment.next_backup_at != far
+        assert moved == (assignment.policy.schedule.name == "daily")
+
+
+def test_sources_that_the_file_does_not_name_are_left_alone(tmp_path: Path) -> None:
+    import_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
+    fleet = {"sources": [{"name": "another", "kind": "local", "path": "/srv", "policies": ["weekly"]}]}
+    import_fleet(fleet, "more.json", folder=tmp_path)
+    assert Assignment.objects.count() == 4
+
+
+def test_a_source_without_the_field_policies_keeps_its_assignments(tmp_path: Path) -> None:
+    import_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
+    fleet = small_fleet(tmp_path)
+    del fleet["sources"][1]["policies"]
+    assert import_fleet(fleet, "office.json", folder=tmp_path).removed == 0
+    assert Assignment.objects.filter(source__name="laptop").count() == 2
+
+
+def test_an_assignment_that_the_file_takes_away_goes_only_without_backups(tmp_path: Path) -> None:
+    import_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
+    fleet = small_fleet(tmp_path)
+    fleet["sources"][1]["policies"] = ["daily"]
+    assert import_fleet(fleet, "office.json", folder=tmp_path).removed == 1
+    kept = Assignment.objects.get(source__name="laptop")
+    now = timezone.now()
+    Backup.objects.create(
+        assignment=kept, repository=kept.policy.repository, record_id=1, attempt=1, engine="rclone",
+        started_at=now, ended_at=now, size=1, transferred=1, files=1, snapshot="/x",
+    )  # fmt: skip
+    fleet["sources"][1]["policies"] = []
+    [error] = errors_of(fleet, tmp_path)
+    assert error.startswith("office.json: sources[1] (laptop): policies: 'daily' is taken away, but there are backups")
+    assert Assignment.objects.filter(pk=kept.pk).exists()
+
+
+def test_every_error_of_a_file_is_told_with_its_row_and_field(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    fleet = small_fleet(tmp_path)
+    fleet["extra"] = []
+    fleet["repositories"].append({"name": "file", "location": "file"})
+    fleet["retry_policies"].append({"name": "odd", "algorithm": "magic"})
+    fleet["policies"][0] |= {"cron": "61 * * * *", "zone": "Europe/Berln", "engine_options": {"transfer": 4}}
+    fleet["policies"][1] |= {"repository": "attic", "retry_policy": "none such", "keep_versions": True}
+    fleet["sources"][0] |= {"path": "srv", "colour": "blue", "policies": ["daily", "hourly"]}
+    fleet["sources"][1] |= {"port": "22", "address": "-oProxyCommand=x", "host_key": "", "secret": "hunter2"}
+    fleet["sources"] += [{"name": "folder", "kind": "local"}, {"name": "ftp", "kind": "ftp"}, {"kind": "s3"}, 7]
+    beginnings = [
+        "extra: unknown section",
+        "repositories[1] (file): location: ",
+        "retry_policies[1] (odd): algorithm: unknown algorithm 'magic'",
+        "policies[0] (daily): cron: ",
+        "policies[0] (daily): zone: unknown time zone 'Europe/Berln'",
+        "policies[0] (daily): engine_options: unknown option 'transfer'",
+        "policies[1] (weekly): repository: there is no repository 'attic'",
+        "policies[1] (weekly): retry_policy: there is no retry policy 'none such'",
+        "policies[1] (weekly): keep_versions: must be a whole number, not true",
+        "sources[0] (folder): path: 'srv' is not an absolute path",
+        "sources[0] (folder): colour: unknown field",
+        "sources[0] (folder): policies: there is no policy 'hourly'",
+        'sources[1] (laptop): port: must be a whole number or null, not "22"',
+        "sources[1] (laptop): address: '-oProxyCommand=x' begins with '-'",
+        "sources[1] (laptop): host_key: is missing",
+        "sources[1] (laptop): secret: must say where the password is found",
+        "sources[2] (folder): name: stands twice in the file, first in sources[0]",
+        "sources[3] (ftp): kind: unknown kind 'ftp'",
+        "sources[4]: name: is missing",
+        "sources[5]: is not an object",
+    ]
+    lines = [line.removeprefix("office.json: ") for line in errors_of(fleet, tmp_path)]
+    assert [start for start in beginnings if not any(line.startswith(start) for line in lines)] == []
+    assert len(lines) == len(beginnings), lines
+    assert not any("hunter2" in line for line in lines)
+    assert rows_in_the_database() == 0
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "value"),
+    [
+        ("sources", "options", None),
+        ("sources", "address", {"host": "x"}),
+        ("sources", "wake_allowed", []),
+        ("sources", "policies", [["daily"]]),
+        ("sources", "path", "/home\x00"),
+        ("sources", "host_key", "\ud800"),
+        ("policies", "window", None),
+        ("policies", "retry_policy", ["patient"]),
+        ("policies", "wake_wait", float("inf")),
+        ("policies", "priority", 10**12),
+        ("retry_policies", "max_failures", []),
+        ("repositories", "location", 5),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_an_error_of_its_field(
+    section: str, field: str, value: object, tmp_path: Path
+) -> None:
+    fleet = small_fleet(tmp_path)
+    fleet[section][0][field] = value
+    found = errors_of(fleet, tmp_path)
+    assert any(line.startswith(f"office.json: {section}[0] (") and f"): {field}: " in line for line in found), found
+    assert rows_in_the_database() == 0
+
+
+@pytest.mark.parametrize("data", [None, [], "fleet", 7])
+def test_what_is_no_object_is_no_fleet(data: object, tmp_path: Path) -> None:
+    [error] = errors_of(data, tmp_path)
+    assert error.startswith("office.json: is not an object with repositories")
+
+
+def test_a_schedule_that_is_no_policy_keeps_its_name(tmp_path: Path) -> None:
+    Schedule.objects.create(name="daily", cron="* * * * *", kind="report", provider="reports")
+    assert errors_of(small_fleet(tmp_path), tmp_path)[0].startswith("office.json: policies[0] (daily): name: ")
+
+
+def test_a_paused_source_is_imported_but_not_put_on_the_backlog(tmp_path: Path) -> None:
+    fleet = small_fleet(tmp_path)
+    memberships = [source.pop("policies") for source in fleet["sources"]]
+    import_fleet(fleet, "office.json", folder=tmp_path)
+    Source.objects.update(paused_at=timezone.now())
+    for source, policies in zip(fleet["sources"], memberships, strict=True):
+        source["policies"] = policies
+    assert import_fleet(fleet, "office.json", folder=tmp_path).emitted == 0
+
+
+def test_seven_hundred_laptops_take_few_statements(
+    tmp_path: Path, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    fleet = json.loads((FIXTURES / "laptops-700.json").read_text())
+    fleet["repositories"][0]["location"] = "repository"
+    with django_assert_max_num_queries(40):
+        report = import_fleet(fleet, "laptops-700.json", folder=tmp_path)
+    assert (report.created["sources"], report.emitted) == (700, 700)
+    assert Repository.objects.get().location == str(tmp_path / "repository")
+    for source in fleet["sources"]:
+        source["wake_allowed"] = True
+    with django_assert_max_num_queries(30):
+        assert import_fleet(fleet, "laptops-700.json", folder=tmp_path).changed["sources"] == 700
+    assert BacklogRecord.objects.filter(status__in=[Status.READY, Status.WAITING]).count() == 700
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    call_command("import_fleet", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def written(folder: Path, content: str | bytes) -> str:
+    path = folder / "office.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
+
+
+def test_the_command_says_what_it_did_and_that_a_second_time_nothing_changed(tmp_path: Path) -> None:
+    path = written(tmp_path, json.dumps(small_fleet(tmp_path)))
+    assert "3 backups put on the backlog" in run(path)
+    assert "nothing changed" in run(path)
+    assert json.loads(run(path, "--json"))["unchanged"]["sources"] == 2
+
+
+def test_a_dry_run_keeps_nothing_and_makes_no_directory(tmp_path: Path) -> None:
+    path = written(tmp_path, json.dumps(small_fleet(tmp_path)))
+    assert "dry run: nothing was kept" in run(path, "--dry-run")
+    assert rows_in_the_database() == 0
+    assert not (tmp_path / "repository").exists()
+
+
+def test_the_office_of_the_fixtures_can_be_imported(tmp_path: Path) -> None:
+    content = (FIXTURES / "office.json").read_text().replace("../var/office-repository", "repository")
+    run(written(tmp_path, content))
+    assert Source.objects.values("kind").distinct().count() >= 4
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"sources": [', "is not JSON: line 1, column 14"),
+        (b"\xff\xfe", "is not UTF-8 text"),
+        ("NaN", "NaN is not a JSON number"),
+        ('{"sources": [{"name": "a", "kind": "s3", "kind": "local"}]}', "the key 'kind' stands twice"),
+        ("[" * 100_000, "cannot be read"),
+        ("9" * 5000, "cannot be read"),
+        ("{}]", "is not JSON: line 1, column 3"),
+        ('{"sources": [{"name": "x", "kind": "ftp"}]}', "sources[0] (x): kind: unknown kind 'ftp'"),
+    ],
+)
+def test_a_bad_file_ends_the_command_with_code_2(content: str | bytes, said: str, tmp_path: Path) -> None:
+    with pytest.raises(CommandError) as caught:
+        run(written(tmp_path, content))
+    assert caught.value.returncode == 2
+    assert "office.json" in str(caught.value)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["none.json", "."])
+def test_a_file_that_cannot_be_read_ends_the_command_with_code_2(name: str, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="cannot read") as caught:
+        run(str(tmp_path / name))
+    assert caught.value.returncode == 2

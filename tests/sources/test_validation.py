@@ -1,0 +1,205 @@
+"""What a source, a policy and a repository must look like; and where secrets are found."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+
+from sources.models import Source
+from sources.models.source import SourceKind
+from sources.secrets_by_reference import SecretNotFound, read_secret
+from sources.validation import (
+    check_engine_options,
+    check_repository_location,
+    check_secret,
+    check_source,
+    check_window,
+)
+
+ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDi05lLkTafyNw2eJg4nE2VQpKOm0H9cDDMvixIkCD/S"
+
+GOOD: dict[str, dict[str, Any]] = {
+    "sftp": {"address": "laptop.example", "path": "/home", "options": {"user": "backup"}, "secret": "env:PASSWORD",
+             "host_key": ED25519},
+    "s3": {"address": "https://s3.example:9000", "path": "photos/2026", "options": {"access_key_id": "KEY"},
+           "secret": "file:/etc/secret"},
+    "webdav": {"address": "https://cloud.example/dav", "options": {"user": "anna", "vendor": "nextcloud"}},
+    "local": {"path": "/srv/files", "options": {"marker": ".volume"}},
+    "postgresql": {"address": "/run/postgresql", "path": "shop", "options": {"user": "backup"}, "port": 5433},
+}  # fmt: skip
+
+
+def source(kind: str, **changes: Any) -> Source:
+    return Source(name="it", kind=kind, **{**GOOD[kind], **changes})
+
+
+def complaint(kind: str, field: str, **changes: Any) -> str:
+    with pytest.raises(ValidationError) as caught:
+        check_source(source(kind, **changes))
+    assert list(caught.value.message_dict) == [field]
+    return caught.value.message_dict[field][0]
+
+
+def test_every_kind_of_source_has_a_good_example() -> None:
+    assert set(GOOD) == set(SourceKind.values)
+
+
+@pytest.mark.parametrize("kind", GOOD)
+def test_a_good_source_passes(kind: str) -> None:
+    check_source(source(kind))
+
+
+def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValidationError, match="unknown kind 'ftp'; one of local, postgresql, s3, sftp, webdav"):
+        check_source(Source(name="it", kind="ftp"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value", "said"),
+    [
+        ("sftp", "address", "", "is missing"),
+        ("sftp", "address", "-oProxyCommand=touch /tmp/x", "begins with '-'"),
+        ("sftp", "address", "host name", "neither a host name nor an IP address"),
+        ("sftp", "address", "a..b", "neither a host name nor an IP address"),
+        ("sftp", "address", "user@host", "neither a host name nor an IP address"),
+        ("sftp", "address", "h" * 254, "neither a host name nor an IP address"),
+        ("sftp", "port", 0, "use 1 to 65535"),
+        ("sftp", "port", 65536, "use 1 to 65535"),
+        ("sftp", "path", "", "is missing"),
+        ("sftp", "path", "/home/../etc", "must not hold '..'"),
+        ("sftp", "path", "/home\n", "control character"),
+        ("sftp", "options", {}, "user is missing"),
+        ("sftp", "options", {"user": "a", "identity": "b"}, "has no option 'identity'; it takes user"),
+        ("sftp", "options", {"user": "-l"}, "does not begin with '-'"),
+        ("sftp", "options", {"user": 5}, "must be text"),
+        ("sftp", "options", [], "must be an object"),
+        ("sftp", "secret", "", "is missing"),
+        ("sftp", "secret", "env:", "must say where"),
+        ("sftp", "secret", "file:relative", "must say where"),
+        ("sftp", "host_key", "", "ssh-keyscan"),
+        ("sftp", "host_key", f"laptop.example {ED25519}", "leave out the address"),
+        ("sftp", "host_key", ED25519[:-8], "cut off or altered"),
+        ("sftp", "host_key", ED25519.replace("ssh-ed25519", "ssh-rsa"), "cut off or altered"),
+        ("sftp", "mac_address", "02:00:00:aa:bb", "is not a MAC address"),
+        ("sftp", "wake_allowed", True, "is missing"),
+        ("sftp", "wake_address", "-x", "begins with '-'"),
+        ("sftp", "wake_port", 70_000, "use 1 to 65535"),
+        ("s3", "address", "s3.example", "is not a URL"),
+        ("s3", "address", "https://", "is not a URL"),
+        ("s3", "address", "https://host:port", "is not a URL"),
+        ("s3", "address", "https://[::1", "is not a URL"),
+        ("s3", "address", "https://key:secret@s3.example", "must not hold a user or password"),
+        ("s3", "address", "https://-x.example", "begins with '-'"),
+        ("s3", "port", 9000, "write it into the URL"),
+        ("s3", "path", "", "a bucket"),
+        ("s3", "host_key", ED25519, "leave it empty"),
+        ("local", "address", "host", "has no address"),
+        ("local", "port", 22, "has no port of its own"),
+        ("local", "path", "files", "is not an absolute path"),
+        ("local", "options", {"marker": "../../etc/passwd"}, "must be a path below"),
+        ("local", "options", {"marker": "/etc/passwd"}, "must be a path below"),
+        ("postgresql", "address", "", "is missing"),
+        ("postgresql", "path", "dbname=shop host=evil", "is not the name of a database"),
+        ("postgresql", "path", "postgresql://evil/shop", "is not the name of a database"),
+        ("postgresql", "path", "-Fc", "is not the name of a database"),
+    ],
+)
+def test_a_bad_field_is_named(kind: str, field: str, value: object, said: str) -> None:
+    named = "mac_address" if field == "wake_allowed" else field
+    assert said in complaint(kind, named, **{field: value})
+
+
+@pytest.mark.parametrize("address", ["192.0.2.7", "2001:db8::7", "nas", "nas_1.local", "a.b.example."])
+def test_host_names_and_addresses_of_both_families_pass(address: str) -> None:
+    check_source(source("sftp", address=address))
+
+
+def test_all_wrong_fields_are_told_at_once() -> None:
+    with pytest.raises(ValidationError) as caught:
+        check_source(source("sftp", port=0, path="", mac_address="x"))
+    assert set(caught.value.message_dict) == {"port", "path", "mac_address"}
+
+
+def test_a_password_in_place_of_a_reference_is_never_repeated() -> None:
+    with pytest.raises(ValidationError) as caught:
+        check_secret("correct horse battery staple")
+    assert "horse" not in str(caught.value)
+
+
+def test_a_bad_window_is_named_with_its_range() -> None:
+    check_window([{"days": "mon-fri", "start": "22:00", "end": "06:00"}])
+    with pytest.raises(ValidationError, match="range 2, start: '25:00'") as caught:
+        check_window([{"start": "01:00", "end": "02:00"}, {"start": "25:00", "end": "02:00"}])
+    assert list(caught.value.message_dict) == ["window"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [([], "must be an object"), ({"transfer": 4}, "unknown option 'transfer'"), ({"transfers": 0}, "1 to 64")],
+)
+def test_engine_options_that_suit_no_engine_are_named(options: Any, said: str) -> None:
+    with pytest.raises(ValidationError, match=said) as caught:
+        check_engine_options(options)
+    assert list(caught.value.message_dict) == ["engine_options"]
+
+
+def test_an_option_that_one_engine_knows_suits_a_policy() -> None:
+    check_engine_options({"transfers": 4, "bwlimit": "10M"})
+
+
+def test_a_directory_and_one_that_can_be_made_are_good_repositories(tmp_path: Path) -> None:
+    check_repository_location(str(tmp_path))
+    check_repository_location(str(tmp_path / "not" / "yet"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [
+        ("backups", "is not an absolute path"),
+        ("{}/file", "is not a directory"),
+        ("{}/file/below", "is not a directory"),
+        ("{}/broken", "is not a directory"),
+        ("/proc/backups", "is not writable"),
+    ],
+)
+def test_a_repository_that_cannot_be_written_is_refused(location: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ValidationError, match=said) as caught:
+        check_repository_location(location.format(tmp_path))
+    assert list(caught.value.message_dict) == ["location"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_directory_is_no_repository(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(ValidationError, match="is not writable"):
+        check_repository_location(str(tmp_path))
+
+
+def test_a_secret_is_read_from_the_environment_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAS_PASSWORD", "from the environment")
+    (tmp_path / "secret").write_text("from a file \n\n")
+    assert read_secret("env:NAS_PASSWORD") == "from the environment"
+    assert read_secret(f"file:{tmp_path}/secret") == "from a file \n"
+    assert read_secret("") is None
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("env:NO_SUCH_PASSWORD", "the environment variable NO_SUCH_PASSWORD is not set"),
+        ("file:{}/none", "the secret file {}/none cannot be read .No such file"),
+        ("file:{}/binary", "is not UTF-8"),
+        ("file:{}", "Is a directory"),
+        ("swordfish", "must be given as env:NAME or file:/path"),
+    ],
+)
+def test_a_secret_that_is_not_there_says_what_to_set(reference: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    with pytest.raises(SecretNotFound, match=said.format(tmp_path)) as caught:
+        read_secret(reference.format(tmp_path))
+    assert "swordfish" not in str(caught.value)
