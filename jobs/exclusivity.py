@@ -19,11 +19,15 @@ LOOK_AGAIN_AFTER = timedelta(seconds=60)
 
 LOCK_KEYS = "SELECT pg_advisory_xact_lock(hashtextextended(key, 0)) FROM unnest(%(keys)s::text[]) AS key"
 
-# Served by `backlog_exclusive_key`.
+# Served by `backlog_exclusive_key`. Not counted is what this settle moves itself, and by its token: a record whose
+# lease was lost may run elsewhere while its late result is in this batch.
 TAKEN = f"""
 SELECT exclusive_key
-  FROM jobs_backlogrecord
- WHERE exclusive_key = ANY(%(keys)s) AND status IN ({Status.READY}, {Status.RUNNING}) AND id <> ALL(%(ids)s)
+  FROM jobs_backlogrecord b
+ WHERE exclusive_key = ANY(%(keys)s) AND status IN ({Status.READY}, {Status.RUNNING})
+   AND NOT EXISTS (
+       SELECT FROM unnest(%(ids)s::bigint[], %(tokens)s::uuid[]) AS own(id, token)
+        WHERE own.id = b.id AND own.token = b.lease_token)
 """
 
 OPEN = f"""
@@ -55,7 +59,8 @@ def gate(changes: list[tuple[Claimed, Transition]], now: datetime) -> list[tuple
     if not keys:
         return changes
     with connection.cursor() as cursor:
-        cursor.execute(TAKEN, {"keys": keys, "ids": [record.id for record, _ in changes]})
+        ids, tokens = [record.id for record, _ in changes], [record.lease_token for record, _ in changes]
+        cursor.execute(TAKEN, {"keys": keys, "ids": ids, "tokens": tokens})
         taken = {row[0] for row in cursor.fetchall()}
     gated = []
     for record, change in changes:

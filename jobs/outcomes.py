@@ -13,8 +13,11 @@ from zoneinfo import ZoneInfo
 from jobs import retries
 from jobs.states import AttemptOutcome, Status, WaitingFor
 
-FIRST_IN_LINE = 1000
-"""Added to the priority of a record whose re-check must not be missed (a source just woken), until it is settled."""
+FIRST_IN_LINE = 1_000_000
+"""Added to the priority of a record whose re-check must not be missed (a source just woken), until it is settled.
+
+So large that half of it tells such a record from any priority that people give, negative ones included.
+"""
 
 MAX_ERROR_LENGTH = 4000
 
@@ -144,7 +147,7 @@ def transition(
         status=Status.READY,
         queue=home_queue,
         run_after=now,
-        priority=record.priority - FIRST_IN_LINE if record.priority >= FIRST_IN_LINE else record.priority,
+        priority=record.priority - FIRST_IN_LINE if record.priority > FIRST_IN_LINE // 2 else record.priority,
         rank_day=record.rank_day,
         tried_at=record.tried_at,
         failures=record.failures,
@@ -164,7 +167,7 @@ def transition(
                 error=outcome.reason,
             )
         case Released():
-            return replace(kept, error=outcome.reason)
+            return replace(kept, priority=record.priority, error=outcome.reason)  # a woken source is not forgotten
         case Handoff():
             return _after_handoff(record, kept, outcome)
         case Unavailable():

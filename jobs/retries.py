@@ -18,6 +18,9 @@ from django.core.exceptions import ValidationError
 LARGE_ENOUGH = 90
 """Fib(90) seconds is more than any cap in years; a larger k changes nothing and would cost time."""
 
+LONGEST = 10**9
+"""Seconds, about 32 years: no parameter is larger. A number without bounds would overflow at a settle."""
+
 
 def fibonacci_number(k: int) -> int:
     """The k-th Fibonacci number, Fib(1) = Fib(2) = 1, in constant time for any k (see LARGE_ENOUGH)."""
@@ -90,5 +93,7 @@ def validate(name: str, parameters: Any) -> None:
         if key not in known:
             message = f"{name} has no parameter {key!r}; it takes {', '.join(known)}"
             raise ValidationError({"parameters": message})
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-            raise ValidationError({"parameters": f"{key} must be a positive number of seconds, not {value!r}"})
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LONGEST:
+            raise ValidationError(
+                {"parameters": f"{key} must be a positive number of seconds, at most {LONGEST}, not {value!r:.50}"}
+            )

@@ -12,7 +12,7 @@ from backupsched import settings
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable, transition
 from jobs.retries import Rule
 from jobs.states import AttemptOutcome, Status, WaitingFor
-from sources.fleet import SECTIONS
+from sources.fleet_format import SECTIONS
 from tests.documents import DOCUMENTS, ROOT, links, names, table_rows
 
 GLOSSARY = ROOT / "docs/glossary.md"

@@ -1,0 +1,144 @@
+"""Caps on records in flight, which hold exactly."""
+
+import threading
+from collections import Counter
+from datetime import date, timedelta
+
+import pytest
+from django.db import IntegrityError
+
+from jobs import claiming, throttles
+from jobs.models import BacklogRecord, Lane, Throttle
+from jobs.outcomes import Failed, Released, Succeeded
+from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
+from tests.threads import at_once
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LATER = NOON + timedelta(minutes=1)
+
+
+def claim(limit: int = 100, queue: str = "default") -> list[claiming.Claimed]:
+    return claiming.claim(queue, worker_id=make_worker().pk, limit=limit, now=NOON)
+
+
+class TestCap:
+    def test_holds_exactly_for_eight_claimers_over_two_lanes_through_three_hundred_claims(self):
+        shared, own = make_throttle(5), make_throttle(3)
+        lanes = [make_lane(shared), make_lane(shared, own)]
+        for number in range(300):
+            make_record(lane=lanes[number % 2])
+        workers = [make_worker().pk for _ in range(8)]
+        peaks, finished = Counter(), []
+        counting = threading.Lock()
+
+        def in_flight() -> Counter[str]:
+            running = list(BacklogRecord.objects.running().values_list("lane", flat=True))
+            return Counter(shared=len(running), own=running.count(lanes[1]))
+
+        def work(worker_id: int) -> None:
+            held: list[claiming.Claimed] = []
+            while BacklogRecord.objects.unfinished().exists():
+                held += claiming.claim("default", worker_id=worker_id, limit=3, now=NOON)
+                now_running = in_flight()
+                with counting:
+                    peaks.update({name: max(0, count - peaks[name]) for name, count in now_running.items()})
+                if held:
+                    ended = held.pop(0)
+                    claiming.settle([(ended, Succeeded())], now=LATER)
+                    finished.append(ended.id)
+
+        at_once(*[lambda worker_id=worker_id: work(worker_id) for worker_id in workers])
+        assert peaks == {"shared": 5, "own": 3}
+        assert len(finished) == len(set(finished)) == 300
+
+    def test_counts_what_runs_already_in_any_queue_for_any_worker(self):
+        lane = make_lane(make_throttle(3))
+        for queue in ("backups", "default", "default", "default"):
+            make_record(lane=lane, queue=queue)
+        assert len(claim(queue="backups")) == 1
+        assert len(claim()) == 2
+        assert claim() == []
+
+    @pytest.mark.parametrize("outcome", [Succeeded(), Failed("no"), Released()])
+    def test_a_place_is_free_again_once_its_record_is_settled(self, outcome):
+        lane = make_lane(make_throttle(1))
+        first, second = make_record(lane=lane), make_record(lane=lane)
+        [running] = claim()
+        assert claim() == []
+        claiming.settle([(running, outcome)], now=NOON)
+        assert [record.id for record in claim()] == [first.pk if isinstance(outcome, Released) else second.pk]
+
+    def test_a_dead_workers_place_stays_taken_until_its_lease_is_rescued(self):
+        lane = make_lane(make_throttle(1))
+        [first, _] = make_record(lane=lane), make_record(lane=lane)
+        claim()
+        long_after = NOON + timedelta(days=900)
+        assert claiming.claim("default", worker_id=make_worker().pk, limit=9, now=long_after) == []
+        assert claiming.rescue(now=long_after) == 1
+        assert claim()[0].id != first.pk
+
+    def test_may_be_lowered_below_what_runs(self):
+        cap = make_throttle(3)
+        lane = make_lane(cap)
+        for _ in range(6):
+            make_record(lane=lane)
+        running = claim()
+        Throttle.objects.filter(pk=cap.pk).update(max_in_flight=1)
+        claiming.settle([(running[0], Succeeded())], now=NOON)
+        assert claim() == []
+        claiming.settle([(record, Succeeded()) for record in running[1:]], now=NOON)
+        assert len(claim()) == 1
+
+    def test_of_nothing_is_refused_by_the_database(self):
+        with pytest.raises(IntegrityError, match="throttle_lets_something_through"):
+            make_throttle(0)
+
+
+class TestOrder:
+    def test_is_that_of_the_claim_across_lanes(self):
+        one, two = make_lane(make_throttle(9)), make_lane(make_throttle(9))
+        days = [(one, 5), (0, 1), (two, 3), (two, 2), (0, 4), (one, 6)]
+        records = {day: make_record(lane=lane, rank_day=date(2026, 3, day)).pk for lane, day in days}
+        assert [record.id for record in claim(limit=4)] == [records[day] for day in (1, 2, 3, 4)]
+
+    def test_gives_the_places_of_a_shared_throttle_to_the_first_in_order(self):
+        shared = make_throttle(2)
+        one, two = make_lane(shared), make_lane(shared, make_throttle(9))
+        days = [(one, 3), (two, 1), (one, 2), (two, 4)]
+        records = {day: make_record(lane=lane, rank_day=date(2026, 3, day)).pk for lane, day in days}
+        assert [record.id for record in claim()] == [records[1], records[2]]
+
+    def test_a_full_lane_holds_nobody_else_up(self):
+        full = make_lane(make_throttle(1))
+        for _ in range(20):
+            make_record(lane=full, priority=100)
+        others = [make_record().pk for _ in range(3)]
+        assert [record.id for record in claim(limit=4)][1:] == others
+        make_record()
+        assert len(claim(limit=4)) == 1
+
+    def test_without_room_in_any_throttle_the_unthrottled_ones_go_on(self):
+        lane = make_lane(make_throttle(1))
+        make_record(lane=lane)
+        claim()
+        make_record(lane=lane, priority=100)
+        free = make_record()
+        assert [record.id for record in claim()] == [free.pk]
+
+
+class TestLane:
+    def test_zero_is_that_of_no_throttle_and_has_no_row(self):
+        assert throttles.lane_of([]) == 0
+        assert not throttles.any_lanes()
+        with pytest.raises(IntegrityError, match="lane_zero_has_no_row"):
+            Lane.objects.create(throttle_ids=[])
+
+    def test_is_the_same_for_the_same_throttles_in_any_order(self):
+        first, second = make_throttle(1), make_throttle(1)
+        assert make_lane(first, second) == make_lane(second, first) == make_lane(first, second, first)
+        assert make_lane(first) != make_lane(second)
+
+    def test_made_at_the_same_moment_by_four_hosts_is_one(self):
+        cap = make_throttle(1)
+        assert len(set(at_once(*[lambda: make_lane(cap)] * 4))) == 1

@@ -1,0 +1,322 @@
+"""The pages of sources, policies and backups in the admin, as a person uses them."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.messages import get_messages
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks
+
+from jobs.models import BacklogRecord, Schedule
+from jobs.states import Status
+from sources.fleet import import_fleet
+from sources.models import Assignment, Backup, Policy, Repository, Source
+
+pytestmark = pytest.mark.django_db
+
+SOURCES = "/admin/sources/source/"
+POLICIES = "/admin/sources/policy/"
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> None:
+    """Sources a to f, one of each status."""
+    policies = [
+        {"name": "daily", "cron": "0 9 * * *", "repository": "office"},
+        {"name": "weekly", "cron": "0 9 * * 6", "repository": "office",
+         "window": [{"days": "sat-sun", "start": "08:00", "end": "20:00"}]},
+    ]  # fmt: skip
+    names = {
+        "protected": ["daily", "weekly"],
+        "due": ["daily"],
+        "failing": ["daily"],
+        "never": ["daily", "weekly"],
+        "paused": ["daily"],
+        "no-policy": [],
+    }
+    sources = [{"name": n, "kind": "local", "path": f"/srv/{n}", "policies": p} for n, p in names.items()]
+    repositories = [{"name": "office", "location": "repository"}]
+    data = {"repositories": repositories, "policies": policies, "sources": sources}
+    import_fleet(data, "fleet.json", folder=tmp_path)
+    now = timezone.now()
+    tomorrow, yesterday = now + timedelta(days=1), now - timedelta(days=1)
+    of = Assignment.objects.filter
+    of(source__name="protected").update(last_backup_at=now, last_backup_for=3.5, next_backup_at=tomorrow)
+    of(source__name="due").update(last_backup_at=yesterday, next_backup_at=yesterday)
+    of(source__name="failing").update(last_backup_at=yesterday, next_backup_at=yesterday, failures=4)
+    of(source__name="never", policy__schedule__name="daily").update(last_backup_at=now, next_backup_at=tomorrow)
+    Source.objects.filter(name="paused").update(paused_at=now)
+
+
+def add_backup(assignment: Assignment, number: int = 1, **fields: Any) -> Backup:
+    now = timezone.now()
+    values = {"size": 2048, "transferred": 1024, "files": 3, "snapshot": "/backups/x", **fields}
+    return Backup.objects.create(
+        assignment=assignment, repository=assignment.policy.repository, record_id=number, attempt=1,
+        engine="rclone", started_at=now - timedelta(seconds=number), ended_at=now, **values,
+    )  # fmt: skip
+
+
+def listed(client: Client, url: str) -> list[Any]:
+    response = client.get(url)
+    assert response.status_code == 200, response.headers.get("Location")
+    return list(response.context["cl"].result_list)
+
+
+def act(client: Client, action: str, *names: str) -> str:
+    """Choose an action of the list for some sources; the message that it answers with."""
+    chosen = list(Source.objects.filter(name__in=names).values_list("pk", flat=True))
+    response = client.post(SOURCES, {"action": action, "_selected_action": chosen})
+    assert response.status_code == 302
+    return " ".join(str(message) for message in get_messages(response.wsgi_request))
+
+
+@pytest.mark.usefixtures("fleet")
+class TestSourceList:
+    def test_tells_the_status_of_each_source_once(self, admin_client: Client) -> None:
+        found = [(source.name, source.status) for source in listed(admin_client, SOURCES)]
+        assert sorted(found) == [
+            ("due", "due"),
+            ("failing", "failing"),
+            ("never", "never"),
+            ("no-policy", "no policy"),
+            ("paused", "paused"),
+            ("protected", "protected"),
+        ]
+
+    @pytest.mark.parametrize("status", ["protected", "due", "failing", "never", "paused", "no policy"])
+    def test_filters_by_status(self, status: str, admin_client: Client) -> None:
+        [source] = listed(admin_client, f"{SOURCES}?status={status}")
+        assert source.name == status.replace(" ", "-")
+
+    def test_filters_by_policy_without_losing_the_other_policies_of_a_source(self, admin_client: Client) -> None:
+        weekly = Policy.objects.get(schedule__name="weekly")
+        found = listed(admin_client, f"{SOURCES}?policy={weekly.pk}")
+        assert [(source.name, source.status) for source in found] == [("never", "never"), ("protected", "protected")]
+
+    def test_filters_by_kind_and_pause(self, admin_client: Client) -> None:
+        assert len(listed(admin_client, f"{SOURCES}?kind__exact=local")) == 6
+        assert [s.name for s in listed(admin_client, f"{SOURCES}?paused_at__isempty=0")] == ["paused"]
+
+    @pytest.mark.parametrize("query", ["status=nonsense", "policy=nonsense", "policy=999999"])
+    def test_a_made_up_filter_is_no_server_error(self, query: str, admin_client: Client) -> None:
+        listed(admin_client, f"{SOURCES}?{query}")
+
+    def test_searches_names_and_paths(self, admin_client: Client) -> None:
+        assert [source.name for source in listed(admin_client, f"{SOURCES}?q=/srv/fail")] == ["failing"]
+
+    @pytest.mark.parametrize("column", range(1, 8))
+    def test_sorts_by_every_column(self, column: int, admin_client: Client) -> None:
+        assert len(listed(admin_client, f"{SOURCES}?o=-{column}")) == 6
+
+    def test_shows_a_hundred_sources_in_as_many_queries_as_six(
+        self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        policies = list(Policy.objects.all())
+        more = [Source(name=f"more {number}", kind="local", path="/srv") for number in range(90)]
+        Source.objects.bulk_create(more)
+        Assignment.objects.bulk_create([Assignment(source=source, policy=p) for source in more for p in policies])
+        with django_assert_max_num_queries(12):
+            assert len(listed(admin_client, SOURCES)) == 96
+
+    def test_back_up_now_moves_to_the_head_and_leaves_out_the_paused(self, admin_client: Client) -> None:
+        said = act(admin_client, "back_up_now", "due", "paused")
+        assert "1 backups were put at the head" in said
+        assert "1 paused sources were left out" in said
+        [record] = BacklogRecord.objects.filter(status=Status.READY, priority=100)
+        assert record.subject == f"assignment:{Assignment.objects.get(source__name='due').pk}"
+
+    def test_pause_and_resume_say_how_many(self, admin_client: Client) -> None:
+        assert "2 sources were paused" in act(admin_client, "pause", "due", "never", "paused")
+        assert Source.objects.filter(paused_at=None).count() == 3
+        assert "3 sources were resumed" in act(admin_client, "resume", "due", "never", "paused")
+        assert not Source.objects.exclude(paused_at=None).exists()
+
+    def test_sources_can_be_deleted_together(self, admin_client: Client) -> None:
+        chosen = list(Source.objects.filter(name__in=["due", "never"]).values_list("pk", flat=True))
+        question = {"action": "delete_selected", "_selected_action": chosen}
+        assert b"Are you sure" in admin_client.post(SOURCES, question).content
+        assert admin_client.post(SOURCES, {**question, "post": "yes"}).status_code == 302
+        assert Source.objects.count() == 4
+
+
+NEW_SOURCE = {
+    "name": "new",
+    "kind": "local",
+    "path": "/srv/new",
+    "options": "{}",
+    "wake_address": "255.255.255.255",
+    "wake_port": "9",
+    "wake_allowed": "unknown",
+    "assignments-TOTAL_FORMS": "1",
+    "assignments-INITIAL_FORMS": "0",
+    "assignments-0-policy": "",
+}
+
+
+@pytest.mark.usefixtures("fleet")
+class TestSourcePage:
+    def test_a_new_source_with_a_policy_is_put_on_the_backlog(
+        self, admin_client: Client, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+    ) -> None:
+        daily = Policy.objects.get(schedule__name="daily")
+        with django_capture_on_commit_callbacks(execute=True):
+            response = admin_client.post(f"{SOURCES}add/", {**NEW_SOURCE, "assignments-0-policy": str(daily.pk)})
+        assert response.status_code == 302, response.context["errors"]
+        assignment = Assignment.objects.get(source__name="new")
+        assert BacklogRecord.objects.unfinished().filter(subject=f"assignment:{assignment.pk}").exists()
+
+    @pytest.mark.parametrize(
+        ("changes", "field"),
+        [
+            ({"path": "srv"}, "path"),
+            ({"kind": "ftp"}, "kind"),
+            ({"port": "70000"}, "port"),
+            ({"secret": "hunter2"}, "secret"),
+            ({"options": "[]"}, "options"),
+            ({"options": "{"}, "options"),
+            ({"name": "due"}, "name"),
+        ],
+    )
+    def test_a_bad_field_is_told_beside_it(self, changes: dict[str, str], field: str, admin_client: Client) -> None:
+        response = admin_client.post(f"{SOURCES}add/", {**NEW_SOURCE, **changes})
+        assert response.status_code == 200
+        assert field in response.context["adminform"].errors
+        assert not Source.objects.filter(name="new").exists()
+
+    def test_shows_its_last_backups_and_leads_to_its_records(self, admin_client: Client) -> None:
+        assignment = Assignment.objects.get(source__name="due")
+        add_backup(assignment, warnings="one file vanished")
+        page = admin_client.get(f"{SOURCES}{assignment.source_id}/change/").content.decode()
+        assert "with warnings" in page
+        assert "2.0\xa0KB" in page
+        link = f"/admin/jobs/backlogrecord/?subject=assignment%3A{assignment.pk}"
+        assert link in page
+        assert len(listed(admin_client, link)) == 1
+
+    def test_takes_as_many_queries_for_ten_backups_as_for_one(
+        self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        assignment = Assignment.objects.get(source__name="due")
+        for number in range(1, 11):
+            add_backup(assignment, number)
+        with django_assert_max_num_queries(20):
+            admin_client.get(f"{SOURCES}{assignment.source_id}/change/")
+
+
+def policy_form(**changes: str) -> dict[str, str]:
+    return {
+        "name": "nightly",
+        "cron": "0 22 * * *",
+        "zone": "Europe/Berlin",
+        "enabled": "on",
+        "priority": "0",
+        "repository": str(Repository.objects.get().pk),
+        "window": "[]",
+        "engine_options": "{}",
+        "keep_versions": "7",
+        "connect_timeout": "60",
+        "recheck_after": "900",
+        "wake_every": "14400",
+        "wake_wait": "180",
+        **changes,
+    }
+
+
+@pytest.mark.usefixtures("fleet")
+class TestPolicies:
+    def test_a_policy_and_its_schedule_are_created_in_one_form(self, admin_client: Client) -> None:
+        response = admin_client.post(f"{POLICIES}add/", policy_form())
+        assert response.status_code == 302, response.context["errors"]
+        schedule = Policy.objects.get(schedule__name="nightly").schedule
+        assert (schedule.cron, schedule.kind, schedule.provider) == ("0 22 * * *", "backup", "assignments")
+
+    def test_a_changed_cron_moves_next_backup_dates(self, admin_client: Client) -> None:
+        policy = Policy.objects.get(schedule__name="daily")
+        before = Assignment.objects.get(source__name="protected", policy=policy).next_backup_at
+        form = policy_form(name="daily", cron="*/10 * * * *")
+        assert admin_client.post(f"{POLICIES}{policy.pk}/change/", form).status_code == 302
+        policy.schedule.refresh_from_db()
+        assert policy.schedule.cron == "*/10 * * * *"
+        assert Assignment.objects.get(source__name="protected", policy=policy).next_backup_at != before
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("cron", "61 * * * *"),
+            ("cron", "daily"),
+            ("zone", "Europe/Berln"),
+            ("name", "weekly"),
+            ("window", '[{"start": "25:00", "end": "06:00"}]'),
+            ("window", "22:00"),
+            ("engine_options", '{"transfer": 4}'),
+            ("engine_options", "null"),
+            ("window", "null"),
+            ("priority", "99999999999"),
+            ("repository", ""),
+        ],
+    )
+    def test_a_bad_field_is_told_beside_it(self, field: str, value: str, admin_client: Client) -> None:
+        response = admin_client.post(f"{POLICIES}add/", policy_form(**{field: value}))
+        assert response.status_code == 200
+        assert field in response.context["adminform"].errors
+        assert Schedule.objects.count() == 2
+
+    def test_the_list_takes_few_queries_and_tells_the_window(
+        self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        with django_assert_max_num_queries(10):
+            page = admin_client.get(POLICIES).content.decode()
+        assert "sat-sun 08:00–20:00" in page
+
+    def test_a_policy_with_sources_cannot_be_deleted_and_one_without_takes_its_schedule_along(
+        self, admin_client: Client
+    ) -> None:
+        daily, weekly = Policy.objects.order_by("schedule__name")
+        admin_client.post(f"{POLICIES}{daily.pk}/delete/", {"post": "yes"})
+        Assignment.objects.filter(policy=weekly).delete()
+        admin_client.post(f"{POLICIES}{weekly.pk}/delete/", {"post": "yes"})
+        assert list(Schedule.objects.values_list("name", flat=True)) == ["daily"]
+
+    def test_policies_without_sources_can_be_deleted_together(self, admin_client: Client) -> None:
+        Assignment.objects.all().delete()
+        chosen = list(Policy.objects.values_list("pk", flat=True))
+        admin_client.post(POLICIES, {"action": "delete_selected", "_selected_action": chosen, "post": "yes"})
+        assert (Policy.objects.count(), Schedule.objects.count()) == (0, 0)
+
+
+@pytest.mark.usefixtures("fleet")
+class TestRepositoriesAndBackups:
+    def test_a_new_repository_is_made(self, admin_client: Client, tmp_path: Path) -> None:
+        form = {"name": "attic", "location": str(tmp_path / "attic")}
+        assert admin_client.post("/admin/sources/repository/add/", form).status_code == 302
+        assert (tmp_path / "attic").is_dir()
+
+    def test_a_repository_that_cannot_be_written_is_refused(self, admin_client: Client) -> None:
+        form = {"name": "attic", "location": "/proc/attic"}
+        response = admin_client.post("/admin/sources/repository/add/", form)
+        assert "is not writable" in response.context["adminform"].errors["location"][0]
+
+    def test_backups_are_listed_in_few_queries_and_read_only(
+        self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        for number, assignment in enumerate(Assignment.objects.all(), 1):
+            add_backup(assignment, number)
+        with django_assert_max_num_queries(12):
+            backups = listed(admin_client, "/admin/sources/backup/")
+        daily = Policy.objects.get(schedule__name="daily")
+        assert len(listed(admin_client, f"/admin/sources/backup/?policy={daily.pk}")) == 5
+        assert admin_client.get("/admin/sources/backup/add/").status_code == 403
+        assert admin_client.post(f"/admin/sources/backup/{backups[0].pk}/delete/", {"post": "yes"}).status_code == 403
+        assert admin_client.post(f"/admin/sources/backup/{backups[0].pk}/change/", {"size": 1}).status_code == 403
+
+    def test_assignments_are_listed_in_few_queries_and_read_only(
+        self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        with django_assert_max_num_queries(10):
+            [first, *_] = listed(admin_client, "/admin/sources/assignment/")
+        assert admin_client.get("/admin/sources/assignment/add/").status_code == 403
+        assert admin_client.post(f"/admin/sources/assignment/{first.pk}/change/", {}).status_code == 403
