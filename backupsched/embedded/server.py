@@ -119,7 +119,8 @@ class Server:
                 raise PermissionError(13, "Permission denied")
         except OSError as error:
             raise EmbeddedDatabaseError(
-                f"cannot keep the embedded database in {layout.home} ({error.strerror}). Make it writable, "
+                f"cannot keep the embedded database of {layout.var_dir} in {layout.home} ({error.strerror}: "
+                f"{error.filename or layout.home}). Make it writable, "
                 f"name another directory in BACKUPSCHED_VAR, {OTHERWISE}"
             ) from error
 

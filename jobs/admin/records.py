@@ -11,6 +11,7 @@ from unfold.decorators import display
 
 from jobs import conf
 from jobs.admin.base import ReadOnlyAdmin, ago, moment, span
+from jobs.admin.filters import KindFilter, QueueFilter
 from jobs.admin.tables import table
 from jobs.models import AttemptEntry, BacklogRecord, Worker
 from jobs.states import AttemptOutcome, Status
@@ -34,7 +35,7 @@ class BacklogRecordAdmin(ReadOnlyAdmin):
         "__str__", "shown_status", "queue", "waiting_for", "shown_run_after", "priority", "rank_day", "failures",
         "short_error",
     )  # fmt: skip
-    list_filter = ("status", "queue", "kind", "waiting_for", "schedule")
+    list_filter = ("status", QueueFilter, KindFilter, "waiting_for", "schedule")
     search_fields = ("subject", "payload__title", "last_error")
     list_select_related = ("schedule",)
     ordering = ("-id",)
@@ -85,7 +86,7 @@ class AttemptEntryAdmin(ReadOnlyAdmin):
     """All attempts, newest first."""
 
     list_display = ("__str__", "queue", "shown_outcome", "shown_started_at", "took", "worker_id", "short_error")
-    list_filter = ("outcome", "queue")
+    list_filter = ("outcome", QueueFilter)
     search_fields = ("=record__id", "error")
     show_full_result_count = False
 
@@ -95,7 +96,7 @@ class AttemptEntryAdmin(ReadOnlyAdmin):
     def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> AttemptEntry | None:
         """By record and number, which are indexed; the id of the view is put together from them."""
         record, _, number = object_id.partition("-")
-        if not (record.isdigit() and number.isdigit()):
+        if not (record.isdecimal() and number.isdecimal()):
             return None
         return AttemptEntry.objects.filter(record_id=int(record), number=int(number)).first()
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import admin
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 
@@ -23,7 +24,9 @@ class RetryPolicyAdmin(ModelAdmin):
 
     @admin.display(description="first delays")
     def first_delays(self, policy: RetryPolicy) -> str:
-        if not policy.algorithm:
+        try:
+            policy.full_clean(exclude=["name"], validate_unique=False)
+        except ValidationError:  # a form that was sent back shows what was typed
             return ""
         rule = policy.as_rule()
         return ", ".join(span(retries.delay(rule, failures)) for failures in range(1, SHOWN_DELAYS + 1))

@@ -136,9 +136,10 @@ def _parse_time(text: Any, where: str) -> time:
 def _parse_days(text: Any, where: str) -> frozenset[int]:
     days: set[int] = set()
     for part in str(text).lower().replace(" ", "").split(","):
-        first, _, last = part.partition("-")
-        if first not in DAYS or (last or first) not in DAYS:
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if first not in DAYS or last not in DAYS:
             raise ValueError(f"{where}, days: {text!r} is not a list of weekdays, as mon-fri or sat,sun")
-        start, end = DAYS.index(first), DAYS.index(last or first)
+        start, end = DAYS.index(first), DAYS.index(last)
         days |= {(start + step) % 7 for step in range((end - start) % 7 + 1)}
     return frozenset(days)

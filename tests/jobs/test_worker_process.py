@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -17,20 +16,12 @@ from django.db import connection
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, RetryPolicy, Worker
 from jobs.states import AttemptOutcome, Status
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 LEASE_SECONDS = 2
 SCRIPT = Path(__file__).parent / "worker_script.py"
-
-
-def eventually(condition: Callable[[], Any], seconds: float = 25) -> Any:
-    """Wait for `condition` to be true; fail after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"did not come true within {seconds} s"
-        time.sleep(0.05)
-    return found
 
 
 def database_url() -> str:

@@ -1,0 +1,108 @@
+"""The whole demo, as a user runs it, in a var directory of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from django.conf import settings
+
+from backupsched.embedded import Server
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
+
+
+@pytest.fixture
+def var_dir(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "var"
+    yield path
+    Server(path).destroy()
+
+
+def start(var_dir: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+    tests_own = ("DATABASE_URL", "DJANGO_SETTINGS_MODULE")
+    environment = {name: value for name, value in os.environ.items() if name not in tests_own}
+    return subprocess.Popen(
+        [sys.executable, "manage.py", "demo", *arguments],
+        cwd=settings.BASE_DIR,
+        env={**environment, "BACKUPSCHED_VAR": str(var_dir)},
+        stdin=subprocess.DEVNULL,
+        text=True,
+        **options,
+    )
+
+
+def processes_of(var_dir: Path) -> list[psutil.Process]:
+    """Every process that names the var directory, in its arguments or its environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            named = [*process.cmdline(), process.environ().get("BACKUPSCHED_VAR", "")]
+        except psutil.Error:
+            continue
+        if process.pid != os.getpid() and any(str(var_dir) in text for text in named):
+            found.append(process)
+    return found
+
+
+def test_the_demo_protects_every_reachable_source_and_leaves_nothing_running(var_dir):
+    with start(
+        var_dir, "--once", "--json", "--hosts", "5", "--timeout", "120", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as demo:
+        stdout, stderr = demo.communicate()
+    assert demo.returncode == 0, stderr
+    summary = json.loads(stdout)
+    assert summary.keys() == {"sources", "protected", "reachable", "seconds"}
+    sources = {source["name"]: source for source in summary["sources"]}
+    assert {source["kind"] for source in summary["sources"]} == {"sftp", "s3", "webdav", "local", "postgresql"}
+    refused = sources.pop("demo-refuses-password")
+    assert (refused["reachable"], refused["identical"]) == (False, None)
+    assert "refused the credentials" in refused["outcome"]
+    assert refused["attempts"] >= 1
+    assert all(source["identical"] and source["bytes"] > 0 and source["next_backup_at"] for source in sources.values())
+    assert summary["protected"] == summary["reachable"] == len(sources)
+    assert "admin account: admin, password" in stderr
+    assert "Traceback" not in stderr
+    assert processes_of(var_dir) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_ended_demo_ends_everything_it_started(var_dir, tmp_path, number):
+    log = tmp_path / "log"
+    with log.open("w") as output:
+        demo = start(var_dir, "--hosts", "5", stdout=output, stderr=subprocess.STDOUT)
+    eventually(lambda: "starting web" in log.read_text() or demo.poll() is not None, seconds=60)
+    assert demo.poll() is None, log.read_text()
+    eventually(lambda: len(processes_of(var_dir)) > 8, seconds=60)
+    demo.send_signal(number)
+    demo.wait(60)
+    if number == signal.SIGKILL:
+        # a killed demo cannot stop the database, which others may use by now; all else dies with it
+        eventually(lambda: all("postgres" in process.name() for process in processes_of(var_dir)), seconds=60)
+    else:
+        assert processes_of(var_dir) == []
+        assert "Traceback" not in log.read_text()
+
+
+def test_a_second_demo_beside_the_first_is_refused(var_dir, tmp_path):
+    log = tmp_path / "log"
+    with log.open("w") as output:
+        demo = start(var_dir, "--hosts", "5", stdout=output, stderr=subprocess.STDOUT)
+    try:
+        eventually(lambda: "preparing" in log.read_text(), seconds=60)
+        with start(var_dir, "--once", "--json", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as second:
+            stdout, stderr = second.communicate()
+        assert second.returncode == 1
+        assert "another demo runs" in stderr
+        assert stdout == ""
+        assert demo.poll() is None
+    finally:
+        demo.send_signal(signal.SIGINT)
+        demo.wait(60)

@@ -1,0 +1,149 @@
+"""At most one ready or running record per exclusive key, however many are handed on at once."""
+
+from dataclasses import replace
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from django.db import IntegrityError
+
+from jobs import claiming, emitter
+from jobs.models import Attempt, BacklogRecord
+from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Released, Succeeded, Unavailable
+from jobs.states import AttemptOutcome, Status, WaitingFor
+from tests.factories import NOON, make_record, make_worker
+from tests.threads import at_once
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+KEY = "source:1"
+LATER = NOON + timedelta(seconds=1)
+TO_BACKUPS = Handoff("backups", KEY)
+
+
+def claim_new(count: int = 1, queue: str = "availability") -> list[Claimed]:
+    """`count` records of the same source, each of another assignment, claimed by a worker of their own."""
+    for _ in range(count):
+        make_record(queue=queue)
+    return claim(queue, count)
+
+
+def claim(queue: str, limit: int = 9) -> list[Claimed]:
+    return claiming.claim(queue, worker_id=make_worker().pk, limit=limit, now=LATER)
+
+
+def running_under_the_key() -> Claimed:
+    [record] = claim_new()
+    claiming.settle([(record, TO_BACKUPS)], now=NOON)
+    [running] = claim("backups")
+    return running
+
+
+def states() -> list[tuple[str, Status]]:
+    return sorted(BacklogRecord.objects.unfinished().values_list("queue", "status"))
+
+
+READY_AND_WAITING = [("availability", Status.WAITING), ("backups", Status.READY)]
+
+
+class TestGate:
+    @pytest.mark.parametrize("round_number", range(5))
+    def test_of_handoffs_in_concurrent_transactions_exactly_one_goes_through(self, round_number):
+        records = [claim_new()[0] for _ in range(4)]
+        at_once(*[lambda record=record: claiming.settle([(record, TO_BACKUPS)], now=NOON) for record in records])
+        assert states() == [("availability", Status.WAITING)] * 3 + [("backups", Status.READY)]
+        assert len(claim("backups")) == 1
+
+    def test_of_handoffs_in_one_batch_exactly_one_goes_through(self):
+        claiming.settle([(record, TO_BACKUPS) for record in claim_new(2)], now=NOON)
+        assert states() == READY_AND_WAITING
+
+    def test_a_handoff_waits_while_another_record_of_its_key_runs(self):
+        running_under_the_key()
+        [second] = claim_new()
+        claiming.settle([(second, TO_BACKUPS)], now=NOON)
+        waiting = BacklogRecord.objects.get(pk=second.id)
+        assert (waiting.status, waiting.waiting_for) == (Status.WAITING, WaitingFor.THROTTLE)
+        assert (waiting.queue, waiting.failures) == ("availability", 0)
+        assert Attempt.objects.get(record=second.id).outcome == AttemptOutcome.HANDOFF
+
+    def test_other_keys_and_records_without_one_pass(self):
+        running_under_the_key()
+        first, second, third = claim_new(3)
+        outcomes = [(first, Handoff("backups", "source:2")), (second, Handoff("backups")), (third, Handoff("backups"))]
+        claiming.settle(outcomes, now=NOON)
+        assert BacklogRecord.objects.ready().count() == 3
+
+    def test_the_end_of_the_one_and_the_handoff_of_the_other_in_one_batch_leave_no_wait(self):
+        running = running_under_the_key()
+        [second] = claim_new()
+        claiming.settle([(running, Succeeded()), (second, TO_BACKUPS)], now=NOON)
+        assert states() == [("backups", Status.READY)]
+
+    def test_a_lost_result_in_the_batch_does_not_open_the_gate_while_its_record_runs_elsewhere(self):
+        running = running_under_the_key()
+        [second] = claim_new()
+        stale = replace(running, attempt=running.attempt - 1, lease_token=uuid4())
+        claiming.settle([(stale, Failed("late")), (second, TO_BACKUPS)], now=NOON)
+        assert states() == [("availability", Status.WAITING), ("backups", Status.RUNNING)]
+
+
+class TestOpening:
+    @pytest.mark.parametrize("outcome", [Succeeded(), Failed("no"), Unavailable("away", 9), Released(), Cancelled()])
+    def test_the_one_behind_asks_again_at_the_next_tick_once_the_first_is_settled(self, outcome):
+        running = running_under_the_key()
+        [second] = claim_new()
+        claiming.settle([(second, TO_BACKUPS)], now=NOON)
+        emitter.promote(LATER)
+        assert BacklogRecord.objects.get(pk=second.id).status == Status.WAITING
+        claiming.settle([(running, outcome)], now=LATER)
+        emitter.promote(LATER)
+        promoted = BacklogRecord.objects.get(pk=second.id)
+        assert (promoted.status, promoted.queue, promoted.exclusive_key) == (Status.READY, "availability", None)
+
+    def test_the_rescue_of_a_dead_workers_record_opens_the_gate_as_well(self):
+        running = running_under_the_key()
+        [second] = claim_new()
+        claiming.settle([(second, TO_BACKUPS)], now=NOON)
+        BacklogRecord.objects.filter(pk=second.id).update(run_after=NOON + timedelta(days=900))
+        long_after = NOON + timedelta(days=800)
+        BacklogRecord.objects.filter(pk=running.id).update(lease_expires_at=long_after)
+        assert claiming.rescue(now=long_after) == 1
+        emitter.promote(long_after)
+        assert BacklogRecord.objects.get(pk=second.id).status == Status.READY
+
+    def test_a_missed_opening_costs_a_minute_and_no_more(self):
+        running_under_the_key()
+        [second] = claim_new()
+        claiming.settle([(second, TO_BACKUPS)], now=NOON)
+        emitter.promote(NOON + timedelta(seconds=60))
+        assert BacklogRecord.objects.get(pk=second.id).status == Status.READY
+
+
+class TestNeverTwoAtOnce:
+    def test_six_records_of_one_source_run_one_after_the_other_through_four_concurrent_workers(self):
+        for _ in range(6):
+            make_record(queue="availability")
+        seen: list[int] = []
+
+        def work(worker_id: int) -> None:
+            for _ in range(12):
+                for record in claiming.claim("availability", worker_id=worker_id, limit=2, now=LATER):
+                    claiming.settle([(record, TO_BACKUPS)], now=LATER)
+                for record in claiming.claim("backups", worker_id=worker_id, limit=2, now=LATER):
+                    seen.append(BacklogRecord.objects.running().filter(exclusive_key=KEY).count())
+                    claiming.settle([(record, Succeeded())], now=LATER)
+                emitter.promote(LATER)
+
+        workers = [make_worker().pk for _ in range(4)]
+        for _ in range(5):
+            at_once(*[lambda worker_id=worker_id: work(worker_id) for worker_id in workers])
+            if not BacklogRecord.objects.unfinished().exists():
+                break
+        assert seen == [1] * 6
+        assert not Attempt.objects.exclude(outcome__in=[AttemptOutcome.HANDOFF, AttemptOutcome.SUCCEEDED]).exists()
+
+    def test_an_index_stands_behind_the_gate(self):
+        make_record(Status.RUNNING, exclusive_key=KEY)
+        with pytest.raises(IntegrityError, match="one_running_record_per_exclusive_key"):
+            make_record(Status.RUNNING, exclusive_key=KEY)

@@ -1,0 +1,70 @@
+"""Fleets for tests: sources under policies, and what a handler sees of them."""
+
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+from uuid import uuid4
+
+from jobs.models import BacklogRecord, Schedule
+from jobs.outcomes import Claimed
+from sources.models import Assignment, Policy, Repository, Source
+from sources.planning import AVAILABILITY, KIND, subject_of
+from tests.factories import make_claimed
+
+MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
+"""Midnight of a Monday in March, winter time in Berlin."""
+
+_numbers = count(1)
+SCHEDULE_FIELDS = ("cron", "zone", "priority", "throttle", "retry_policy", "enabled", "next_trigger_at")
+
+
+def make_policy(**fields: Any) -> Policy:
+    """Daily at nine, UTC, always open. Takes fields of the policy and of its schedule."""
+    number = next(_numbers)
+    of_schedule = {name: fields.pop(name) for name in SCHEDULE_FIELDS if name in fields}
+    schedule = Schedule.objects.create(
+        **({"name": f"policy {number}", "cron": "0 9 * * *", "kind": KIND, "provider": "assignments"} | of_schedule)
+    )
+    if "repository" not in fields:
+        fields["repository"] = Repository.objects.create(name=f"repository {number}", location="/srv/backups")
+    return Policy.objects.create(schedule=schedule, **fields)
+
+
+def make_source(**fields: Any) -> Source:
+    """A local folder."""
+    values = {"name": f"source {next(_numbers)}", "kind": "local", "path": "/srv/files"}
+    return Source.objects.create(**(values | fields))
+
+
+def make_assignment(policy: Policy | None = None, source: Source | None = None, **fields: Any) -> Assignment:
+    """A source under a policy, never backed up."""
+    return Assignment.objects.create(source=source or make_source(), policy=policy or make_policy(), **fields)
+
+
+def backed_up(policy: Policy, started_at: datetime, seconds: float = 60.0, **fields: Any) -> Assignment:
+    """An assignment whose last backup started at `started_at`."""
+    return make_assignment(
+        policy,
+        last_backup_at=started_at,
+        last_backup_for=seconds,
+        last_backup_size=1000,
+        next_backup_at=policy.schedule.period.next_after(started_at),
+        **fields,
+    )
+
+
+def record_of(assignment: Assignment) -> BacklogRecord:
+    """Its one unfinished record."""
+    return BacklogRecord.objects.unfinished().get(kind=KIND, subject=subject_of(assignment.pk))
+
+
+def claimed_for(assignment: Assignment, **fields: Any) -> Claimed:
+    """A claimed backup record of an assignment as a value, as a handler gets it. No row stands behind it."""
+    values = {
+        "kind": KIND,
+        "queue": AVAILABILITY,
+        "subject": subject_of(assignment.pk),
+        "payload": {"assignment": assignment.pk, "title": assignment.source.name},
+        "lease_token": uuid4(),
+    }
+    return make_claimed(**(values | fields))

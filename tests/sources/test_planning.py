@@ -1,0 +1,317 @@
+"""What is due gets on the backlog, once; and what a person asks for."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from jobs import claiming, emitter
+from jobs.models import BacklogRecord, Schedule
+from jobs.outcomes import Unavailable
+from jobs.states import Status, WaitingFor
+from sources import planning
+from sources.models import Assignment, Source
+from tests.factories import make_record, make_retry_policy, make_throttle, make_worker
+from tests.sources.factories import MONDAY, backed_up, make_assignment, make_policy, make_source, record_of
+from tests.threads import at_once
+
+pytestmark = pytest.mark.django_db
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+NINE = MONDAY + 9 * HOUR
+NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
+
+
+def unfinished() -> int:
+    return BacklogRecord.objects.unfinished().count()
+
+
+def claim(queue: str, now: datetime) -> claiming.Claimed:
+    [claimed] = claiming.claim(queue, worker_id=make_worker().pk, limit=1, now=now)
+    return claimed
+
+
+class TestEmission:
+    def test_a_period_emits_each_due_assignment_once(self) -> None:
+        policy = make_policy()
+        never, yesterday = make_assignment(policy), backed_up(policy, NINE - DAY)
+        backed_up(policy, NINE + HOUR)  # due tomorrow
+        assert emitter.emit_triggers(NINE + 2 * HOUR) == 2
+        assert emitter.emit_triggers(NINE + 2 * HOUR) == 0
+        Schedule.objects.update(next_trigger_at=None)  # a lost watermark
+        assert emitter.emit_triggers(NINE + 3 * HOUR) == 0
+        assert planning.emit_due(NINE + 3 * HOUR) == 0
+        assert {record_of(never).trigger_at, record_of(yesterday).trigger_at} == {NINE}
+
+    def test_a_record_carries_what_its_claim_order_needs(self) -> None:
+        policy = make_policy(
+            zone="Europe/Berlin", priority=7, retry_policy=make_retry_policy(), throttle=make_throttle(2)
+        )
+        assignment = backed_up(policy, datetime(2026, 2, 27, 12, tzinfo=UTC), seconds=321.5, failures=3)
+        Assignment.objects.update(next_backup_at=datetime(2026, 2, 28, 23, 30, tzinfo=UTC))
+        planning.emit_due(NINE)
+        record = record_of(assignment)
+        # half past eleven in the evening is already the next day in Berlin
+        assert record.due_day == record.rank_day == date(2026, 3, 1)
+        assert (record.priority, record.expected_seconds, record.failures) == (7, 321.5, 3)
+        assert record.retry_policy == policy.schedule.retry_policy
+        assert (record.queue, record.status, record.closes_at) == ("availability", Status.READY, None)
+        assert record.lane != 0
+        assert record.payload == {"assignment": assignment.pk, "title": assignment.source.name}
+
+    def test_what_was_never_backed_up_has_no_due_day(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        assert (record_of(assignment).due_day, record_of(assignment).expected_seconds) == (None, None)
+
+    def test_ids_follow_the_order_of_the_assignments(self) -> None:
+        policies = [make_policy(), make_policy()]
+        assignments = [make_assignment(policies[number % 2]) for number in range(6)]
+        planning.emit_due(NINE)
+        in_order = BacklogRecord.objects.order_by("pk").values_list("subject", flat=True)
+        assert list(in_order) == [planning.subject_of(assignment.pk) for assignment in assignments]
+
+    def test_neither_paused_sources_nor_disabled_policies_are_emitted(self) -> None:
+        make_assignment(source=make_source(paused_at=MONDAY))
+        make_assignment(make_policy(enabled=False))
+        assert planning.emit_due(NINE) == 0
+        assert emitter.emit_triggers(NINE) == 0
+
+    def test_a_new_source_in_mid_period_does_not_wait_for_the_next(self) -> None:
+        policy = make_policy()
+        backed_up(policy, NINE + HOUR)
+        emitter.emit_triggers(NINE + 2 * HOUR)
+        new = make_assignment(policy)
+        assert planning.emit_due(NINE + 5 * HOUR, [new.pk]) == 1
+        assert record_of(new).trigger_at == NINE
+        # the next period finds it on the backlog still
+        assert emitter.emit_triggers(NINE + DAY) == 0
+
+    def test_only_the_assignments_that_are_named_are_emitted(self) -> None:
+        policy = make_policy()
+        make_assignment(policy)
+        named = make_assignment(policy)
+        assert planning.emit_due(NINE, [named.pk]) == 1
+        assert planning.emit_due(NINE, []) == 0
+        assert record_of(named)
+
+    def test_three_days_of_downtime_are_caught_up_once(self) -> None:
+        policy = make_policy()
+        assignment = backed_up(policy, NINE - DAY)
+        emitter.emit_triggers(NINE - DAY + HOUR)
+        assert emitter.emit_triggers(NINE + 3 * DAY) == 1
+        record = record_of(assignment)
+        assert (record.trigger_at, record.due_day) == (NINE + 3 * DAY, NINE.date())
+
+    def test_many_periods_of_many_policies_are_one_statement(self, django_assert_max_num_queries) -> None:  # type: ignore[no-untyped-def]
+        for _ in range(20):
+            make_assignment(make_policy())
+        with django_assert_max_num_queries(10):
+            assert emitter.emit_triggers(NINE) == 20
+
+
+class TestWindows:
+    def test_outside_its_window_a_record_waits_for_the_next_opening(self) -> None:
+        assignment = make_assignment(make_policy(window=NIGHTS))
+        planning.emit_due(NINE)
+        record = record_of(assignment)
+        assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
+        assert (record.run_after, record.closes_at) == (MONDAY + 22 * HOUR, MONDAY + 30 * HOUR)
+        assert emitter.promote(MONDAY + 22 * HOUR) == 1
+        assert claim("availability", MONDAY + 22 * HOUR).id == record.pk
+
+    def test_inside_its_window_a_record_is_ready_until_it_closes(self) -> None:
+        assignment = make_assignment(make_policy(window=NIGHTS))
+        planning.emit_due(MONDAY + 23 * HOUR)
+        record = record_of(assignment)
+        closes_at = MONDAY + 30 * HOUR
+        assert (record.status, record.closes_at) == (Status.READY, closes_at)
+        assert claiming.claim("availability", worker_id=make_worker().pk, limit=1, now=closes_at) == []
+
+    def test_what_is_still_ready_when_the_window_closes_goes_on_at_its_next_opening(self) -> None:
+        assignment = make_assignment(make_policy(window=NIGHTS))
+        planning.emit_due(MONDAY + 23 * HOUR)
+        assert emitter.close_windows(MONDAY + 30 * HOUR) == 1
+        record = record_of(assignment)
+        assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
+        assert (record.run_after, record.closes_at) == (MONDAY + 46 * HOUR, MONDAY + 54 * HOUR)
+
+    def test_a_recheck_that_ends_after_the_window_waits_for_the_next_opening(self) -> None:
+        assignment = make_assignment(make_policy(window=NIGHTS))
+        planning.emit_due(MONDAY + 29 * HOUR)
+        claimed = claim("availability", MONDAY + 29 * HOUR)
+        claiming.settle([(claimed, Unavailable("silent", 7200))], now=MONDAY + 29 * HOUR)
+        emitter.tick(MONDAY + 31 * HOUR, rescue=False)
+        record = record_of(assignment)
+        assert (record.waiting_for, record.run_after) == (WaitingFor.WINDOW, MONDAY + 46 * HOUR)
+
+
+class TestReplan:
+    def test_next_backup_dates_follow_the_new_period_from_the_last_start(self) -> None:
+        policy = make_policy()
+        assignment = backed_up(policy, NINE)
+        Schedule.objects.filter(pk=policy.schedule_id).update(cron="0 */6 * * *")
+        policy.refresh_from_db()
+        planning.replan(policy, NINE + HOUR)
+        assignment.refresh_from_db()
+        assert assignment.next_backup_at == MONDAY + 12 * HOUR
+        assert emitter.emit_triggers(MONDAY + 13 * HOUR) == 1
+
+    def test_an_edit_that_makes_a_source_due_emits_it_at_the_next_tick(self) -> None:
+        policy = make_policy()
+        assignment = backed_up(policy, NINE)
+        emitter.emit_triggers(NINE + 2 * HOUR)
+        Schedule.objects.filter(pk=policy.schedule_id).update(cron="0 * * * *")
+        policy.refresh_from_db()
+        planning.replan(policy, NINE + 2 * HOUR)
+        emitter.tick(NINE + 2 * HOUR, rescue=False)
+        assert record_of(assignment).status == Status.READY
+
+    def test_ready_records_wait_for_a_new_window(self) -> None:
+        policy = make_policy()
+        assignment = make_assignment(policy)
+        planning.emit_due(NINE)
+        policy.window = NIGHTS
+        policy.save()
+        planning.replan(policy, NINE + HOUR)
+        assert claiming.claim("availability", worker_id=make_worker().pk, limit=1, now=NINE + HOUR) == []
+        emitter.tick(NINE + HOUR, rescue=False)
+        record = record_of(assignment)
+        assert (record.status, record.run_after) == (Status.WAITING, MONDAY + 22 * HOUR)
+
+    def test_records_that_wait_for_a_window_go_on_when_it_is_lifted(self) -> None:
+        policy = make_policy(window=NIGHTS)
+        assignment = make_assignment(policy)
+        planning.emit_due(NINE)
+        policy.window = []
+        policy.save()
+        planning.replan(policy, NINE + HOUR)
+        emitter.tick(NINE + HOUR, rescue=False)
+        record = record_of(assignment)
+        assert (record.status, record.closes_at) == (Status.READY, None)
+
+    def test_a_record_that_waits_for_a_recheck_is_kept_to_the_new_window(self) -> None:
+        policy = make_policy()
+        assignment = make_assignment(policy)
+        planning.emit_due(NINE)
+        claiming.settle([(claim("availability", NINE), Unavailable("silent", 900))], now=NINE)
+        policy.window = NIGHTS
+        policy.save()
+        planning.replan(policy, NINE + timedelta(minutes=1))
+        assert record_of(assignment).waiting_for == WaitingFor.RECHECK
+        emitter.tick(NINE + HOUR, rescue=False)
+        assert record_of(assignment).run_after == MONDAY + 22 * HOUR
+
+    def test_a_disabled_policy_leaves_the_backlog_and_comes_back_in_the_same_period(self) -> None:
+        policy = make_policy()
+        assignment = make_assignment(policy)
+        planning.emit_due(NINE)
+        for enabled, left in ((False, 0), (True, 1)):
+            Schedule.objects.filter(pk=policy.schedule_id).update(enabled=enabled)
+            policy.schedule.refresh_from_db()
+            planning.replan(policy, NINE + HOUR)
+            emitter.tick(NINE + HOUR, rescue=False)
+            assert unfinished() == left
+        assert record_of(assignment).trigger_at == NINE
+
+
+class TestBackUpNow:
+    def test_what_is_not_due_gets_a_record_at_the_head_of_the_backlog(self) -> None:
+        policy = make_policy(priority=3, window=NIGHTS)
+        first = make_assignment(make_policy(priority=3))
+        planning.emit_due(NINE)
+        asked = backed_up(policy, NINE, failures=2)
+        assert planning.back_up_now([asked], NINE + HOUR) == 1
+        record = record_of(asked)
+        assert record.priority == 3 + planning.BACK_UP_NOW_PRIORITY
+        assert (record.due_day, record.trigger_at, record.closes_at) == ((NINE + DAY).date(), None, None)
+        assert record.failures == 2
+        assert [claim("availability", NINE + HOUR).id, claim("availability", NINE + HOUR).id] == [
+            record.pk,
+            record_of(first).pk,
+        ]
+
+    @pytest.mark.parametrize("waiting_for", [WaitingFor.BACKOFF, WaitingFor.RECHECK, WaitingFor.WINDOW])
+    def test_a_waiting_record_is_moved_and_not_doubled(self, waiting_for: WaitingFor) -> None:
+        assignment = make_assignment()
+        make_record(
+            Status.WAITING,
+            kind="backup",
+            queue="availability",
+            subject=planning.subject_of(assignment.pk),
+            waiting_for=waiting_for,
+            run_after=NINE + DAY,
+        )
+        assert planning.back_up_now([assignment], NINE) == 1
+        record = record_of(assignment)
+        assert (record.status, record.run_after) == (Status.READY, NINE)
+        assert record.priority == planning.BACK_UP_NOW_PRIORITY
+
+    def test_a_running_record_is_left_alone(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        claimed = claim("availability", NINE)
+        assert planning.back_up_now([assignment], NINE) == 0
+        assert (record_of(assignment).status, record_of(assignment).pk) == (Status.RUNNING, claimed.id)
+        assert record_of(assignment).priority == 0
+
+    def test_asked_twice_it_is_moved_twice_but_is_one_record(self) -> None:
+        assignment = make_assignment()
+        assert planning.back_up_now([assignment], NINE) == planning.back_up_now([assignment], NINE) == 1
+        assert unfinished() == 1
+        assert record_of(assignment).priority == planning.BACK_UP_NOW_PRIORITY
+
+
+class TestPause:
+    def test_a_paused_source_leaves_the_backlog_and_comes_back_in_the_same_period(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        assert planning.pause([assignment.source], NINE) == 1
+        assert planning.emit_due(NINE) == 0
+        cancelled = BacklogRecord.objects.get()
+        assert (cancelled.status, cancelled.last_error) == (Status.CANCELLED, "paused by a person")
+        assert planning.resume([assignment.source], NINE + HOUR) == 1
+        assert record_of(assignment).trigger_at == NINE
+        assert Source.objects.get().paused_at is None
+
+    def test_pausing_twice_counts_once_and_so_does_resuming(self) -> None:
+        source = make_source()
+        assert [planning.pause([source], NINE), planning.pause([source], NINE + HOUR)] == [1, 0]
+        assert Source.objects.get().paused_at == NINE
+        assert [planning.resume([source], NINE), planning.resume([source], NINE)] == [1, 0]
+
+    def test_a_running_backup_of_a_paused_source_goes_on(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        claim("availability", NINE)
+        planning.pause([assignment.source], NINE)
+        assert record_of(assignment).status == Status.RUNNING
+
+    def test_a_resume_emits_nothing_that_is_not_due(self) -> None:
+        assignment = backed_up(make_policy(), NINE)
+        planning.pause([assignment.source], NINE)
+        planning.resume([assignment.source], NINE + HOUR)
+        assert unfinished() == 0
+
+    def test_only_the_sources_that_were_named_are_paused(self) -> None:
+        policy = make_policy()
+        paused, other = make_assignment(policy), make_assignment(policy)
+        planning.emit_due(NINE)
+        planning.pause([paused.source], NINE)
+        assert unfinished() == 1
+        assert record_of(other).status == Status.READY
+
+
+@pytest.mark.django_db(transaction=True)
+def test_five_emitters_at_once_emit_each_assignment_once() -> None:
+    policies = [make_policy() for _ in range(3)]
+    for number in range(60):
+        make_assignment(policies[number % 3])
+    emissions = [lambda: planning.emit_due(NINE)] * 3 + [lambda: emitter.emit_triggers(NINE)] * 2
+    assert sum(at_once(*emissions)) == 60 == unfinished()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_people_who_ask_at_once_get_one_record() -> None:
+    assignment = make_assignment()
+    at_once(*[lambda: planning.back_up_now([assignment], NINE)] * 4)
+    assert record_of(assignment).priority == planning.BACK_UP_NOW_PRIORITY
