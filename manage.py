@@ -4,13 +4,16 @@
 import os
 import sys
 
+UNDEFINED = ("42P01", "42703")
+"""PostgreSQL's codes for a table and for a column that does not exist."""
+
 
 def main() -> int:
     """Run the command line. Returns the exit code: 2 when the installation itself is at fault."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backupsched.settings")
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
-    from django.db.utils import OperationalError
+    from django.db.utils import OperationalError, ProgrammingError
 
     try:
         execute_from_command_line(sys.argv)
@@ -21,6 +24,12 @@ def main() -> int:
         if error.__cause__ is None or getattr(error.__cause__, "sqlstate", None):
             raise
         sys.stderr.write(f"Error: {_unreachable(str(error))}\n")
+        return 2
+    except ProgrammingError as error:
+        if getattr(error.__cause__, "sqlstate", None) not in UNDEFINED:
+            raise
+        what = str(error).splitlines()[0]
+        sys.stderr.write(f"Error: the database is not migrated ({what}). Run `manage.py migrate` first.\n")
         return 2
     return 0
 

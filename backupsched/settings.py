@@ -73,6 +73,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
+FORMAT_MODULE_PATH = "backupsched.formats"
 STATIC_URL = "static/"
 WHITENOISE_USE_FINDERS = True
 

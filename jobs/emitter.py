@@ -13,9 +13,11 @@ from datetime import datetime
 
 from django.db import connection, transaction
 from django.db.models import Q
+from django.db.utils import InterfaceError, OperationalError
 
 from jobs import claiming
 from jobs.clock import database_clock
+from jobs.cron import check_expression, check_zone
 from jobs.handlers import registry
 from jobs.models import Schedule
 from jobs.states import Status, WaitingFor
@@ -77,13 +79,23 @@ class Ticked:
 def tick(now: datetime | None = None, *, rescue: bool = True) -> Ticked:
     """Do everything that is due at `now` (aware; the database's clock by default), once."""
     instant = now or database_clock()
-    emitted = emit_triggers(instant)
     return Ticked(
-        emitted=emitted,
+        emitted=_emit_or_complain(instant),
         promoted=promote(instant),
         closed=close_windows(instant),
         rescued=claiming.rescue(now=now) if rescue else 0,
     )
+
+
+def _emit_or_complain(now: datetime) -> int:
+    """Emit; a batch that cannot be emitted must not keep retries, windows and rescues from moving."""
+    try:
+        return emit_triggers(now)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception("cannot emit the triggers that are due; trying again at the next tick")
+        return 0
 
 
 def emit_triggers(now: datetime) -> int:
@@ -97,12 +109,24 @@ def emit_triggers(now: datetime) -> int:
         return 0
     with transaction.atomic():
         by_provider: dict[str, list[tuple[Schedule, datetime]]] = defaultdict(list)
-        schedules = list(due.select_for_update(skip_locked=True).order_by("pk"))
-        for schedule in schedules:
+        # no_key: FOR UPDATE would block the foreign-key check of another emitter's insert, which may block ours
+        schedules = list(due.select_for_update(skip_locked=True, no_key=True).order_by("pk"))
+        for schedule in filter(_can_emit, schedules):
             by_provider[schedule.provider].append((schedule, schedule.period.current(now)))
             schedule.next_trigger_at = schedule.period.next_after(now)
         Schedule.objects.bulk_update(schedules, ["next_trigger_at"])
         return sum(_emit(provider, triggers, now) for provider, triggers in by_provider.items())
+
+
+def _can_emit(schedule: Schedule) -> bool:
+    """Whether its cron and zone are valid: rows written past the forms must not stop the others."""
+    try:
+        check_expression(schedule.cron)
+        check_zone(schedule.zone)
+    except ValueError as error:
+        log.error("schedule %s emits nothing: %s", schedule, error)
+        return False
+    return True
 
 
 def _emit(provider: str, triggers: list[tuple[Schedule, datetime]], now: datetime) -> int:

@@ -27,7 +27,10 @@ class Answer:
 async def ask(source: Source, timeout: float) -> Answer:
     """Contact `source`, for at most `timeout` seconds."""
     if source.kind == SourceKind.LOCAL:
-        return await asyncio.to_thread(_ask_folder, source)
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(_ask_folder, source), timeout)
+        except TimeoutError:
+            return Answer(False, f"{source.path} did not answer within {timeout:g} s")
     return await _ask_port(source, timeout)
 
 
@@ -39,10 +42,13 @@ def ask_now(source: Source, timeout: float) -> Answer:
 def _ask_folder(source: Source) -> Answer:
     folder = Path(source.path)
     marker = source.options.get("marker")
-    if not folder.is_dir():
-        return Answer(False, f"there is no folder {folder}")
-    if marker and not (folder / str(marker)).exists():
-        return Answer(False, f"{folder} lacks its marker {marker}: is the volume mounted?")
+    try:
+        if not folder.is_dir():
+            return Answer(False, f"there is no folder {folder}")
+        if marker and not (folder / str(marker)).exists():
+            return Answer(False, f"{folder} lacks its marker {marker}: is the volume mounted?")
+    except OSError as error:  # no permission, a stale mount
+        return Answer(False, f"cannot look at {folder}: {error.strerror}")
     return Answer(True, f"{folder} is there")
 
 
@@ -60,6 +66,8 @@ async def _ask_port(source: Source, timeout: float) -> Answer:
         return Answer(False, f"{place} did not answer within {timeout:g} s")
     except OSError as error:
         return Answer(False, f"{place} did not answer: {error.strerror or error}")
+    except UnicodeError:
+        return Answer(False, f"{place} did not answer: that is no host name")
     writer.close()
     with contextlib.suppress(OSError):
         await writer.wait_closed()

@@ -142,7 +142,9 @@ def replan(policy: Policy, now: datetime | None = None) -> None:
     records = BacklogRecord.objects.filter(schedule=policy.schedule, trigger_at__isnull=False)
     if policy.schedule.enabled:
         open_or_closed = Q(status=Status.READY) | Q(status=Status.WAITING, waiting_for=WaitingFor.WINDOW)
-        records.filter(open_or_closed).update(closes_at=instant, run_after=instant, priority=policy.schedule.priority)
+        records.filter(open_or_closed).update(run_after=instant, priority=policy.schedule.priority)
+        # whatever else a record waits for, it comes back through the new window
+        records.filter(status__in=[Status.READY, Status.WAITING]).update(closes_at=instant)
     else:
         _cancel(records, "its policy was disabled", instant)
     Schedule.objects.filter(pk=policy.schedule_id).update(next_trigger_at=None)

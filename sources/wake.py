@@ -6,7 +6,7 @@ A packet never implies that the source is up: whoever sends one asks again.
 import logging
 from datetime import datetime, timedelta
 
-from wakeonlan import send_magic_packet
+import wakeonlan
 
 from sources.models import Policy, Source
 
@@ -24,7 +24,7 @@ def may_wake(source: Source, policy: Policy, now: datetime) -> bool:
 def wake(source: Source, now: datetime) -> str | None:
     """Send the packet and remember when. Returns an error message when the network refuses it."""
     try:
-        send_magic_packet(source.mac_address, ip_address=source.wake_address, port=source.wake_port)
+        wakeonlan.wake(source.mac_address, host=source.wake_address, port=source.wake_port)
     except (OSError, ValueError) as error:
         return f"cannot send a magic packet to {source.wake_address}:{source.wake_port}: {error}"
     Source.objects.filter(pk=source.pk).update(last_woken_at=now)

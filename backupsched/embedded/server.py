@@ -260,7 +260,7 @@ class Server:
             log = self.layout.log_file.read_text(errors="replace") if program == "pg_ctl" else ""
         except OSError:
             log = ""
-        if "No space left on device" in text + log[-4000:]:
+        if any(sign in text + log[-4000:] for sign in ("No space left on device", "Check free disk space")):
             return f"the disk of {self.layout.home} is full: the embedded database cannot start. Make room, {OTHERWISE}"
         tail = "\n".join(f"    {line}" for line in (text + log).strip().splitlines()[-8:])
         return (

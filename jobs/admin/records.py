@@ -7,12 +7,12 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from unfold.admin import TabularInline
 from unfold.decorators import display
 
 from jobs import conf
-from jobs.admin.base import ReadOnlyAdmin, ago, moment, span
+from jobs.admin.base import ReadOnlyAdmin, ReadOnlyRows, ago, moment, span
 from jobs.admin.filters import KindFilter, QueueFilter
-from jobs.admin.tables import table
 from jobs.models import AttemptEntry, BacklogRecord, Worker
 from jobs.states import AttemptOutcome, Status
 
@@ -25,6 +25,37 @@ STATUS_LABELS = {
     "cancelled": "",
 }
 OUTCOME_LABELS = {"succeeded": "success", "failed": "danger", "rescued": "danger", "unavailable": "warning"}
+
+
+def _tab(*fields: str) -> dict[str, Any]:
+    return {"fields": fields, "classes": ["tab"]}
+
+
+class AttemptColumns:
+    """How an attempt is told, in the list of all and on its record's page."""
+
+    @display(description="outcome", label=OUTCOME_LABELS, ordering="outcome")
+    def shown_outcome(self, attempt: AttemptEntry) -> str:
+        return str(AttemptOutcome(attempt.outcome).label)
+
+    @admin.display(description="started (UTC)", ordering="started_at")
+    def shown_started_at(self, attempt: AttemptEntry) -> str:
+        return moment(attempt.started_at)
+
+    @admin.display(description="took")
+    def took(self, attempt: AttemptEntry) -> str:
+        return span((attempt.ended_at - attempt.started_at).total_seconds())
+
+
+class AttemptInline(AttemptColumns, ReadOnlyRows, TabularInline):
+    """The attempts of a record, the latest first."""
+
+    model = AttemptEntry
+    ordering = ("-number",)
+    per_page = 50
+    hide_title = True
+    fields = readonly_fields = ("number", "queue", "shown_outcome", "shown_started_at", "took", "worker_id", "error")
+    verbose_name_plural = "attempts"
 
 
 @admin.register(BacklogRecord)
@@ -42,14 +73,12 @@ class BacklogRecordAdmin(ReadOnlyAdmin):
     show_full_result_count = False
     fieldsets = (
         (None, {"fields": ("kind", "subject", "status", "waiting_for", "queue", "run_after", "last_error")}),
-        ("Attempts", {"fields": ("shown_attempts",)}),
-        ("Its place", {"fields": ("priority", "due_day", "rank_day", "tried_at", "expected_seconds", "lane")}),
-        ("Failures", {"fields": ("failures", "first_failure_at", "last_failure_at", "retry_policy")}),
-        ("Where it came from", {"fields": ("schedule", "trigger_at", "inserted_at", "closes_at", "payload")}),
-        ("Lease", {"fields": ("attempt", "started_at", "leased_by", "lease_expires_at", "exclusive_key")}),
-        ("End", {"fields": ("finished_at",)}),
+        ("Its place", _tab("priority", "due_day", "rank_day", "tried_at", "expected_seconds", "lane")),
+        ("Failures", _tab("failures", "first_failure_at", "last_failure_at", "retry_policy")),
+        ("Where it came from", _tab("schedule", "trigger_at", "inserted_at", "closes_at", "finished_at", "payload")),
+        ("Lease", _tab("attempt", "started_at", "leased_by", "lease_expires_at", "exclusive_key")),
     )
-    readonly_fields = ("shown_attempts",)
+    inlines = (AttemptInline,)
 
     @display(description="status", label=STATUS_LABELS, ordering="status")
     def shown_status(self, record: BacklogRecord) -> str:
@@ -63,26 +92,9 @@ class BacklogRecordAdmin(ReadOnlyAdmin):
     def short_error(self, record: BacklogRecord) -> str:
         return record.last_error if len(record.last_error) <= 80 else f"{record.last_error[:79]}…"
 
-    @admin.display(description="attempts")
-    def shown_attempts(self, record: BacklogRecord) -> str:
-        rows = (
-            (
-                attempt.number,
-                attempt.queue,
-                AttemptOutcome(attempt.outcome).label,
-                moment(attempt.started_at),
-                span((attempt.ended_at - attempt.started_at).total_seconds()),
-                f"#{attempt.worker_id}",
-                attempt.error,
-            )
-            for attempt in record.attempts.order_by("number")
-        )
-        headers = ("number", "queue", "outcome", "started (UTC)", "took", "worker", "error")
-        return table(headers, rows, empty="none yet")
-
 
 @admin.register(AttemptEntry)
-class AttemptEntryAdmin(ReadOnlyAdmin):
+class AttemptEntryAdmin(AttemptColumns, ReadOnlyAdmin):
     """All attempts, newest first."""
 
     list_display = ("__str__", "queue", "shown_outcome", "shown_started_at", "took", "worker_id", "short_error")
@@ -99,18 +111,6 @@ class AttemptEntryAdmin(ReadOnlyAdmin):
         if not (record.isdecimal() and number.isdecimal()):
             return None
         return AttemptEntry.objects.filter(record_id=int(record), number=int(number)).first()
-
-    @display(description="outcome", label=OUTCOME_LABELS, ordering="outcome")
-    def shown_outcome(self, attempt: AttemptEntry) -> str:
-        return str(AttemptOutcome(attempt.outcome).label)
-
-    @admin.display(description="started (UTC)", ordering="started_at")
-    def shown_started_at(self, attempt: AttemptEntry) -> str:
-        return moment(attempt.started_at)
-
-    @admin.display(description="took")
-    def took(self, attempt: AttemptEntry) -> str:
-        return span((attempt.ended_at - attempt.started_at).total_seconds())
 
     @admin.display(description="error")
     def short_error(self, attempt: AttemptEntry) -> str:

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 
 from jobs import retries
-from jobs.admin.base import ReadOnlyAdmin, moment, span
+from jobs.admin.base import SMALL_TEXT_AREAS, ReadOnlyAdmin, moment, span
 from jobs.models import Lane, RetryPolicy, Schedule, Throttle
 
 SHOWN_DELAYS = 10
@@ -18,6 +18,7 @@ SHOWN_DELAYS = 10
 class RetryPolicyAdmin(ModelAdmin):
     """A retry policy, with the delays that it gives."""
 
+    formfield_overrides = SMALL_TEXT_AREAS
     list_display = ("name", "algorithm", "parameters", "max_delay", "max_failures", "first_delays")
     search_fields = ("name",)
     readonly_fields = ("first_delays",)

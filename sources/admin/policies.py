@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
 
-from jobs.admin.base import moment
+from jobs.admin.base import SMALL_TEXT_AREAS, moment
 from jobs.models import RetryPolicy, Schedule, Throttle
 from sources import planning
 from sources.models import Policy, Repository
@@ -76,6 +76,7 @@ class PolicyAdmin(ModelAdmin):
     """Policies: how often, in which window, to where, and how."""
 
     form = PolicyForm
+    formfield_overrides = SMALL_TEXT_AREAS
     list_display = (
         "__str__",
         "cron",

@@ -13,7 +13,7 @@ from django.utils.html import format_html
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import display
 
-from jobs.admin.base import ago, moment, span
+from jobs.admin.base import SMALL_TEXT_AREAS, ago, moment, span
 from jobs.admin.tables import table
 from sources import planning
 from sources.admin.protection import LABELS, PolicyOfSourceFilter, StatusFilter, present, with_status
@@ -27,6 +27,7 @@ class AssignmentInline(TabularInline):
 
     model = Assignment
     extra = 0
+    hide_title = True
     autocomplete_fields = ("policy",)
     fields = ("policy", "last_backup", "took", "next_backup", "failures", "record")
     readonly_fields = ("last_backup", "took", "next_backup", "failures", "record")
@@ -63,6 +64,7 @@ class SourceAdmin(ModelAdmin):
     search_fields = ("name", "address", "path")
     inlines = (AssignmentInline,)
     actions = ("back_up_now", "pause", "resume")
+    formfield_overrides = SMALL_TEXT_AREAS
     readonly_fields = ("shown_paused_at", "shown_last_woken_at", "last_backups")
     fieldsets = (
         (None, {"fields": ("name", "kind", "address", "port", "path", "options", "secret", "host_key")}),

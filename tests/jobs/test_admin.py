@@ -147,7 +147,7 @@ class TestRules:
         RetryPolicy.objects.create(name="fib", algorithm="fibonacci", parameters={"unit": 60}, max_delay=1800)
         page = admin_client.get("/admin/jobs/retrypolicy/").content.decode()
         minutes = (1, 1, 2, 3, 5, 8, 13, 21, 30, 30)
-        assert ", ".join(f"{n} min 0 s" for n in minutes) in page
+        assert ", ".join(f"{n} min" for n in minutes) in page
 
     @pytest.mark.parametrize(
         ("field", "value"),
@@ -181,7 +181,15 @@ class TestRules:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(None, ""), (0, "0.0 s"), (59.94, "59.9 s"), (60, "1 min 0 s"), (7_500, "2 h 5 min"), (90_000, "1 d 1 h")],
+    [
+        (None, ""),
+        (0, "0.0 s"),
+        (59.94, "59.9 s"),
+        (60, "1 min"),
+        (7_500, "2 h 5 min"),
+        (7_205, "2 h"),
+        (90_000, "1 d 1 h"),
+    ],
 )
 def test_a_duration_is_told_in_its_two_largest_units(seconds: float | None, text: str) -> None:
     assert span(seconds) == text

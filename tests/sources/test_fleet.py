@@ -13,8 +13,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from jobs.models import BacklogRecord, RetryPolicy, Schedule
 from jobs.states import Status
-from sources.fleet import FleetError, import_fleet
+from sources.fleet import FleetError, FleetReport, import_fleet
 from sources.models import Assignment, Backup, Policy, Repository, Source
+from tests.threads import at_once
 
 pytestmark = pytest.mark.django_db
 
@@ -295,3 +296,13 @@ def test_a_file_that_cannot_be_read_ends_the_command_with_code_2(name: str, tmp_
     with pytest.raises(CommandError, match="cannot read") as caught:
         run(str(tmp_path / name))
     assert caught.value.returncode == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_imports_of_one_file_at_once_make_every_row_once(tmp_path: Path) -> None:
+    def imported() -> FleetReport:
+        return import_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
+
+    reports = at_once(imported, imported)
+    assert sorted(report.created["sources"] for report in reports) == [0, 2]
+    assert Assignment.objects.count() == 3 == BacklogRecord.objects.count()

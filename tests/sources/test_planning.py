@@ -1,12 +1,15 @@
 """What is due gets on the backlog, once; and what a person asks for."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
+from time import monotonic
 
 import pytest
+from django.db import connection, transaction
 
 from jobs import claiming, emitter
 from jobs.models import BacklogRecord, Schedule
-from jobs.outcomes import Unavailable
+from jobs.outcomes import Claimed, Unavailable
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.models import Assignment, Source
@@ -25,7 +28,7 @@ def unfinished() -> int:
     return BacklogRecord.objects.unfinished().count()
 
 
-def claim(queue: str, now: datetime) -> claiming.Claimed:
+def claim(queue: str, now: datetime) -> Claimed:
     [claimed] = claiming.claim(queue, worker_id=make_worker().pk, limit=1, now=now)
     return claimed
 
@@ -78,7 +81,6 @@ class TestEmission:
 
     def test_a_new_source_in_mid_period_does_not_wait_for_the_next(self) -> None:
         policy = make_policy()
-        backed_up(policy, NINE + HOUR)
         emitter.emit_triggers(NINE + 2 * HOUR)
         new = make_assignment(policy)
         assert planning.emit_due(NINE + 5 * HOUR, [new.pk]) == 1
@@ -246,6 +248,13 @@ class TestBackUpNow:
         assert (record.status, record.run_after) == (Status.READY, NINE)
         assert record.priority == planning.BACK_UP_NOW_PRIORITY
 
+    def test_a_ready_record_may_run_on_when_its_window_closes(self) -> None:
+        assignment = make_assignment(make_policy(window=NIGHTS))
+        planning.emit_due(MONDAY + 23 * HOUR)
+        planning.back_up_now([assignment], MONDAY + 23 * HOUR)
+        assert emitter.close_windows(MONDAY + 30 * HOUR) == 0
+        assert claim("availability", MONDAY + 30 * HOUR).id == record_of(assignment).pk
+
     def test_a_running_record_is_left_alone(self) -> None:
         assignment = make_assignment()
         planning.emit_due(NINE)
@@ -308,6 +317,41 @@ def test_five_emitters_at_once_emit_each_assignment_once() -> None:
         make_assignment(policies[number % 3])
     emissions = [lambda: planning.emit_due(NINE)] * 3 + [lambda: emitter.emit_triggers(NINE)] * 2
     assert sum(at_once(*emissions)) == 60 == unfinished()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_record_that_is_claimed_at_the_same_moment_is_left_to_its_claim() -> None:
+    assignment = make_assignment()
+    planning.emit_due(NINE)
+
+    def ask() -> int:
+        try:
+            return planning.back_up_now([assignment], NINE)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            claim("availability", NINE)
+            asked = pool.submit(ask)
+            until_somebody_waits_for_a_lock()
+        assert asked.result(timeout=20) == 0
+    assert record_of(assignment).status == Status.RUNNING
+
+
+def until_somebody_waits_for_a_lock() -> None:
+    """Poll until a session of this database stands at a lock. Fails after 20 s."""
+    deadline = monotonic() + 20
+    while monotonic() < deadline:
+        with connection.cursor() as cursor:
+            # the statistics of a transaction are frozen at their first use
+            cursor.execute("SELECT pg_stat_clear_snapshot()")
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            if cursor.fetchone()[0]:
+                return
+    pytest.fail("nobody waits for a lock")
 
 
 @pytest.mark.django_db(transaction=True)
