@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
-GRACE_SECONDS = 12.0
+GRACE_SECONDS = 20.0
 
 
 def start(argv: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
@@ -28,6 +28,22 @@ def start(argv: Sequence[str], *, log: Path, environment: Mapping[str, str] | No
         )
 
 
+def start_kept(
+    argv: Sequence[str], *, log: Path, folder: Path, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start a keeper (demo/keeper.py): it sees the end of this process by its standard input, which nobody writes."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **environment},
+            cwd=folder,
+            start_new_session=True,
+        )
+
+
 def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
@@ -39,6 +55,8 @@ def end(processes: Sequence[subprocess.Popen[bytes]], *, grace: float = GRACE_SE
             process.terminate()
     deadline = time.monotonic() + grace
     for process in processes:
+        if process.stdin is not None:
+            process.stdin.close()
         try:
             process.wait(max(0.05, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:

@@ -26,11 +26,13 @@ def procfile(manage: Path, *, workers: int, concurrency: int, port: int) -> str:
 
 
 def start(manage: Path, home: Path, *, workers: int, concurrency: int, port: int) -> subprocess.Popen[bytes]:
-    """Start them. Their output goes to `home/services.log`."""
+    """Start them, under a keeper that outlives the demo to end them. Their output goes to `home/services.log`."""
     path = home / "Procfile"
     path.write_text(procfile(manage, workers=workers, concurrency=concurrency, port=port))
-    return processes.start(
-        [sys.executable, "-m", "honcho", "--no-colour", "--procfile", str(path), "--app-root", str(home), "start"],
+    honcho = [sys.executable, "-m", "honcho", "--no-colour", "--procfile", str(path), "--app-root", str(home), "start"]
+    return processes.start_kept(
+        [sys.executable, "-m", "demo.keeper", *honcho],
         log=home / "services.log",
+        folder=manage.parent,
         environment={"BACKUPSCHED_LEASE": str(LEASE_SECONDS), "PYTHONUNBUFFERED": "1"},
     )

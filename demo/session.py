@@ -128,7 +128,11 @@ class Session:
     def stop(self, *, force: bool = False) -> None:
         """End everything that this run started, and nothing else."""
         if self.services is not None:
-            processes.end([self.services], grace=1.0 if force else processes.GRACE_SECONDS)
+            if force:
+                # the keeper goes on by itself: nobody waits for it, and nothing is left running
+                self.services.terminate()
+            else:
+                processes.end([self.services])
         processes.end([host.process for host in self.hosts if host.process is not None], grace=3.0)
         if self.started_database:
             call_command("database", "stop", stdout=StringIO())
