@@ -30,6 +30,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import connection, transaction
+from django.db.utils import InterfaceError, OperationalError
 
 from jobs import conf, exclusivity, throttles
 from jobs.clock import database_clock
@@ -258,7 +259,19 @@ def rescue(*, limit: int = 1000, now: datetime | None = None) -> int:
         lost = Failed("the worker was lost: it died, or could not reach the database for a whole lease", rescued=True)
         for record in expired:
             log.warning("rescue %s %s from worker %s", record.kind, record.subject, record.worker_id)
-        return len(settle([(record, lost) for record in expired], now=now).written)
+        return _settle_what_can_be([(record, lost) for record in expired], now)
+
+
+def _settle_what_can_be(results: Sequence[tuple[Claimed, Outcome]], now: datetime | None) -> int:
+    """Settle in one go, or one by one: a hook that raises for one record must not hold up the others."""
+    try:
+        return len(settle(results, now=now).written)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception("cannot settle %s records at once", len(results))
+        halves = (results[: len(results) // 2], results[len(results) // 2 :]) if len(results) > 1 else ()
+        return sum(_settle_what_can_be(half, now) for half in halves)
 
 
 def _claimed(sql: str, values: dict[str, Any]) -> list[Claimed]:

@@ -20,6 +20,7 @@ from jobs.clock import database_clock
 from jobs.handlers import Kind, Run, registry
 from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
+from jobs.states import Status
 from sources import availability, engines, planning, wake
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.models import Assignment, Backup, Progress, Source
@@ -178,9 +179,17 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             BacklogRecord.objects.filter(pk=record.id).update(trigger_at=None)
         case Failed():
             assignments.update(failures=F("failures") + 1)
+            if record.closes_at is None:
+                _back_into_its_window(record, now)
         case Succeeded(result=EngineResult() as result):
             if assignment := assignments.select_related("policy__schedule").first():
                 _write_success(assignment, record, result, now)
+
+
+def _back_into_its_window(record: Claimed, now: datetime) -> None:
+    """What a person asked for runs out of its window for one attempt; a tick finds the opening of the next one."""
+    retried = BacklogRecord.objects.filter(pk=record.id, status=Status.WAITING)
+    retried.exclude(schedule__policy__window=[]).update(closes_at=now)
 
 
 def _write_success(assignment: Assignment, record: Claimed, result: EngineResult, now: datetime) -> None:

@@ -134,17 +134,19 @@ def replan(policy: Policy, now: datetime | None = None) -> None:
     """
     instant = now or database_clock()
     period = policy.schedule.period
-    assignments = list(policy.assignments.exclude(last_backup_at=None))
+    assignments = list(policy.assignments.exclude(last_backup_at=None).select_for_update().order_by("pk"))
     for assignment in assignments:
         if assignment.last_backup_at:
             assignment.next_backup_at = period.next_after(assignment.last_backup_at)
     Assignment.objects.bulk_update(assignments, ["next_backup_at"], batch_size=1000)
-    records = BacklogRecord.objects.filter(schedule=policy.schedule, trigger_at__isnull=False)
+    records = _locked(BacklogRecord.objects.filter(schedule=policy.schedule, trigger_at__isnull=False))
     if policy.schedule.enabled:
         open_or_closed = Q(status=Status.READY) | Q(status=Status.WAITING, waiting_for=WaitingFor.WINDOW)
-        records.filter(open_or_closed).update(run_after=instant, priority=policy.schedule.priority)
+        records.filter(open_or_closed).update(run_after=instant)
         # whatever else a record waits for, it comes back through the new window
-        records.filter(status__in=[Status.READY, Status.WAITING]).update(closes_at=instant)
+        records.update(closes_at=instant)
+        # what a person moved ahead, or was just woken, stays ahead
+        records.filter(priority__lt=BACK_UP_NOW_PRIORITY).update(priority=policy.schedule.priority)
     else:
         _cancel(records, "its policy was disabled", instant)
     Schedule.objects.filter(pk=policy.schedule_id).update(next_trigger_at=None)
@@ -154,12 +156,11 @@ def replan(policy: Policy, now: datetime | None = None) -> None:
 def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None) -> int:
     """Put assignments at the head of the backlog, out of their period and window. Returns how many were moved.
 
-    What runs already is left alone. The extra priority lasts for one attempt.
+    What runs already is left alone, and so is a paused source. The extra priority lasts for one attempt.
     """
     instant = now or database_clock()
-    asked = list(
-        Assignment.objects.filter(pk__in=[a.pk for a in assignments]).select_related("source", "policy__schedule")
-    )
+    related = Assignment.objects.filter(source__paused_at=None).select_related("source", "policy__schedule")
+    asked = list(related.filter(pk__in=[assignment.pk for assignment in assignments]))
     wanted = {subject_of(assignment.pk): assignment for assignment in asked}
     records = BacklogRecord.objects.filter(kind=KIND, subject__in=wanted).unfinished().select_for_update()
     moved = 0
@@ -214,9 +215,17 @@ def pause(sources: Iterable[Source], now: datetime | None = None) -> int:
     return paused
 
 
+def _locked(records: QuerySet[BacklogRecord]) -> QuerySet[BacklogRecord]:
+    """Those of `records` that do not run, locked in id order until the transaction ends."""
+    idle = records.filter(status__in=[Status.READY, Status.WAITING])
+    return BacklogRecord.objects.filter(
+        pk__in=list(idle.order_by("pk").select_for_update().values_list("pk", flat=True))
+    )
+
+
 def _cancel(records: QuerySet[BacklogRecord], reason: str, now: datetime) -> None:
     """Take those of `records` that do not run off the backlog, and out of their trigger, so that it can emit again."""
-    records.filter(status__in=[Status.READY, Status.WAITING]).update(
+    _locked(records).update(
         status=Status.CANCELLED,
         waiting_for=None,
         exclusive_key=None,

@@ -30,6 +30,15 @@ def at_once(*actions: Callable[[], Result]) -> list[Result]:
 
 
 @contextmanager
+def impatience() -> Iterator[None]:
+    """Whatever waits for a lock fails instead."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '200ms'")
+        yield
+        cursor.execute("RESET lock_timeout")
+
+
+@contextmanager
 def another_connection() -> Iterator[psycopg.Connection]:
     """A second connection to the test database, in a transaction that is rolled back at the end."""
     parameters = connection.get_connection_params()

@@ -132,7 +132,16 @@ class WorkerProcess:
             raise
         except Exception as error:
             log.exception("cannot settle %s %s as %s", record.kind, record.subject, type(outcome).__name__)
+            self._settle_as_failed(record, error)
+
+    def _settle_as_failed(self, record: Claimed, error: Exception) -> None:
+        try:
             claiming.settle([(record, Failed(f"its result could not be written: {error}"))])
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception:
+            # one record that nobody can settle must not end every worker that claims it; its lease runs out
+            log.exception("cannot settle %s %s at all, dropping its result", record.kind, record.subject)
 
     def tick_if_due(self) -> bool:
         """Do what time alone moves, about once a second. Returns whether anything moved."""
@@ -174,7 +183,8 @@ class WorkerProcess:
         self._drain(self.grace, until_signals=2)
         self.runner.stop_all()
         self._drain(STOPPING_SECONDS, until_signals=3)
-        for run in self.runner.runs():
+        deaf = self.runner.runs()
+        for run in deaf:
             self.results.put((run.record, Released("the worker was stopped and its handler did not end")))
         self._safely(self.settle_finished)
         for thread in (self.listener, self.guard, self.heartbeat):
@@ -183,6 +193,10 @@ class WorkerProcess:
         self._safely(lambda: Worker.objects.filter(pk=self.row.pk).update(stopped_at=Now()))
         connections.close_all()
         log.info("worker %s has stopped", self.row)
+        if deaf:
+            # the interpreter would wait for their threads, and their engines would go on beside the next attempt
+            logging.shutdown()
+            os._exit(0)
 
     def _drain(self, seconds: float, until_signals: int) -> None:
         deadline = boot_seconds() + seconds

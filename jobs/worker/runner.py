@@ -70,19 +70,29 @@ class Runner:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._loop_thread.join(timeout=5)
+        if not self._loop_thread.is_alive():
+            self._loop.close()
 
     def _start_task(self, handler: Handler, run: Run) -> None:
+        def ended(task: asyncio.Task[None]) -> None:
+            if self._tasks.get(run.record.id) is task:
+                del self._tasks[run.record.id]
+            if task.cancelled():  # before its first step, so nothing of `_run_on_loop` has run
+                self._end(run, Released())
+
         task = self._loop.create_task(self._run_on_loop(handler, run))
         self._tasks[run.record.id] = task
+        task.add_done_callback(ended)
 
     async def _run_on_loop(self, handler: Handler, run: Run) -> None:
         try:
             outcome = outcome_or_failure(await handler(run))  # type: ignore[misc]
-        except asyncio.CancelledError:
-            outcome = Released()
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            # what nobody cancelled would be released, claimed and raised again for ever
+            outcome = Released() if task and task.cancelling() else _failure(run, error)
         except BaseException as error:
             outcome = _failure(run, error)
-        self._tasks.pop(run.record.id, None)
         self._end(run, outcome)
 
     def _run_in_thread(self, handler: Handler, run: Run) -> None:

@@ -9,7 +9,7 @@ from jobs import claiming
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
-from tests.threads import another_connection, at_once
+from tests.threads import another_connection, at_once, impatience
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -17,10 +17,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def impatient():
     """A claim that waits for a lock fails instead."""
-    with connection.cursor() as cursor:
-        cursor.execute("SET lock_timeout = '200ms'")
+    with impatience():
         yield
-        cursor.execute("RESET lock_timeout")
 
 
 def claimed_ids(queue: str = "default", limit: int = 10) -> list[int]:

@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import IntegrityError
 
-from jobs import emitter
+from jobs import claiming, emitter
 from jobs.clock import database_clock
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Schedule
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_schedule, make_worker
-from tests.threads import at_once
+from tests.threads import another_connection, at_once, impatience
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -183,6 +183,31 @@ class TestClosing:
 
 
 class TestTick:
+    @pytest.mark.parametrize(
+        ("status", "fields", "step"),
+        [
+            (Status.WAITING, {"run_after": NOON}, emitter.promote),
+            (Status.READY, {"closes_at": NOON}, emitter.close_windows),
+            (Status.RUNNING, {}, lambda now: claiming.rescue(now=database_clock() + DAY)),
+        ],
+        ids=["promote", "close windows", "rescue"],
+    )
+    def test_no_step_waits_for_a_record_that_another_connection_holds_locked(self, status, fields, step):
+        held, free = make_record(status, **fields), make_record(status, **fields)
+        with another_connection() as other, impatience():
+            other.execute("SELECT FROM jobs_backlogrecord WHERE id = %s FOR UPDATE", [held.pk])
+            assert step(NOON) == 1
+        assert BacklogRecord.objects.filter(pk=held.pk).values_list("status", "attempt").get() == (status, held.attempt)
+        free.refresh_from_db()
+        assert (free.status, free.run_after, free.closes_at) != (status, fields.get("run_after"), NOON)
+
+    def test_emission_does_not_wait_for_a_schedule_that_another_connection_holds_locked(self, emitted):
+        held, _ = make_schedule(name="held"), make_schedule(name="free")
+        with another_connection() as other, impatience():
+            other.execute("SELECT FROM jobs_schedule WHERE id = %s FOR UPDATE", [held.pk])
+            assert emitter.emit_triggers(NOON) == 1
+        assert [name for name, _ in emitted] == ["free"]
+
     def test_does_everything_that_is_due_once(self, emitted):
         now = database_clock() + DAY
         make_schedule()

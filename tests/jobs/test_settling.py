@@ -182,6 +182,18 @@ class TestRescue:
         assert set(BacklogRecord.objects.values_list("failures", flat=True)) == {1}
         assert Attempt.objects.count() == len(records)
 
+    def test_one_whose_hook_raises_does_not_keep_the_others_from_being_rescued(self, monkeypatch, caplog):
+        monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
+
+        def fail(record, outcome, now):
+            raise RuntimeError("assignment is gone")
+
+        registry.add(Kind("broken", after_settle=fail))
+        broken, good = claim_one(kind="broken"), claim_one()
+        assert claiming.rescue(now=database_start() + timedelta(days=1)) == 1
+        assert (stored(broken).status, stored(good).status) == (Status.RUNNING, Status.WAITING)
+        assert "assignment is gone" in caplog.text
+
 
 class TestHistory:
     def test_a_settled_attempt_says_who_ran_it_from_when_to_when(self):

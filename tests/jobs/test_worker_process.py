@@ -129,6 +129,16 @@ def test_a_second_signal_does_not_wait_for_the_grace(start_worker, tmp_path):
     assert status_of(record) == Status.READY
 
 
+def test_a_handler_that_listens_to_nobody_does_not_keep_the_worker_from_ending(start_worker, tmp_path):
+    record = put("deaf", tmp_path)
+    worker = start_worker(grace=0.2)
+    eventually(started_by_a_worker("deaf", tmp_path))
+    worker.terminate()
+    assert worker.wait(30) == 0
+    assert status_of(record) == Status.READY
+    assert outcomes_of(record) == [AttemptOutcome.RELEASED]
+
+
 def test_a_worker_that_slept_past_its_lease_drops_its_result(start_worker, tmp_path):
     record = put("hang", tmp_path)
     sleeper = start_worker()

@@ -5,11 +5,12 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
+from jobs import claiming
 from jobs.models import BacklogRecord, Schedule
-from jobs.outcomes import Claimed
+from jobs.outcomes import Claimed, Handoff, Outcome
 from sources.models import Assignment, Policy, Repository, Source
 from sources.planning import AVAILABILITY, KIND, subject_of
-from tests.factories import make_claimed
+from tests.factories import make_claimed, make_worker
 
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 """Midnight of a Monday in March, winter time in Berlin."""
@@ -68,3 +69,20 @@ def claimed_for(assignment: Assignment, **fields: Any) -> Claimed:
         "lease_token": uuid4(),
     }
     return make_claimed(**(values | fields))
+
+
+def claim(queue: str, now: datetime) -> Claimed:
+    """The one record that is ready in `queue`, claimed at `now` by a worker of its own."""
+    [claimed] = claiming.claim(queue, worker_id=make_worker().pk, limit=1, now=now)
+    return claimed
+
+
+def settle(claimed: Claimed, outcome: Outcome, now: datetime) -> None:
+    """Raises: LeaseLost."""
+    claiming.settle([(claimed, outcome)], now=now).raise_if_lost()
+
+
+def handed_on(assignment: Assignment, now: datetime) -> Claimed:
+    """Its record, claimed by an execution unit at `now`."""
+    settle(claim("availability", now), Handoff("backups", assignment.source.exclusive_key), now)
+    return claim("backups", now)

@@ -39,6 +39,7 @@ def test_a_port_where_nobody_listens_is_absent() -> None:
     assert answer.said.startswith(f"{address}:{port} did not answer: ")
 
 
+@pytest.mark.timeout(20)  # the system itself would try for two minutes
 def test_a_silent_port_is_absent_after_the_timeout() -> None:
     with ExitStack() as stack:
         server = stack.enter_context(socket.socket())

@@ -1,20 +1,17 @@
 """What is due gets on the backlog, once; and what a person asks for."""
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
-from time import monotonic
 
 import pytest
-from django.db import connection, transaction
 
 from jobs import claiming, emitter
 from jobs.models import BacklogRecord, Schedule
-from jobs.outcomes import Claimed, Unavailable
+from jobs.outcomes import Unavailable
 from jobs.states import Status, WaitingFor
 from sources import planning
-from sources.models import Assignment, Source
-from tests.factories import make_record, make_retry_policy, make_throttle, make_worker
-from tests.sources.factories import MONDAY, backed_up, make_assignment, make_policy, make_source, record_of
+from sources.models import Assignment
+from tests.factories import make_retry_policy, make_throttle, make_worker
+from tests.sources.factories import MONDAY, backed_up, claim, make_assignment, make_policy, make_source, record_of
 from tests.threads import at_once
 
 pytestmark = pytest.mark.django_db
@@ -26,11 +23,6 @@ NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
 
 def unfinished() -> int:
     return BacklogRecord.objects.unfinished().count()
-
-
-def claim(queue: str, now: datetime) -> Claimed:
-    [claimed] = claiming.claim(queue, worker_id=make_worker().pk, limit=1, now=now)
-    return claimed
 
 
 class TestEmission:
@@ -216,100 +208,6 @@ class TestReplan:
         assert record_of(assignment).trigger_at == NINE
 
 
-class TestBackUpNow:
-    def test_what_is_not_due_gets_a_record_at_the_head_of_the_backlog(self) -> None:
-        policy = make_policy(priority=3, window=NIGHTS)
-        first = make_assignment(make_policy(priority=3))
-        planning.emit_due(NINE)
-        asked = backed_up(policy, NINE, failures=2)
-        assert planning.back_up_now([asked], NINE + HOUR) == 1
-        record = record_of(asked)
-        assert record.priority == 3 + planning.BACK_UP_NOW_PRIORITY
-        assert (record.due_day, record.trigger_at, record.closes_at) == ((NINE + DAY).date(), None, None)
-        assert record.failures == 2
-        assert [claim("availability", NINE + HOUR).id, claim("availability", NINE + HOUR).id] == [
-            record.pk,
-            record_of(first).pk,
-        ]
-
-    @pytest.mark.parametrize("waiting_for", [WaitingFor.BACKOFF, WaitingFor.RECHECK, WaitingFor.WINDOW])
-    def test_a_waiting_record_is_moved_and_not_doubled(self, waiting_for: WaitingFor) -> None:
-        assignment = make_assignment()
-        make_record(
-            Status.WAITING,
-            kind="backup",
-            queue="availability",
-            subject=planning.subject_of(assignment.pk),
-            waiting_for=waiting_for,
-            run_after=NINE + DAY,
-        )
-        assert planning.back_up_now([assignment], NINE) == 1
-        record = record_of(assignment)
-        assert (record.status, record.run_after) == (Status.READY, NINE)
-        assert record.priority == planning.BACK_UP_NOW_PRIORITY
-
-    def test_a_ready_record_may_run_on_when_its_window_closes(self) -> None:
-        assignment = make_assignment(make_policy(window=NIGHTS))
-        planning.emit_due(MONDAY + 23 * HOUR)
-        planning.back_up_now([assignment], MONDAY + 23 * HOUR)
-        assert emitter.close_windows(MONDAY + 30 * HOUR) == 0
-        assert claim("availability", MONDAY + 30 * HOUR).id == record_of(assignment).pk
-
-    def test_a_running_record_is_left_alone(self) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NINE)
-        claimed = claim("availability", NINE)
-        assert planning.back_up_now([assignment], NINE) == 0
-        assert (record_of(assignment).status, record_of(assignment).pk) == (Status.RUNNING, claimed.id)
-        assert record_of(assignment).priority == 0
-
-    def test_asked_twice_it_is_moved_twice_but_is_one_record(self) -> None:
-        assignment = make_assignment()
-        assert planning.back_up_now([assignment], NINE) == planning.back_up_now([assignment], NINE) == 1
-        assert unfinished() == 1
-        assert record_of(assignment).priority == planning.BACK_UP_NOW_PRIORITY
-
-
-class TestPause:
-    def test_a_paused_source_leaves_the_backlog_and_comes_back_in_the_same_period(self) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NINE)
-        assert planning.pause([assignment.source], NINE) == 1
-        assert planning.emit_due(NINE) == 0
-        cancelled = BacklogRecord.objects.get()
-        assert (cancelled.status, cancelled.last_error) == (Status.CANCELLED, "paused by a person")
-        assert planning.resume([assignment.source], NINE + HOUR) == 1
-        assert record_of(assignment).trigger_at == NINE
-        assert Source.objects.get().paused_at is None
-
-    def test_pausing_twice_counts_once_and_so_does_resuming(self) -> None:
-        source = make_source()
-        assert [planning.pause([source], NINE), planning.pause([source], NINE + HOUR)] == [1, 0]
-        assert Source.objects.get().paused_at == NINE
-        assert [planning.resume([source], NINE), planning.resume([source], NINE)] == [1, 0]
-
-    def test_a_running_backup_of_a_paused_source_goes_on(self) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NINE)
-        claim("availability", NINE)
-        planning.pause([assignment.source], NINE)
-        assert record_of(assignment).status == Status.RUNNING
-
-    def test_a_resume_emits_nothing_that_is_not_due(self) -> None:
-        assignment = backed_up(make_policy(), NINE)
-        planning.pause([assignment.source], NINE)
-        planning.resume([assignment.source], NINE + HOUR)
-        assert unfinished() == 0
-
-    def test_only_the_sources_that_were_named_are_paused(self) -> None:
-        policy = make_policy()
-        paused, other = make_assignment(policy), make_assignment(policy)
-        planning.emit_due(NINE)
-        planning.pause([paused.source], NINE)
-        assert unfinished() == 1
-        assert record_of(other).status == Status.READY
-
-
 @pytest.mark.django_db(transaction=True)
 def test_five_emitters_at_once_emit_each_assignment_once() -> None:
     policies = [make_policy() for _ in range(3)]
@@ -317,45 +215,3 @@ def test_five_emitters_at_once_emit_each_assignment_once() -> None:
         make_assignment(policies[number % 3])
     emissions = [lambda: planning.emit_due(NINE)] * 3 + [lambda: emitter.emit_triggers(NINE)] * 2
     assert sum(at_once(*emissions)) == 60 == unfinished()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_record_that_is_claimed_at_the_same_moment_is_left_to_its_claim() -> None:
-    assignment = make_assignment()
-    planning.emit_due(NINE)
-
-    def ask() -> int:
-        try:
-            return planning.back_up_now([assignment], NINE)
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(1) as pool:
-        with transaction.atomic():
-            claim("availability", NINE)
-            asked = pool.submit(ask)
-            until_somebody_waits_for_a_lock()
-        assert asked.result(timeout=20) == 0
-    assert record_of(assignment).status == Status.RUNNING
-
-
-def until_somebody_waits_for_a_lock() -> None:
-    """Poll until a session of this database stands at a lock. Fails after 20 s."""
-    deadline = monotonic() + 20
-    while monotonic() < deadline:
-        with connection.cursor() as cursor:
-            # the statistics of a transaction are frozen at their first use
-            cursor.execute("SELECT pg_stat_clear_snapshot()")
-            cursor.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            )
-            if cursor.fetchone()[0]:
-                return
-    pytest.fail("nobody waits for a lock")
-
-
-@pytest.mark.django_db(transaction=True)
-def test_two_people_who_ask_at_once_get_one_record() -> None:
-    assignment = make_assignment()
-    at_once(*[lambda: planning.back_up_now([assignment], NINE)] * 4)
-    assert record_of(assignment).priority == planning.BACK_UP_NOW_PRIORITY

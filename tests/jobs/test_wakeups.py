@@ -1,0 +1,102 @@
+"""An idle worker sleeps on LISTEN and is woken by NOTIFY; its poll plays no part here."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection, transaction
+
+from jobs import claiming, emitter, wakeups
+from jobs.outcomes import Released
+from jobs.states import Status
+from jobs.worker.bell import Bell
+from jobs.worker.listener import Listener
+from tests.factories import NOON, make_record, make_worker
+from tests.threads import another_connection
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LONG = 20
+
+
+@pytest.fixture
+def bell(monkeypatch) -> Iterator[Bell]:
+    """The bell of an idle worker that serves `default` and listens already."""
+    monkeypatch.setattr(wakeups, "_last_sent", {})
+    bell = Bell()
+    listener = Listener({"default"}, bell)
+    listener.start()
+    assert bell.wait(LONG)  # after LISTEN: it may have missed some
+    yield bell
+    listener.end()
+    assert not listener.is_alive()
+
+
+class TestBell:
+    def test_rings_for_a_queue_that_the_worker_serves(self, bell):
+        wakeups.notify("default")
+        assert bell.wait(LONG)
+
+    def test_rings_for_what_a_tick_promotes(self, bell):
+        make_record(Status.WAITING, run_after=NOON)
+        emitter.promote(NOON)
+        assert bell.wait(LONG)
+
+    def test_rings_for_what_a_settle_makes_ready(self, bell):
+        make_record()
+        [record] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)
+        claiming.settle([(record, Released())], now=NOON)
+        assert bell.wait(LONG)
+
+    def test_rings_no_sooner_than_the_record_can_be_seen(self, bell):
+        with transaction.atomic():
+            wakeups.notify("default")
+            assert not bell.wait(0.3)
+        assert bell.wait(LONG)
+
+    def test_rings_after_the_connection_of_the_listener_broke(self, bell, monkeypatch):
+        monkeypatch.setattr("jobs.worker.listener.RECONNECT_AFTER_SECONDS", 0.05)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%%'")
+            [(pid,)] = cursor.fetchall()
+            cursor.execute("SELECT pg_terminate_backend(%s)", [pid])
+        assert bell.wait(LONG)  # it listens again
+
+
+class TestLimit:
+    @pytest.fixture
+    def heard(self, monkeypatch) -> Iterator[list[str]]:
+        """What another connection hears, collected by `drain`."""
+        monkeypatch.setattr(wakeups, "_last_sent", {})
+        with another_connection() as other:
+            other.autocommit = True
+            other.execute(f"LISTEN {wakeups.CHANNEL}")
+            self.drain = lambda: [note.payload for note in other.notifies(timeout=0.3)]
+            yield
+
+    @pytest.mark.usefixtures("heard")
+    def test_lets_the_first_of_many_through_at_once(self, monkeypatch):
+        monkeypatch.setattr(wakeups, "QUIET_SECONDS", 3600)
+        for _ in range(50):
+            wakeups.notify("default")
+        assert self.drain() == ["default"]
+
+    @pytest.mark.usefixtures("heard")
+    def test_is_one_for_each_queue(self, monkeypatch):
+        monkeypatch.setattr(wakeups, "QUIET_SECONDS", 3600)
+        for queue in ("default", "backups", "default"):
+            wakeups.notify(queue)
+        assert self.drain() == ["default", "backups"]
+
+    @pytest.mark.usefixtures("heard")
+    def test_ends_after_the_quiet_time(self, monkeypatch):
+        monkeypatch.setattr(wakeups, "QUIET_SECONDS", 0.01)
+        wakeups.notify("default")
+
+        def notified_again() -> bool:
+            before = wakeups._last_sent["default"]
+            wakeups.notify("default")
+            return wakeups._last_sent["default"] > before
+
+        eventually(notified_again)
+        assert self.drain() == ["default", "default"]
