@@ -44,6 +44,11 @@ def heartbeat_seconds() -> float:
     return lease_seconds() / 4
 
 
+def feeding_queues() -> list[str]:
+    """The queues that only make records ready for others: what runs there is under way to its work, not at it."""
+    return [rule.name for rule in queue_rules().values() if rule.feeds]
+
+
 def queue_rules() -> dict[str, QueueRule]:
     """The queues by name, in the order in which a worker serves them."""
     rows = _settings().get("QUEUES", {"default": {"concurrency": 4}})

@@ -11,10 +11,17 @@ from typing import Any
 
 from django.db import connection
 
+from jobs import conf
 from jobs.models import Lane, Throttle
 from jobs.states import Status
 
-IN_FLIGHT = f"SELECT lane, count(*) FROM jobs_backlogrecord WHERE status = {Status.RUNNING} AND lane <> 0 GROUP BY lane"
+# A source that is only asked whether it is there is not in flight: absent laptops must not fill a cap.
+IN_FLIGHT = f"""
+SELECT lane, count(*)
+  FROM jobs_backlogrecord
+ WHERE status = {Status.RUNNING} AND lane <> 0 AND queue <> ALL(%(feeding)s)
+ GROUP BY lane
+"""
 
 # Per lane the first rows of `backlog_claim_order`; the few keys that come back are ranked across the lanes in Python.
 HEADS = f"""
@@ -50,9 +57,13 @@ def lane_of(throttle_ids: list[int]) -> int:
 def lock_what_fits(queue: str, limit: int, now: datetime | None) -> list[int]:
     """Lock up to `limit` ready records of `queue` that every throttle lets through. Returns their ids.
 
+    A queue that feeds another is not throttled; the queue that it feeds is.
+
     To be called in a transaction; the caller claims the ids before it ends.
     """
     throttles_of = {lane.pk: set(lane.throttle_ids) for lane in Lane.objects.all()}
+    if queue in conf.feeding_queues():
+        return [record_id for _, record_id in _heads(queue, [0, *throttles_of], limit, now)][:limit]
     named = set().union(*throttles_of.values())
     locked = Throttle.objects.filter(pk__in=named).order_by("pk").select_for_update()
     room = {throttle.pk: throttle.max_in_flight for throttle in locked}
@@ -72,7 +83,7 @@ def lock_what_fits(queue: str, limit: int, now: datetime | None) -> list[int]:
 
 def _in_flight() -> Counter[int]:
     with connection.cursor() as cursor:
-        cursor.execute(IN_FLIGHT)
+        cursor.execute(IN_FLIGHT, {"feeding": conf.feeding_queues()})
         return Counter(dict(cursor.fetchall()))
 
 

@@ -60,6 +60,14 @@ class TestCap:
         assert len(claim()) == 2
         assert claim() == []
 
+    def test_a_source_that_is_only_asked_whether_it_is_there_takes_no_place(self):
+        lane = make_lane(make_throttle(1))
+        for queue in ("availability", "availability", "availability", "backups", "backups"):
+            make_record(lane=lane, queue=queue)
+        assert len(claim(queue="availability")) == 3
+        assert len(claim(queue="backups")) == 1
+        assert claim(queue="backups") == []
+
     @pytest.mark.parametrize("outcome", [Succeeded(), Failed("no"), Released()])
     def test_a_place_is_free_again_once_its_record_is_settled(self, outcome):
         lane = make_lane(make_throttle(1))
