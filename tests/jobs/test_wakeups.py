@@ -57,9 +57,11 @@ class TestBell:
     def test_rings_after_the_connection_of_the_listener_broke(self, bell, monkeypatch):
         monkeypatch.setattr("jobs.worker.listener.RECONNECT_AFTER_SECONDS", 0.05)
         with connection.cursor() as cursor:
-            cursor.execute("SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%%'")
-            [(pid,)] = cursor.fetchall()
-            cursor.execute("SELECT pg_terminate_backend(%s)", [pid])
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE query LIKE 'LISTEN%%' AND datname = current_database()"
+            )
+            assert cursor.rowcount
         assert bell.wait(LONG)  # it listens again
 
 
