@@ -53,7 +53,7 @@ clean: ## stop the embedded database; remove .venv and caches (var/ with your da
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
 	@$(PYTHON) -m venv .venv >&2 || \
-		{ echo "cannot create .venv: install Python's venv module (Debian: apt install python3-venv)" >&2; exit 2; }
+		{ rm -rf .venv; echo "cannot create .venv: install Python's venv module (Debian: apt install python3-venv)" >&2; exit 2; }
 
 .venv/.runtime: requirements.lock | .venv/bin/python
 	@echo "installing what the scheduler needs into .venv" >&2

@@ -25,7 +25,14 @@ def main() -> int:
             raise
         sys.stderr.write(f"Error: {_unreachable(str(error))}\n")
         return 2
+    except BrokenPipeError:
+        # the reader of our output has had enough (`| head`)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except ProgrammingError as error:
+        if "invalid connection option" in str(error):
+            sys.stderr.write(f"Error: DATABASE_URL has an unknown option: {str(error).splitlines()[0]}\n")
+            return 2
         if getattr(error.__cause__, "sqlstate", None) not in UNDEFINED:
             raise
         what = str(error).splitlines()[0]

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
@@ -31,7 +30,7 @@ def databases(url: str | None, var_dir: Path) -> dict[str, Any]:
 
 
 def _external(url: str) -> dict[str, Any]:
-    scheme = urlsplit(url).scheme
+    scheme = url.partition("://")[0] if "://" in url else ""
     if scheme not in ("postgres", "postgresql"):
         raise ImproperlyConfigured(
             f"DATABASE_URL begins with {scheme or 'no scheme'!r}; only PostgreSQL is supported: "

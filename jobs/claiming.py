@@ -115,8 +115,10 @@ def settle(results: Sequence[tuple[Claimed, Outcome]], *, now: datetime | None =
     """Write what became of claimed records, with their attempts, each only if its lease is still held.
 
     The kinds' `after_settle` hooks run in the same transaction, for the records that were written. All or nothing:
-    whatever a hook or the database raises leaves every record as it was.
+    whatever a hook or the database raises leaves every record as it was. Of several results of one attempt (a handler
+    that ended while it was being released over its head) the first one counts.
     """
+    results = _first_of_each_attempt(results)
     if not results:
         return Settled(frozenset(), frozenset())
     with transaction.atomic():
@@ -141,6 +143,13 @@ def settle(results: Sequence[tuple[Claimed, Outcome]], *, now: datetime | None =
     for record in lost:
         log.warning("dropped the result of %s %s: lease lost (attempt %s)", record.kind, record.subject, record.attempt)
     return Settled(frozenset(record.id for record, _ in written), frozenset(record.id for record in lost))
+
+
+def _first_of_each_attempt(results: Sequence[tuple[Claimed, Outcome]]) -> list[tuple[Claimed, Outcome]]:
+    firsts: dict[tuple[int, int, UUID], tuple[Claimed, Outcome]] = {}
+    for record, outcome in results:
+        firsts.setdefault((record.id, record.attempt, record.lease_token), (record, outcome))
+    return list(firsts.values())
 
 
 def release_strays(*, worker_id: int, known: set[int]) -> int:

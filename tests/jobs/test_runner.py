@@ -4,6 +4,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from queue import SimpleQueue
 
 import pytest
@@ -133,6 +134,16 @@ class TestStopping:
         runner.start(make_claimed(), 0.0)
         runner.stop_all()
         assert isinstance(runner.outcome(), Released)
+
+
+    def test_tells_an_earlier_attempt_when_the_record_is_claimed_once_more(self, runner, handled):
+        handled(lambda run: Released() if run.stop.wait(20) else Failed("was not told"))
+        first = make_claimed()
+        second = replace(first, attempt=2)
+        runner.start(first, 0.0)
+        runner.start(second, 0.0)
+        assert runner.ended.get(timeout=15) == (first, Released())
+        assert [run.record for run in runner.runs()] == [second]
 
 
 class TestPlaces:

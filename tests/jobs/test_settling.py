@@ -99,6 +99,13 @@ class TestFence:
         assert stored(record).failures == 1
         assert len(hooked) == 1
 
+    def test_of_two_results_of_one_attempt_in_a_batch_the_first_counts(self, hooked):
+        record = claim_one()
+        settled = claiming.settle([(record, Succeeded()), (record, Released("stopped"))], now=LATER)
+        assert hooked == [(record, Succeeded())]
+        assert stored(record).status == Status.SUCCEEDED
+        assert (settled.written, settled.lost) == ({record.id}, set())
+
     def test_a_settle_and_a_rescue_at_the_same_moment_count_once(self):
         record = claim_one(now=database_clock())
         after_lease = record.started_at + timedelta(days=1)

@@ -9,7 +9,7 @@ from jobs.models import BacklogRecord, Schedule
 from jobs.outcomes import Unavailable
 from jobs.states import Status, WaitingFor
 from sources import planning
-from sources.models import Assignment
+from sources.models import Assignment, Policy
 from tests.factories import make_retry_policy, make_throttle, make_worker
 from tests.sources.factories import MONDAY, backed_up, claim, make_assignment, make_policy, make_source, record_of
 from tests.threads import at_once
@@ -137,6 +137,34 @@ class TestWindows:
         emitter.tick(MONDAY + 31 * HOUR, rescue=False)
         record = record_of(assignment)
         assert (record.waiting_for, record.run_after) == (WaitingFor.WINDOW, MONDAY + 46 * HOUR)
+
+
+class TestUnreadableRows:
+    """Written past the forms: they hold up nobody else."""
+
+    def test_a_policy_whose_window_cannot_be_read_runs_nothing_and_the_others_go_on(self, caplog) -> None:
+        broken, good = make_assignment(), make_assignment()
+        Policy.objects.filter(pk=broken.policy_id).update(window=[{"start": "25:00", "end": "06:00"}])
+        assert emitter.emit_triggers(NINE) == 2
+        assert record_of(good).status == Status.READY
+        assert (record_of(broken).status, record_of(broken).waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
+        assert "'25:00' is not a time of day" in caplog.text
+        emitter.tick(NINE + HOUR, rescue=False)
+        assert (record_of(broken).status, record_of(broken).run_after) == (Status.WAITING, NINE + 2 * HOUR)
+
+    def test_windows_of_the_others_close_in_spite_of_it(self, caplog) -> None:
+        broken, good = make_assignment(make_policy(window=NIGHTS)), make_assignment(make_policy(window=NIGHTS))
+        planning.emit_due(MONDAY + 23 * HOUR)
+        Policy.objects.filter(pk=broken.policy_id).update(window="none")
+        assert emitter.close_windows(MONDAY + 30 * HOUR) == 2
+        assert [record_of(each).waiting_for for each in (broken, good)] == [WaitingFor.WINDOW] * 2
+
+    def test_a_policy_with_an_impossible_cron_emits_nothing_in_mid_period_and_the_others_do(self, caplog) -> None:
+        broken, good = make_assignment(), make_assignment()
+        Schedule.objects.filter(policy=broken.policy_id).update(cron="0 0 30 2 *")
+        assert planning.emit_due(NINE) == 1
+        assert record_of(good).status == Status.READY
+        assert "never fires" in caplog.text
 
 
 class TestReplan:

@@ -1,0 +1,153 @@
+"""What surrounds the worker's main loop: look-ahead, guard, heartbeat, options, periodic tasks."""
+
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django_q.models import Schedule as PeriodicTask
+
+from jobs import claiming, periodic
+from jobs.clock import database_clock
+from jobs.handlers import Run
+from jobs.management.commands.worker import _rules
+from jobs.models import Attempt, BacklogRecord, Worker
+from jobs.outcomes import Succeeded
+from jobs.states import Status
+from jobs.worker.guard import Guard
+from jobs.worker.heartbeat import Heartbeat
+from jobs.worker.lookahead import shortage
+from tests.factories import make_claimed, make_record, make_worker
+
+
+class Held:
+    """A runner that holds these runs."""
+
+    def __init__(self, *runs: Run) -> None:
+        self._runs = list(runs)
+
+    def runs(self) -> list[Run]:
+        return self._runs
+
+
+class TestLookAhead:
+    """Free units plus half of all, less what is ready."""
+
+    pytestmark = pytest.mark.django_db
+
+    def units(self, number: int, **facts: object) -> Worker:
+        worker = make_worker()
+        Worker.objects.filter(pk=worker.pk).update(
+            **{"queues": {"backups": number}, "heartbeat_at": database_clock(), **facts}
+        )
+        return worker
+
+    def test_adds_up_the_units_of_the_living(self):
+        self.units(4)
+        self.units(2)
+        self.units(8, stopped_at=database_clock())
+        self.units(8, heartbeat_at=database_clock() - timedelta(hours=1))
+        assert shortage("backups") == 6 + 3
+
+    def test_subtracts_what_runs_and_what_is_ready(self):
+        worker = self.units(4)
+        make_record(status=Status.RUNNING, queue="backups", worker=worker)
+        make_record(queue="backups")
+        make_record(queue="availability")
+        assert shortage("backups") == 4 - 1 + 2 - 1
+
+    def test_is_nothing_without_a_worker(self):
+        assert shortage("backups") == 0
+
+
+class TestGuard:
+    def test_stops_what_was_not_renewed_for_two_thirds_of_a_lease(self, settings):
+        settings.JOBS = {"LEASE_SECONDS": 60}
+        late, fresh = Run(make_claimed(id=1), renewed_at=100.0), Run(make_claimed(id=2), renewed_at=130.0)
+        guard = Guard(Held(late, fresh))
+        guard.look(139.9)
+        assert not late.stop.is_set()
+        guard.look(140.1)
+        assert late.stop.is_set()
+        assert not fresh.stop.is_set()
+
+
+@pytest.mark.django_db
+class TestHeartbeat:
+    def test_renews_what_the_worker_owns_and_stops_what_it_lost(self):
+        worker = make_worker()
+        owned, lost = make_record(), make_record()
+        claimed = {record.id: record for record in claiming.claim("default", worker_id=worker.pk, limit=2)}
+        claiming.settle([(claimed[lost.pk], Succeeded())])
+        runs = {record_id: Run(record) for record_id, record in claimed.items()}
+        before = BacklogRecord.objects.get(pk=owned.pk).lease_expires_at
+        Heartbeat(worker.pk, Held(*runs.values())).beat()
+        assert runs[lost.pk].stop.is_set()
+        assert not runs[owned.pk].stop.is_set()
+        assert runs[owned.pk].renewed_at > 0
+        assert BacklogRecord.objects.get(pk=owned.pk).lease_expires_at > before
+
+    def test_is_seen_in_the_workers_row(self):
+        worker = make_worker()
+        Worker.objects.filter(pk=worker.pk).update(heartbeat_at=database_clock() - timedelta(hours=1))
+        Heartbeat(worker.pk, Held()).beat()
+        worker.refresh_from_db()
+        assert database_clock() - worker.heartbeat_at < timedelta(minutes=1)
+
+
+class TestOptions:
+    def test_concurrency_sizes_the_execution_units(self):
+        assert {rule.name: rule.concurrency for rule in _rules("", 5)}["backups"] == 5
+
+    def test_queues_narrow_and_size_what_is_served(self):
+        rules = _rules("backups:3, availability", None)
+        assert [(rule.name, rule.concurrency) for rule in rules] == [("backups", 3), ("availability", 200)]
+        assert rules[1].feeds == "backups"
+
+    @pytest.mark.parametrize(
+        ("queues", "concurrency", "problem"),
+        [
+            ("nonsense", None, "no queue 'nonsense'; there are availability"),
+            ("backups:none", None, "'none' is not a number"),
+            ("backups:0", None, "'0' is not a number of 1 or more"),
+            ("", 0, "--concurrency is a number"),
+            ("availability", 4, "--queues leaves out"),
+        ],
+    )
+    def test_a_bad_option_is_named(self, queues, concurrency, problem):
+        with pytest.raises(CommandError, match=problem) as refused:
+            _rules(queues, concurrency)
+        assert refused.value.returncode == 2
+
+
+@pytest.mark.django_db
+class TestPeriodicTasks:
+    def test_are_installed_once_and_corrected_when_they_differ(self):
+        def install() -> str:
+            output = StringIO()
+            call_command("install_schedules", stdout=output)
+            return output.getvalue()
+
+        assert install().count("installed") == 2
+        assert install().count("unchanged") == 2
+        PeriodicTask.objects.filter(name="backlog tick").update(minutes=7)
+        assert "minutes 7 → 1" in install()
+        assert PeriodicTask.objects.count() == 2
+
+    def test_the_tick_promotes_and_says_what_it_did(self):
+        past = database_clock() - timedelta(minutes=1)
+        record = make_record(status=Status.WAITING, run_after=past)
+        assert "promoted=1" in periodic.tick()
+        record.refresh_from_db()
+        assert record.status == Status.READY
+
+    def test_pruning_deletes_old_finished_records_with_their_attempts_and_no_others(self):
+        worker = make_worker()
+        old, waiting = make_record(), make_record(status=Status.WAITING)
+        [claimed] = claiming.claim("default", worker_id=worker.pk, limit=1)
+        claiming.settle([(claimed, Succeeded())])
+        assert periodic.prune() == 0
+        assert periodic.prune(now=database_clock() + timedelta(days=91)) == 1
+        assert list(BacklogRecord.objects.values_list("pk", flat=True)) == [waiting.pk]
+        assert not Attempt.objects.filter(record_id=old.pk).exists()
