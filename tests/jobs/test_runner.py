@@ -135,7 +135,6 @@ class TestStopping:
         runner.stop_all()
         assert isinstance(runner.outcome(), Released)
 
-
     def test_tells_an_earlier_attempt_when_the_record_is_claimed_once_more(self, runner, handled):
         handled(lambda run: Released() if run.stop.wait(20) else Failed("was not told"))
         first = make_claimed()
