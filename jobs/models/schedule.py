@@ -6,6 +6,9 @@ from jobs.cron import Period, check_expression, check_zone
 from jobs.models.retry_policy import RetryPolicy
 from jobs.models.throttle import Throttle
 
+MAX_PRIORITY = 100_000
+"""Either way. What a woken source's re-check adds (a million) stays recognisable, and nothing overflows."""
+
 
 class Schedule(models.Model):
     """A cron expression in a time zone, whose triggers put a batch of records on the backlog.
@@ -38,8 +41,10 @@ class Schedule(models.Model):
         return self.name
 
     def clean(self) -> None:
-        """Check cron and zone. Raises: ValidationError naming the field."""
+        """Check cron, zone and priority. Raises: ValidationError naming the field."""
         errors = {}
+        if isinstance(self.priority, int) and abs(self.priority) > MAX_PRIORITY:
+            errors["priority"] = f"must lie between -{MAX_PRIORITY} and {MAX_PRIORITY}, not {self.priority}"
         for field, check in (("cron", check_expression), ("zone", check_zone)):
             try:
                 check(getattr(self, field))

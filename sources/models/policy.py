@@ -3,6 +3,7 @@ from django.core.validators import MinValueValidator
 from django.db import models
 
 from jobs.models import Schedule
+from jobs.retries import LONGEST
 from sources.domain.windows import Window
 from sources.models.repository import Repository
 
@@ -55,10 +56,14 @@ class Policy(models.Model):
         return self.schedule.name
 
     def clean(self) -> None:
-        """Check window and engine options. Raises: ValidationError naming the field."""
+        """Check durations, window and engine options. Raises: ValidationError naming the field."""
         from sources.validation import check_engine_options, check_window
 
         errors: dict[str, list[str]] = {}
+        for name in ("connect_timeout", "recheck_after", "wake_every", "wake_wait"):
+            seconds = getattr(self, name)
+            if isinstance(seconds, int | float) and not seconds <= LONGEST:
+                errors[name] = [f"must be at most {LONGEST} seconds, not {seconds}"]
         for check, value in ((check_window, self.window), (check_engine_options, self.engine_options)):
             try:
                 check(value)

@@ -157,7 +157,10 @@ class TestBadInput:
         with pytest.raises(ValueError, match="unknown time zone"):
             check_zone(zone)
 
-    @pytest.mark.parametrize(("field", "value"), [("cron", "0 0 30 2 *"), ("zone", "Mars/Olympus")])
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [("cron", "0 0 30 2 *"), ("zone", "Mars/Olympus"), ("priority", 100_001), ("priority", -(2**31))],
+    )
     def test_a_schedule_names_the_field(self, field, value):
         schedule = Schedule(**{"name": "s", "cron": "0 9 * * *", "zone": "UTC", field: value})
         with pytest.raises(ValidationError) as caught:

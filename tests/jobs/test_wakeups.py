@@ -91,6 +91,15 @@ class TestLimit:
         assert self.drain() == ["default", "backups"]
 
     @pytest.mark.usefixtures("heard")
+    def test_is_not_used_up_by_a_transaction_that_was_rolled_back(self, monkeypatch):
+        monkeypatch.setattr(wakeups, "QUIET_SECONDS", 3600)
+        with transaction.atomic():
+            wakeups.notify("default")
+            transaction.set_rollback(True)
+        wakeups.notify("default")
+        assert self.drain() == ["default"]
+
+    @pytest.mark.usefixtures("heard")
     def test_ends_after_the_quiet_time(self, monkeypatch):
         monkeypatch.setattr(wakeups, "QUIET_SECONDS", 0.01)
         wakeups.notify("default")

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, transaction
 
 from jobs import emitter
-from jobs.models import BacklogRecord
+from jobs.models import BacklogRecord, Schedule
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.models import Source
@@ -79,6 +79,23 @@ class TestBackUpNow:
         assert planning.back_up_now([assignment], NINE) == planning.back_up_now([assignment], NINE) == 1
         assert unfinished() == 1
         assert record_of(assignment).priority == planning.BACK_UP_NOW_PRIORITY
+
+    def test_a_paused_source_is_left_alone(self) -> None:
+        assignment = make_assignment()
+        planning.pause([assignment.source], NINE)
+        assert planning.back_up_now([assignment], NINE) == 0
+        assert unfinished() == 0
+
+    def test_an_edit_of_the_policy_leaves_it_at_the_head(self) -> None:
+        policy = make_policy(priority=3)
+        asked, other = make_assignment(policy), make_assignment(policy)
+        planning.emit_due(NINE)
+        planning.back_up_now([asked], NINE)
+        Schedule.objects.filter(pk=policy.schedule_id).update(priority=7)
+        policy.refresh_from_db()
+        planning.replan(policy, NINE)
+        assert record_of(asked).priority == 3 + planning.BACK_UP_NOW_PRIORITY
+        assert record_of(other).priority == 7
 
 
 class TestPause:
