@@ -10,6 +10,8 @@
 | `DEBUG` | `1` shows Django's debug pages; never in production | off |
 | `LOG_LEVEL` | level of the log on standard error | `INFO` |
 | `BACKUPSCHED_LEASE` | seconds a worker owns a record without renewing | 60 |
+| `BACKUPSCHED_WAKE` | `listen`, or `poll`: behind PgBouncer in transaction mode | `listen` |
+| `BACKUPSCHED_KEEP_DAYS` | days that finished records and their attempts are kept | 90 |
 """
 
 import os
@@ -112,6 +114,8 @@ JOBS = {
         "default": {"concurrency": 4},
     },
     "LEASE_SECONDS": float(os.environ.get("BACKUPSCHED_LEASE", "60")),
+    "WAKE": os.environ.get("BACKUPSCHED_WAKE", "listen"),
+    "KEEP_FINISHED_DAYS": float(os.environ.get("BACKUPSCHED_KEEP_DAYS", "90")),
 }
 
 UNFOLD = {

@@ -3,10 +3,13 @@
 JOBS = {
     "QUEUES": {"availability": {"concurrency": 200, "feeds": "backups"}, "backups": {"concurrency": 16}},
     "LEASE_SECONDS": 60,
+    "WAKE": "listen",  # or "poll": no LISTEN, no prepared statements, nothing that needs a session of one's own
+    "KEEP_FINISHED_DAYS": 90,
 }
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
@@ -42,6 +45,25 @@ def lease_seconds() -> float:
 def heartbeat_seconds() -> float:
     """How often a worker renews: four times a lease, so three renewals may fail before the lease does."""
     return lease_seconds() / 4
+
+
+def listens() -> bool:
+    """Whether workers sleep on LISTEN and prepare statements; else they poll, as through a transaction pooler.
+
+    Raises: ImproperlyConfigured for anything but "listen" and "poll".
+    """
+    wake = _settings().get("WAKE", "listen")
+    if wake not in ("listen", "poll"):
+        raise ImproperlyConfigured(f"JOBS['WAKE'] is 'listen' or 'poll', not {wake!r}")
+    return bool(wake == "listen")
+
+
+def keep_finished() -> timedelta:
+    """How long finished records and their attempts are kept. Raises: ImproperlyConfigured when not above 0."""
+    days = float(_settings().get("KEEP_FINISHED_DAYS", 90))
+    if not days > 0:
+        raise ImproperlyConfigured(f"JOBS['KEEP_FINISHED_DAYS'] must be above 0, not {days:g}")
+    return timedelta(days=days)
 
 
 def feeding_queues() -> list[str]:

@@ -43,13 +43,15 @@ class Kind:
 
     `home_queue`: where its records wait and start again. `after_settle(record, outcome, now)` runs in the settle's
     transaction. `next_opening([(record id, subject)], now)` answers, for records whose window has closed, from
-    when to when they may run next; a kind without it has no windows.
+    when to when they may run next; a kind without it has no windows. `max_seconds`: a handler that runs for longer
+    is hung: it is stopped, its lease is not renewed any more, and that is a failure.
     """
 
     name: str
     home_queue: str = "default"
     after_settle: AfterSettle | None = None
     next_opening: NextOpening | None = None
+    max_seconds: float | None = None
 
 
 class Registry:

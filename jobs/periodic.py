@@ -1,15 +1,14 @@
 """What django-q2 runs by its clock (`manage.py install_schedules`). Short tasks only; backups never run here."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db import connection
 
-from jobs import emitter
+from jobs import conf, emitter
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import Worker
 
-KEEP_FINISHED = timedelta(days=90)
 PRUNE_BATCH = 1000
 
 # Served by `backlog_done`. Attempts go with their record.
@@ -41,11 +40,11 @@ def tick() -> str:
 
 
 def prune(now: datetime | None = None) -> int:
-    """Delete finished records and their attempts once they are older than 90 days, in small batches.
+    """Delete finished records and their attempts once their retention is over, in small batches.
 
     Rows of workers that went as long ago go too. Returns how many records.
     """
-    before = (now or database_clock()) - KEEP_FINISHED
+    before = (now or database_clock()) - conf.keep_finished()
     Worker.objects.filter(heartbeat_at__lt=before).delete()
     pruned = 0
     while True:

@@ -30,3 +30,12 @@ def _send(queue: str) -> None:
         _last_sent[queue] = now
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, queue])
+
+
+CANCEL_CHANNEL = "jobs_cancel"
+
+
+def notify_cancelled(record_id: int) -> None:
+    """Tell the worker that runs this record to stop it, when the running transaction commits. Never limited."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, %s)", [CANCEL_CHANNEL, str(record_id)])

@@ -3,6 +3,7 @@
 from jobs.models.attempt import Attempt, AttemptEntry
 from jobs.models.backlog_record import BacklogRecord
 from jobs.models.lane import Lane
+from jobs.models.paused_queue import PausedQueue
 from jobs.models.retry_policy import RetryPolicy
 from jobs.models.schedule import Schedule
 from jobs.models.throttle import Throttle
@@ -13,6 +14,7 @@ __all__ = [
     "AttemptEntry",
     "BacklogRecord",
     "Lane",
+    "PausedQueue",
     "RetryPolicy",
     "Schedule",
     "Throttle",

@@ -56,6 +56,9 @@ class BacklogRecord(models.Model):
     )
     lease_token = models.UUIDField(null=True)
     lease_expires_at = models.DateTimeField(null=True)
+    cancel_requested_at = models.DateTimeField(
+        null=True, help_text="When a person cancelled it while it ran; it ends as cancelled unless it succeeds."
+    )
 
     schedule = models.ForeignKey(Schedule, null=True, on_delete=models.SET_NULL, db_index=False, related_name="records")
     trigger_at = models.DateTimeField(null=True, help_text="The trigger that emitted it; empty: asked for by hand.")
@@ -136,6 +139,8 @@ class BacklogRecord(models.Model):
             ),
             # tick: rescue; also every question about what runs now
             models.Index("lease_expires_at", name="backlog_lease_expires", condition=Q(status=Status.RUNNING)),
+            # the throttles: what is in flight in each lane
+            models.Index("lane", name="backlog_running_lane", condition=Q(status=Status.RUNNING) & ~Q(lane=0)),
             # the gate: who else is ready, running or waiting under this key
             models.Index("exclusive_key", name="backlog_exclusive_key", condition=Q(exclusive_key__isnull=False)),
             # the Done list and pruning

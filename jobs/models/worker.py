@@ -12,6 +12,9 @@ class Worker(models.Model):
     started_at = models.DateTimeField(db_default=Now())
     heartbeat_at = models.DateTimeField(db_default=Now())
     stopped_at = models.DateTimeField(null=True)
+    clock_skew = models.FloatField(
+        null=True, help_text="Seconds by which its machine's clock was ahead of the database's at the last heartbeat."
+    )
 
     class Meta:
         indexes = [
