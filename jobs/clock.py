@@ -14,6 +14,9 @@ def database_clock() -> datetime:
         return clock
 
 
+BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 def boot_seconds() -> float:
     """Seconds since some fixed point, counted through suspends: a laptop's lid does not stop a lease."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    return time.clock_gettime(BOOT_CLOCK)

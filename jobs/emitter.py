@@ -8,7 +8,7 @@ a second by itself; django-q2 ticks every minute, for the case that no worker is
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,10 +17,10 @@ from django.db.models import Q
 from django.db.utils import InterfaceError, OperationalError
 
 from jobs import claiming
-from jobs.clock import database_clock
 from jobs.cron import check_expression, check_zone
 from jobs.handlers import registry
 from jobs.models import Schedule
+from jobs.prepared import execute
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify
 
@@ -63,6 +63,63 @@ UPDATE jobs_backlogrecord b
 """
 
 
+# The heads of the partial indexes that the steps are served by, and one probe of `backlog_claim_order` a queue. In
+# order, since with EXISTS the planner may read the whole table for a row that is not there.
+LOOK = f"""
+SELECT clock.now,
+       EXISTS (
+           SELECT
+             FROM jobs_schedule
+            WHERE enabled AND (next_trigger_at <= clock.now OR next_trigger_at IS NULL)),
+       (SELECT run_after
+          FROM jobs_backlogrecord
+         WHERE status = {Status.WAITING}
+         ORDER BY run_after
+         LIMIT 1),
+       (SELECT closes_at
+          FROM jobs_backlogrecord
+         WHERE status = {Status.READY} AND closes_at IS NOT NULL
+         ORDER BY closes_at
+         LIMIT 1),
+       (SELECT lease_expires_at
+          FROM jobs_backlogrecord
+         WHERE status = {Status.RUNNING}
+         ORDER BY lease_expires_at
+         LIMIT 1),
+       ARRAY(
+           SELECT asked.name
+             FROM unnest(%(queues)s::text[]) AS asked(name)
+            CROSS JOIN LATERAL (
+                  SELECT
+                    FROM jobs_backlogrecord
+                   WHERE status = {Status.READY} AND queue = asked.name
+                   ORDER BY lane
+                   LIMIT 1) AS first)
+  FROM (SELECT COALESCE(%(now)s::timestamptz, clock_timestamp()) AS now) AS clock
+"""
+
+
+@dataclass(frozen=True)
+class Due:
+    """What a look found at `now`: whether a trigger is due; the first instant at which a waiting record may run, a
+    ready one's window closes and a lease expires, due or not; and those of the queues asked for that hold ready
+    records."""
+
+    now: datetime
+    trigger: bool
+    run_after: datetime | None
+    closes_at: datetime | None
+    lease_expires_at: datetime | None
+    ready: frozenset[str]
+
+    def has_come(self, instant: datetime | None) -> bool:
+        return instant is not None and instant <= self.now
+
+    def seconds_until_next(self) -> float:
+        """How long until the next waiting record may run; infinity when none waits."""
+        return max(0.0, (self.run_after - self.now).total_seconds()) if self.run_after else float("inf")
+
+
 @dataclass(frozen=True)
 class Ticked:
     """What one tick moved: records emitted, promoted, put off to the next opening, and rescued."""
@@ -77,14 +134,29 @@ class Ticked:
         return bool(self.emitted or self.promoted or self.closed or self.rescued)
 
 
+def look(queues: Sequence[str] = (), now: datetime | None = None) -> Due:
+    """Ask what is due at `now` (aware; the database's clock by default), in one query that changes nothing."""
+    instant, trigger, run_after, closes_at, lease_expires_at, ready = execute(
+        LOOK, {"queues": list(queues), "now": now}
+    ).fetchall()[0]
+    return Due(instant, trigger, run_after, closes_at, lease_expires_at, frozenset(ready))
+
+
 def tick(now: datetime | None = None, *, rescue: bool = True) -> Ticked:
     """Do everything that is due at `now` (aware; the database's clock by default), once."""
-    instant = now or database_clock()
+    return act_on(look(now=now), now=now, rescue=rescue)
+
+
+def act_on(due: Due, *, now: datetime | None = None, rescue: bool = True) -> Ticked:
+    """Do what a look has found due. `now` replaces the database's clock for leases, in tests."""
+    emitted = _or_complain(emit_triggers, due.now) if due.trigger else 0
+    promoted = promote(due.now) if emitted or due.has_come(due.run_after) else 0
     return Ticked(
-        emitted=_or_complain(emit_triggers, instant),
-        promoted=promote(instant),
-        closed=_or_complain(close_windows, instant),
-        rescued=claiming.rescue(now=now) if rescue else 0,
+        emitted=emitted,
+        promoted=promoted,
+        # what was promoted just now may be past its window
+        closed=_or_complain(close_windows, due.now) if promoted or due.has_come(due.closes_at) else 0,
+        rescued=claiming.rescue(now=now) if rescue and due.has_come(due.lease_expires_at) else 0,
     )
 
 

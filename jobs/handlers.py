@@ -9,10 +9,12 @@ A handler is sync (it runs in a thread) or async (it runs on the worker's one ev
 `Outcome`; whatever it raises counts as `Failed`.
 """
 
+from asyncio import Task
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from threading import Event
+from inspect import iscoroutinefunction
+from threading import Event, Lock
 from typing import Any
 
 from jobs.outcomes import Claimed, Failed, Outcome
@@ -21,16 +23,37 @@ from jobs.outcomes import Claimed, Failed, Outcome
 class Run:
     """A claimed record on its way through a handler.
 
-    `stop` is set when the handler has to end now: the lease is lost, or the worker shuts down. A handler that ends
-    because of it returns `Released`. `renewed_at` (boot seconds) is from before the last claim or renewal was sent.
+    `stop` is set when the handler has to end now: the lease is lost, a person cancelled it, it ran for too long, or
+    the worker shuts down. A handler that ends because of it returns `Released`; an async one is cancelled as well.
+    `renewed_at` is from before the last claim or renewal was sent, `began_at` from when the handler was started (None:
+    it was not); both in boot seconds.
     """
+
+    __slots__ = ("_stop", "began_at", "ran_out", "record", "renewed_at", "task")
 
     def __init__(self, record: Claimed, renewed_at: float = 0.0) -> None:
         self.record = record
         self.renewed_at = renewed_at
-        self.stop = Event()
+        self.began_at: float | None = None
+        self.ran_out = False
+        self.task: Task[None] | None = None
+        self._stop: Event | None = None
+
+    @property
+    def stop(self) -> Event:
+        """Made when somebody first asks for it: at tens of thousands of records a second nobody does."""
+        if self._stop is None:
+            with _making_an_event:
+                if self._stop is None:
+                    self._stop = Event()
+        return self._stop
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stop is not None and self._stop.is_set()
 
 
+_making_an_event = Lock()
 Handler = Callable[[Run], Outcome] | Callable[[Run], Awaitable[Outcome]]
 AfterSettle = Callable[[Claimed, Outcome, datetime], None]
 Opening = tuple[datetime, datetime | None]
@@ -79,6 +102,10 @@ class Registry:
     def find(self, kind: str, queue: str) -> Handler:
         """The handler of `kind` in `queue`: for an unknown kind, one that fails and says so."""
         return self._handlers.get((kind, queue), _unknown)
+
+    def is_async(self, kind: str, queue: str) -> bool:
+        """Whether that handler runs on the event loop."""
+        return iscoroutinefunction(self.find(kind, queue))
 
     def kind(self, name: str) -> Kind:
         """The kind of that name: for an unknown name, one without hooks."""

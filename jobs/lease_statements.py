@@ -1,61 +1,205 @@
 """The statements of the lease protocol (`jobs/claiming.py`): which index serves each, and why it has its shape.
 
-Status numbers are written into them, since the partial indexes are defined by them; values are parameters.
+Status numbers are written into them, since the partial indexes are defined by them; values are parameters, cast, since
+the server binds them. A claim waits for no lock, so the instant at which its statement arrived is the present; what
+may wait for a lock reads the clock after it.
 """
 
-from jobs.states import Status
+from jobs.states import AttemptOutcome, Status
 
 CLOCK = "COALESCE(%(now)s::timestamptz, clock_timestamp())"
+ARRIVAL = "COALESCE(%(now)s::timestamptz, statement_timestamp())"
 
-CLAIMED_COLUMNS = """
-    id, kind, queue, subject, payload, attempt, leased_by_id AS worker_id, lease_token, started_at, priority, due_day,
-    rank_day, tried_at, expected_seconds, failures, first_failure_at, last_failure_at, closes_at, schedule_id,
-    retry_policy_id, exclusive_key"""
+CLAIM_ORDER = "priority DESC, rank_day ASC NULLS FIRST, tried_at ASC NULLS FIRST, expected_seconds ASC NULLS FIRST, id"
 
-# Served by `backlog_claim_order`: one queue and one lane, so the index yields the order and nothing is sorted.
-# `ctid = ANY(ARRAY(…))` and not a join: a join can flip to a hash join with a sequential scan.
-CLAIM = f"""
+RECORD_COLUMNS = """
+    id, kind, queue, subject, attempt, started_at, priority, due_day, rank_day, tried_at, expected_seconds, failures,
+    first_failure_at, last_failure_at, closes_at, schedule_id, retry_policy_id, exclusive_key, payload"""
+"""The fields of `Claimed` in their order, without those of the lease, which a claim knows."""
+
+CLAIMED_COLUMNS = f"{RECORD_COLUMNS}, leased_by_id, lease_token"
+
+LEASE = f"""
+       SET status = {Status.RUNNING}, attempt = attempt + 1, started_at = {ARRIVAL},
+           leased_by_id = %(worker)s::bigint, lease_token = %(token)s::uuid,
+           lease_expires_at = {ARRIVAL} + %(lease)s::float8 * interval '1 second'"""
+
+NOT_PAUSED = "NOT EXISTS (SELECT FROM jobs_pausedqueue WHERE name = %(queue)s::text)"
+
+# The first of an ordered index scan: with EXISTS the planner may read the whole table for a row that is not there.
+NO_LANE_IS_READY = f"""
+   AND (SELECT lane
+          FROM jobs_backlogrecord
+         WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane > 0
+         ORDER BY lane
+         LIMIT 1) IS NULL"""
+
+
+def _claim(condition: str) -> str:
+    """Served by `backlog_claim_order`: one queue and one lane, so the index yields the order and nothing is sorted.
+
+    `ctid = ANY(ARRAY(…))` and not a join: a join can flip to a hash join with a sequential scan.
+    """
+    return f"""
 UPDATE jobs_backlogrecord
-   SET status = {Status.RUNNING}, attempt = attempt + 1, started_at = {CLOCK}, leased_by_id = %(worker)s,
-       lease_token = %(token)s, lease_expires_at = {CLOCK} + %(lease)s * interval '1 second'
+{LEASE}
  WHERE status = {Status.READY}
    AND ctid = ANY(ARRAY(
        SELECT ctid
          FROM jobs_backlogrecord
-        WHERE status = {Status.READY} AND queue = %(queue)s AND lane = 0
-          AND (closes_at IS NULL OR closes_at > {CLOCK})
-        ORDER BY priority DESC, rank_day ASC NULLS FIRST, tried_at ASC NULLS FIRST,
-                 expected_seconds ASC NULLS FIRST, id
-        LIMIT %(limit)s
+        WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane = 0
+          AND (closes_at IS NULL OR closes_at > {ARRIVAL})
+        ORDER BY {CLAIM_ORDER}
+        LIMIT %(limit)s::int
           FOR UPDATE SKIP LOCKED))
-RETURNING {CLAIMED_COLUMNS}
+   AND {NOT_PAUSED}{condition}
+RETURNING {RECORD_COLUMNS}
 """
 
-# For records that a caller holds locked already: what the throttles let through.
-CLAIM_LOCKED = f"""
+
+# Both conditions are asked once a statement. With a throttled record ready, the order is one across lanes.
+CLAIM = _claim(NO_LANE_IS_READY)
+CLAIM_LANE_ZERO = _claim("")
+
+# Which throttled lanes of a queue hold ready records, and whether they have room. One probe of `backlog_claim_order` a
+# lane, however many records wait in it. Without locks, so no more than a hint.
+READY_LANES = f"""
+WITH in_flight AS (
+    SELECT lane, count(*) AS count
+      FROM jobs_backlogrecord
+     WHERE status = {Status.RUNNING} AND lane <> 0 AND queue <> ALL(%(feeding)s::text[])
+     GROUP BY lane
+), full_throttle AS (
+    SELECT t.id
+      FROM jobs_throttle t
+     WHERE NOT %(feeds)s::boolean
+       AND t.max_in_flight <= (
+           SELECT COALESCE(sum(f.count), 0)
+             FROM in_flight f
+             JOIN jobs_lane l ON l.id = f.lane
+            WHERE l.throttle_ids @> ARRAY[t.id])
+)
+SELECT l.id, l.throttle_ids, NOT EXISTS (SELECT FROM full_throttle WHERE id = ANY(l.throttle_ids))
+  FROM jobs_lane l
+ CROSS JOIN LATERAL (
+       SELECT
+         FROM jobs_backlogrecord
+        WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane = l.id
+        ORDER BY {CLAIM_ORDER}
+        LIMIT 1) AS first
+"""
+
+LOCK_THROTTLES = """
+SELECT id
+  FROM jobs_throttle
+ WHERE id = ANY(%(throttles)s::bigint[])
+ ORDER BY id
+   FOR UPDATE
+"""
+
+# After the locks and in a statement of its own, so that its snapshot shows what the last holder of the locks took.
+# Per lane the first rows of `backlog_claim_order`; the few that come back are ranked in each throttle that they name.
+CLAIM_CAPPED = f"""
+WITH in_flight AS (
+    SELECT lane, count(*) AS count
+      FROM jobs_backlogrecord
+     WHERE status = {Status.RUNNING} AND lane <> 0 AND queue <> ALL(%(feeding)s::text[])
+     GROUP BY lane
+), throttle AS (
+    SELECT t.id,
+           CASE WHEN %(feeds)s::boolean THEN %(limit)s::int
+                ELSE t.max_in_flight - (
+                     SELECT COALESCE(sum(f.count), 0)
+                       FROM in_flight f
+                       JOIN jobs_lane l ON l.id = f.lane
+                      WHERE l.throttle_ids @> ARRAY[t.id])
+           END AS room
+      FROM jobs_throttle t
+     WHERE t.id = ANY(%(throttles)s::bigint[])
+), lane AS (
+    SELECT 0 AS id, '{{}}'::bigint[] AS throttle_ids, %(limit)s::int AS room
+ UNION ALL
+    SELECT l.id, l.throttle_ids,
+           (SELECT COALESCE(min(t.room), %(limit)s::int) FROM throttle t WHERE t.id = ANY(l.throttle_ids))
+      FROM jobs_lane l
+     WHERE l.id = ANY(%(lanes)s::int[])
+), head AS MATERIALIZED (
+    SELECT h.*, lane.throttle_ids
+      FROM lane
+     CROSS JOIN LATERAL (
+           SELECT ctid AS place, id, priority, rank_day, tried_at, expected_seconds
+             FROM jobs_backlogrecord
+            WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane = lane.id
+              AND (closes_at IS NULL OR closes_at > {ARRIVAL})
+            ORDER BY {CLAIM_ORDER}
+            LIMIT GREATEST(LEAST(lane.room, %(limit)s::int), 0)
+              FOR UPDATE SKIP LOCKED) AS h
+), ranked AS (
+    SELECT head.id, throttle.room,
+           row_number() OVER (PARTITION BY throttle.id ORDER BY {CLAIM_ORDER.replace(" id", " head.id")}) AS rank
+      FROM head
+      JOIN throttle ON throttle.id = ANY(head.throttle_ids)
+)
 UPDATE jobs_backlogrecord
-   SET status = {Status.RUNNING}, attempt = attempt + 1, started_at = {CLOCK}, leased_by_id = %(worker)s,
-       lease_token = %(token)s, lease_expires_at = {CLOCK} + %(lease)s * interval '1 second'
- WHERE id = ANY(%(ids)s)
-RETURNING {CLAIMED_COLUMNS}
+{LEASE}
+ WHERE status = {Status.READY}
+   AND ctid = ANY(ARRAY(
+       SELECT place
+         FROM head
+        WHERE NOT EXISTS (SELECT FROM ranked WHERE ranked.id = head.id AND ranked.rank > ranked.room)
+        ORDER BY {CLAIM_ORDER}
+        LIMIT %(limit)s::int))
+   AND {NOT_PAUSED}
+RETURNING {RECORD_COLUMNS}
 """
 
 RENEW = f"""
 UPDATE jobs_backlogrecord
-   SET lease_expires_at = {CLOCK} + %(lease)s * interval '1 second'
+   SET lease_expires_at = {CLOCK} + %(lease)s::float8 * interval '1 second'
  WHERE ctid = ANY(ARRAY(
        SELECT ctid
          FROM jobs_backlogrecord
-        WHERE id = ANY(%(ids)s) AND status = {Status.RUNNING} AND leased_by_id = %(worker)s
+        WHERE id = ANY(%(ids)s::bigint[]) AND status = {Status.RUNNING} AND leased_by_id = %(worker)s::bigint
         ORDER BY id
           FOR UPDATE))
-RETURNING id, lease_token
+RETURNING id, lease_token, cancel_requested_at IS NOT NULL
 """
 
-LOCK_IN_ID_ORDER = "SELECT id FROM jobs_backlogrecord WHERE id = ANY(%(ids)s) ORDER BY id FOR UPDATE"
+LOCK_IN_ID_ORDER = """
+SELECT id, cancel_requested_at IS NOT NULL
+  FROM jobs_backlogrecord
+ WHERE id = ANY(%(ids)s::bigint[])
+ ORDER BY id
+   FOR UPDATE
+"""
 
-# Driven from the results onto the primary key: with plain equality on the fence the planner takes the partial lease
-# index, which it estimates at one row, and goes quadratic.
+# Driven from the results, in id order, onto the primary key: with plain equality on the fence the planner takes the
+# partial lease index, which it estimates at one row, and goes quadratic.
+FENCE = """
+     WHERE b.id = r.id
+       AND b.attempt IS NOT DISTINCT FROM r.attempt
+       AND b.leased_by_id IS NOT DISTINCT FROM r.worker_id
+       AND b.lease_token IS NOT DISTINCT FROM r.lease_token"""
+
+NO_LEASE = "leased_by_id = NULL, lease_token = NULL, lease_expires_at = NULL"
+
+# What `transition` makes of a plain success, for which no fact but the fence has to be sent.
+SETTLE_SUCCEEDED = f"""
+WITH result AS MATERIALIZED (
+    SELECT *
+      FROM unnest(%(id)s::bigint[], %(attempt)s::int[], %(worker_id)s::bigint[], %(lease_token)s::uuid[])
+        AS r(id, attempt, worker_id, lease_token)
+), settled AS (
+    UPDATE jobs_backlogrecord b
+       SET status = {Status.SUCCEEDED}, run_after = {ARRIVAL}, finished_at = {ARRIVAL}, {NO_LEASE}
+      FROM result r{FENCE}
+    RETURNING r.id, r.attempt, b.queue, r.worker_id, b.started_at
+)
+INSERT INTO jobs_attempt (record_id, number, queue, worker_id, started_at, ended_at, outcome, error)
+SELECT id, attempt, queue, worker_id, started_at, GREATEST({ARRIVAL}, started_at), {AttemptOutcome.SUCCEEDED}, ''
+  FROM settled
+"""
+
 SETTLE = f"""
 WITH result AS MATERIALIZED (
     SELECT *
@@ -75,12 +219,8 @@ WITH result AS MATERIALIZED (
            first_failure_at = r.first_failure_at, last_failure_at = r.last_failure_at,
            last_error = CASE WHEN r.error <> '' THEN r.error ELSE b.last_error END,
            exclusive_key = r.exclusive_key, waiting_for = r.waiting_for, finished_at = r.finished_at,
-           leased_by_id = NULL, lease_token = NULL, lease_expires_at = NULL
-      FROM result r
-     WHERE b.id = r.id
-       AND b.attempt IS NOT DISTINCT FROM r.attempt
-       AND b.leased_by_id IS NOT DISTINCT FROM r.worker_id
-       AND b.lease_token IS NOT DISTINCT FROM r.lease_token
+           {NO_LEASE}
+      FROM result r{FENCE}
     RETURNING r.id, r.attempt, r.from_queue, r.worker_id, b.started_at, r.attempt_outcome, r.error
 )
 INSERT INTO jobs_attempt (record_id, number, queue, worker_id, started_at, ended_at, outcome, error)
@@ -94,9 +234,9 @@ EXPIRED = f"""
 SELECT {CLAIMED_COLUMNS}
   FROM jobs_backlogrecord
  WHERE status = {Status.RUNNING} AND lease_expires_at <= {CLOCK}
-   AND pg_postmaster_start_time() <= {CLOCK} - %(lease)s * interval '1 second'
+   AND pg_postmaster_start_time() <= {CLOCK} - %(lease)s::float8 * interval '1 second'
  ORDER BY lease_expires_at
- LIMIT %(limit)s
+ LIMIT %(limit)s::int
    FOR UPDATE SKIP LOCKED
 """
 
@@ -104,7 +244,7 @@ SELECT {CLAIMED_COLUMNS}
 STRAYS = f"""
 SELECT {CLAIMED_COLUMNS}
   FROM jobs_backlogrecord
- WHERE status = {Status.RUNNING} AND leased_by_id = %(worker)s AND id <> ALL(%(known)s::bigint[])
+ WHERE status = {Status.RUNNING} AND leased_by_id = %(worker)s::bigint AND id <> ALL(%(known)s::bigint[])
  ORDER BY id
    FOR UPDATE
 """

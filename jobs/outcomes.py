@@ -6,7 +6,7 @@ record becomes; `jobs.claiming.settle` writes that, fenced.
 
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -22,8 +22,7 @@ So large that half of it tells such a record from any priority that people give,
 MAX_ERROR_LENGTH = 4000
 
 
-@dataclass(frozen=True)
-class Claimed:
+class Claimed(NamedTuple):
     """A record as its claim returned it: the facts that a handler and its settle need.
 
     `attempt`, `worker_id` and `lease_token` are the fence. All instants are aware UTC; `expected_seconds` and the
@@ -34,10 +33,7 @@ class Claimed:
     kind: str
     queue: str
     subject: str
-    payload: dict[str, Any]
     attempt: int
-    worker_id: int
-    lease_token: UUID
     started_at: datetime
     priority: int
     due_day: date | None
@@ -51,6 +47,9 @@ class Claimed:
     schedule_id: int | None
     retry_policy_id: int | None
     exclusive_key: str | None
+    payload: dict[str, Any]
+    worker_id: int
+    lease_token: UUID
 
 
 @dataclass(frozen=True)

@@ -1,48 +1,24 @@
 """Caps on records in flight, shared by any number of schedules: exact across processes and hosts.
 
 Counting and claiming in one statement overshoots, since a statement sees one snapshot. So, in one transaction but in
-separate statements: lock the throttles in id order, count what runs, take at most the remainder. Whoever comes second
-waits at the lock and counts what the first one took. Only an installation that has throttled lanes pays for this.
+separate statements: lock the throttles in id order, then count what runs and take at most the remainder. Whoever comes
+second waits at the lock and counts what the first one took. The three parts of the transaction go to the server in one
+trip, so a lock is held for no longer than the server takes.
+
+Only records that name a throttle pay for this, and a full throttle costs a claim one look at its lanes.
 """
 
-from collections import Counter
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 
 from jobs import conf
-from jobs.models import Lane, Throttle
-from jobs.states import Status
+from jobs.lease_statements import CLAIM_CAPPED, LOCK_THROTTLES, READY_LANES
+from jobs.models import Lane
+from jobs.prepared import execute
 
-# A source that is only asked whether it is there is not in flight: absent laptops must not fill a cap.
-IN_FLIGHT = f"""
-SELECT lane, count(*)
-  FROM jobs_backlogrecord
- WHERE status = {Status.RUNNING} AND lane <> 0 AND queue <> ALL(%(feeding)s)
- GROUP BY lane
-"""
-
-# Per lane the first rows of `backlog_claim_order`; the few keys that come back are ranked across the lanes in Python.
-HEADS = f"""
-SELECT head.*
-  FROM unnest(%(lanes)s::int[]) AS lanes(lane)
- CROSS JOIN LATERAL (
-       SELECT id, lane,
-              priority, rank_day, tried_at, expected_seconds
-         FROM jobs_backlogrecord
-        WHERE status = {Status.READY} AND queue = %(queue)s AND lane = lanes.lane
-          AND (closes_at IS NULL OR closes_at > COALESCE(%(now)s::timestamptz, clock_timestamp()))
-        ORDER BY priority DESC, rank_day ASC NULLS FIRST, tried_at ASC NULLS FIRST,
-                 expected_seconds ASC NULLS FIRST, id
-        LIMIT %(limit)s
-          FOR UPDATE SKIP LOCKED) AS head
-"""
-
-
-def any_lanes() -> bool:
-    """Whether any record can be throttled at all."""
-    return Lane.objects.exists()
+Rows = list[tuple[Any, ...]]
 
 
 def lane_of(throttle_ids: list[int]) -> int:
@@ -54,47 +30,33 @@ def lane_of(throttle_ids: list[int]) -> int:
     return int(lane.pk)
 
 
-def lock_what_fits(queue: str, limit: int, now: datetime | None) -> list[int]:
-    """Lock up to `limit` ready records of `queue` that every throttle lets through. Returns their ids.
+def ready_lanes(queue: str) -> list[tuple[int, list[int], bool]]:
+    """The lanes of `queue` that hold ready records: (id, ids of their throttles, whether all of those have room).
 
-    A queue that feeds another is not throttled; the queue that it feeds is.
-
-    To be called in a transaction; the caller claims the ids before it ends.
+    A queue that feeds another is not throttled, the queue that it feeds is: a source that is only asked whether it is
+    there is not in flight.
     """
-    throttles_of = {lane.pk: set(lane.throttle_ids) for lane in Lane.objects.all()}
-    if queue in conf.feeding_queues():
-        return [record_id for _, record_id in _heads(queue, [0, *throttles_of], limit, now)][:limit]
-    named = set().union(*throttles_of.values())
-    locked = Throttle.objects.filter(pk__in=named).order_by("pk").select_for_update()
-    room = {throttle.pk: throttle.max_in_flight for throttle in locked}
-    for lane, count in _in_flight().items():
-        for throttle_id in throttles_of.get(lane, set()) & set(room):
-            room[throttle_id] -= count
-    lanes = [0, *(lane for lane, ids in throttles_of.items() if all(room.get(i, 1) > 0 for i in ids))]
-    chosen: list[int] = []
-    for lane, record_id in _heads(queue, lanes, limit, now):
-        named_here = throttles_of.get(lane, set()) & set(room)
-        if len(chosen) < limit and all(room[i] > 0 for i in named_here):
-            chosen.append(record_id)
-            for throttle_id in named_here:
-                room[throttle_id] -= 1
-    return chosen
+    feeding = conf.feeding_queues()
+    return execute(READY_LANES, {"queue": queue, "feeding": feeding, "feeds": queue in feeding}).fetchall()
 
 
-def _in_flight() -> Counter[int]:
-    with connection.cursor() as cursor:
-        cursor.execute(IN_FLIGHT, {"feeding": conf.feeding_queues()})
-        return Counter(dict(cursor.fetchall()))
+def claim_capped(values: dict[str, Any], lanes: Sequence[tuple[int, list[int]]]) -> Rows:
+    """Claim from lane 0 and `lanes` (id, ids of their throttles) what every throttle lets through.
 
-
-def _heads(queue: str, lanes: list[int], limit: int, now: datetime | None) -> list[tuple[int, int]]:
-    """(lane, record id) of the first records of each lane, in claim order across the lanes."""
-    with connection.cursor() as cursor:
-        cursor.execute(HEADS, {"queue": queue, "lanes": lanes, "limit": limit, "now": now})
-        rows = sorted(cursor.fetchall(), key=_claim_key)
-    return [(row[1], row[0]) for row in rows]
-
-
-def _claim_key(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    record_id, _, priority, *ranks = row
-    return (-priority, *((rank is not None, rank) for rank in ranks), record_id)
+    Between throttles that a lane shares with others a place may stay free until the next claim; none is ever taken
+    twice.
+    """
+    feeding = conf.feeding_queues()
+    feeds = values["queue"] in feeding
+    named = sorted({throttle for _, throttles in lanes for throttle in throttles})
+    values = {**values, "lanes": [lane for lane, _ in lanes], "throttles": named, "feeding": feeding, "feeds": feeds}
+    locks = {"throttles": named}
+    if connection.in_atomic_block or not conf.listens():
+        with transaction.atomic():
+            execute(LOCK_THROTTLES, locks)
+            return execute(CLAIM_CAPPED, values).fetchall()
+    connection.ensure_connection()
+    with connection.wrap_database_errors, connection.connection.pipeline(), connection.connection.transaction():
+        execute(LOCK_THROTTLES, locks)
+        claimed = execute(CLAIM_CAPPED, values)
+    return claimed.fetchall()

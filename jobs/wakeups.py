@@ -1,10 +1,11 @@
 """Telling idle workers that a queue has ready records: NOTIFY on the leading edge, then rarely.
 
 Unlimited NOTIFY costs more than half of the insert throughput (commits queue up behind one lock). What the limit
-swallows is found by the workers' poll, at the latest a second later.
+swallows is found by those who were woken, who look again when it is over, and by everybody's poll.
 """
 
 import time
+from collections.abc import Callable
 from threading import Lock
 
 from django.db import connection, transaction
@@ -12,6 +13,9 @@ from django.db import connection, transaction
 CHANNEL = "jobs_ready"
 QUIET_SECONDS = 0.1
 """At most one NOTIFY per queue and process in this time."""
+
+heard_here: Callable[[str], None] | None = None
+"""Of the worker in this process, if there is one: it is told without the way over the database, and without limit."""
 
 _lock = Lock()
 _last_sent: dict[str, float] = {}
@@ -23,6 +27,8 @@ def notify(queue: str) -> None:
 
 
 def _send(queue: str) -> None:
+    if heard_here:
+        heard_here(queue)
     with _lock:
         now = time.monotonic()
         if now - _last_sent.get(queue, -QUIET_SECONDS) < QUIET_SECONDS:

@@ -175,8 +175,9 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
         case Handoff():
             assignments.update(last_contacted_at=now)
         case Cancelled():
-            # out of its trigger, so that a resume in the same period emits again
-            BacklogRecord.objects.filter(pk=record.id).update(trigger_at=None)
+            # out of its trigger, so that a resume in the same period emits again; what a person cancelled stays so
+            if assignments.filter(source__paused_at__isnull=False).exists():
+                BacklogRecord.objects.filter(pk=record.id).update(trigger_at=None)
         case Failed():
             assignments.update(failures=F("failures") + 1)
             if record.closes_at is None:

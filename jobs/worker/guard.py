@@ -1,11 +1,12 @@
-"""Stops what could not be renewed in time, before anybody else may start it. Touches no database."""
+"""Stops what could not be renewed in time, before anybody else may start it, and what hangs. Touches no database."""
 
 import logging
 import threading
 
 from jobs import conf
 from jobs.clock import boot_seconds
-from jobs.worker.runner import Runner
+from jobs.handlers import registry
+from jobs.worker.units import Units
 
 log = logging.getLogger(__name__)
 
@@ -13,11 +14,12 @@ LOOK_EVERY_SECONDS = 0.5
 
 
 class Guard(threading.Thread):
-    """Watches the runs' own deadlines: two thirds of a lease since the last renewal was sent."""
+    """Watches the runs' own deadlines: two thirds of a lease since the last renewal was sent, and what their kind
+    allows since they began."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, units: Units) -> None:
         super().__init__(name="guard", daemon=True)
-        self._runner = runner
+        self._units = units
         self._ended = threading.Event()
 
     def end(self) -> None:
@@ -29,14 +31,21 @@ class Guard(threading.Thread):
             self.look(boot_seconds())
 
     def look(self, now: float) -> None:
-        """Stop every run that was not renewed for two thirds of a lease at `now` (boot seconds)."""
+        """Stop every run that is past one of its deadlines at `now` (boot seconds)."""
         deadline = conf.lease_seconds() * 2 / 3
-        for run in self._runner.runs():
-            if now - run.renewed_at > deadline and not run.stop.is_set():
+        for run in self._units.runs():
+            if run.is_stopped:
+                continue
+            record, limit = run.record, registry.kind(run.record.kind).max_seconds
+            if now - run.renewed_at > deadline:
                 log.error(
                     "could not renew the lease of %s %s for %.0f s: stopping it before it expires",
-                    run.record.kind,
-                    run.record.subject,
+                    record.kind,
+                    record.subject,
                     now - run.renewed_at,
                 )
-                run.stop.set()
+                self._units.stop(run)
+            elif limit is not None and run.began_at is not None and now - run.began_at > limit:
+                log.error("%s %s has run for %.0f s: stopping it", record.kind, record.subject, now - run.began_at)
+                run.ran_out = True
+                self._units.stop(run)

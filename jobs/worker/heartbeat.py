@@ -2,26 +2,30 @@
 
 import logging
 import threading
+from datetime import UTC, datetime
 
 from django.db import connection
 from django.db.models.functions import Now
 from django.db.utils import Error
 
 from jobs import claiming, conf
-from jobs.clock import boot_seconds
+from jobs.clock import boot_seconds, database_clock
+from jobs.handlers import Run
 from jobs.models import Worker
-from jobs.worker.runner import Runner
+from jobs.worker.units import Units
 
 log = logging.getLogger(__name__)
 
+CLOCK_SKEW_SECONDS = 5.0
+
 
 class Heartbeat(threading.Thread):
-    """Beats four times a lease until `end()`. What it no longer owns, it stops."""
+    """Beats four times a lease until `end()`. What it no longer owns, or a person cancelled, it stops."""
 
-    def __init__(self, worker_id: int, runner: Runner) -> None:
+    def __init__(self, worker_id: int, units: Units) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self._worker_id = worker_id
-        self._runner = runner
+        self._units = units
         self._ended = threading.Event()
 
     def end(self) -> None:
@@ -41,16 +45,29 @@ class Heartbeat(threading.Thread):
             connection.close()
 
     def beat(self) -> None:
-        """Renew once. Raises: django.db.Error when the database does not answer."""
+        """Renew once; what ran for too long is renewed no more. Raises: django.db.Error when there is no answer."""
         sent_at = boot_seconds()
-        runs = {run.record.id: run for run in self._runner.runs()}
-        owned = claiming.renew(
+        runs = {run.record.id: run for run in self._units.runs() if not run.ran_out}
+        renewed = claiming.renew(
             {record_id: run.record.lease_token for record_id, run in runs.items()}, worker_id=self._worker_id
         )
-        for record_id, run in runs.items():
-            if record_id in owned:
-                run.renewed_at = sent_at
-            elif not run.stop.is_set() and run in self._runner.runs():
-                log.warning("lost the lease of %s %s, stopping it", run.record.kind, run.record.subject)
-                run.stop.set()
-        Worker.objects.filter(pk=self._worker_id).update(heartbeat_at=Now())
+        for record_id in renewed.owned:
+            runs[record_id].renewed_at = sent_at
+        for record_id in renewed.cancelled:
+            self._give_up(runs[record_id], "a person cancelled %s %s, stopping it")
+        for record_id in runs.keys() - renewed.owned:
+            self._give_up(runs[record_id], "lost the lease of %s %s, stopping it")
+        Worker.objects.filter(pk=self._worker_id).update(heartbeat_at=Now(), clock_skew=clock_skew())
+
+    def _give_up(self, run: Run, said: str) -> None:
+        if not run.is_stopped and self._units.find(run.record.id) is run:
+            log.warning(said, run.record.kind, run.record.subject)
+            self._units.stop(run)
+
+
+def clock_skew() -> float:
+    """Seconds by which this machine's clock is ahead of the database's. Warns when it is far off."""
+    skew = (datetime.now(UTC) - database_clock()).total_seconds()
+    if abs(skew) > CLOCK_SKEW_SECONDS:
+        log.error("this machine's clock is %.0f s off the database's: synchronise it (NTP)", skew)
+    return skew

@@ -1,28 +1,35 @@
-"""Sleeps on LISTEN, on a direct connection of its own, and rings the bell. The worker's poll stands behind it."""
+"""Sleeps on LISTEN, on a direct connection of its own. The worker's poll stands behind it."""
 
 import logging
 import threading
-from collections.abc import Container
+from collections.abc import Callable, Collection
 
 from django.db import connection
 from django.db.utils import Error
 from psycopg import Error as PsycopgError
 
-from jobs.wakeups import CHANNEL
-from jobs.worker.bell import Bell
+from jobs.clock import boot_seconds
+from jobs.wakeups import CANCEL_CHANNEL, CHANNEL
+from jobs.worker.units import Units
 
 log = logging.getLogger(__name__)
 
 RECONNECT_AFTER_SECONDS = 2
+PING_EVERY_SECONDS = 30
+"""A connection that a firewall has forgotten looks like silence."""
 
 
 class Listener(threading.Thread):
-    """Rings `bell` when one of `queues` has ready records; also after each (re)LISTEN: it may have missed some."""
+    """Calls `hear(queue)` when one of `queues` has ready records; also after each (re)LISTEN: it may have missed some.
 
-    def __init__(self, queues: Container[str], bell: Bell) -> None:
+    Stops the runs of `units` that a person cancels.
+    """
+
+    def __init__(self, queues: Collection[str], hear: Callable[[str], None], units: Units) -> None:
         super().__init__(name="listener", daemon=True)
         self._queues = queues
-        self._bell = bell
+        self._hear = hear
+        self._units = units
         self._ended = threading.Event()
 
     def end(self) -> None:
@@ -42,9 +49,22 @@ class Listener(threading.Thread):
     def _listen(self) -> None:
         with connection.cursor() as cursor:
             cursor.execute(f"LISTEN {CHANNEL}")
-        self._bell.ring()
+            cursor.execute(f"LISTEN {CANCEL_CHANNEL}")
+        for queue in self._queues:
+            self._hear(queue)
         raw = connection.connection
+        ping_at = boot_seconds() + PING_EVERY_SECONDS
         while not self._ended.is_set():
             for notification in raw.notifies(timeout=1, stop_after=1):
-                if notification.payload in self._queues:
-                    self._bell.ring()
+                self._take(notification.channel, notification.payload)
+            if boot_seconds() >= ping_at:
+                raw.execute("SELECT 1")
+                ping_at = boot_seconds() + PING_EVERY_SECONDS
+
+    def _take(self, channel: str, payload: str) -> None:
+        if channel == CHANNEL:
+            if payload in self._queues:
+                self._hear(payload)
+        elif payload.isdecimal() and (run := self._units.find(int(payload))):
+            log.warning("a person cancelled %s %s, stopping it", run.record.kind, run.record.subject)
+            self._units.stop(run)

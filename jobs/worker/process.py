@@ -1,10 +1,10 @@
-"""The worker's main loop: settle what ended, tick, claim what fits, ask again.
+"""The worker's main loop: look what is due, claim what fits, sleep until somebody says that there is more.
 
-All claims and settles are made by the main thread on one connection. When the database goes away, results are kept
-and written when it is back, as long as their leases last.
+The main thread ticks and claims; the settler writes results on a connection of its own, so one batch is settled while
+the next is claimed. When the database goes away, both wait for it, and results are kept as long as their leases last.
 
-SIGTERM or SIGINT: no more claims; running handlers may end within the grace, then they are stopped and their records
-released, which counts as no failure. A second signal skips the grace.
+SIGTERM or SIGINT: no more claims; what has not begun is released at once; running handlers may end within the grace,
+then they are stopped and their records released, which counts as no failure. A second signal skips the grace.
 """
 
 import logging
@@ -12,31 +12,36 @@ import os
 import signal
 import socket
 from collections.abc import Callable
-from datetime import UTC, datetime
-from queue import Empty, SimpleQueue
 
 from django.db import connection, connections
+from django.db.backends.signals import connection_created
 from django.db.models.functions import Now
 from django.db.utils import Error, InterfaceError, OperationalError
 
-from jobs import claiming, conf, emitter
-from jobs.clock import boot_seconds, database_clock
+from jobs import claiming, conf, emitter, wakeups
+from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
+from jobs.handlers import Run
 from jobs.models import Worker
-from jobs.outcomes import Claimed, Failed, Outcome, Released
+from jobs.outcomes import Claimed, Released
+from jobs.prepared import prepare_from_now_on
 from jobs.worker.bell import Bell
 from jobs.worker.guard import Guard
-from jobs.worker.heartbeat import Heartbeat
+from jobs.worker.heartbeat import Heartbeat, clock_skew
+from jobs.worker.hints import Hints
 from jobs.worker.listener import Listener
 from jobs.worker.lookahead import shortage
-from jobs.worker.runner import Runner
+from jobs.worker.settler import Settler
+from jobs.worker.units import HOSTAGE_SECONDS, Units
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS = 1.0
+POLL_SECONDS = 1.25
+"""With the heartbeat beside it, an idle worker stays below one query a second."""
 STOPPING_SECONDS = 10.0
 """How long stopped handlers may take to end before their records are released over their heads."""
-CLOCK_SKEW_SECONDS = 5.0
+SETTLING_SECONDS = 10.0
+"""How long the last results may take to be written at a shutdown."""
 
 
 class WorkerProcess:
@@ -48,10 +53,10 @@ class WorkerProcess:
         # well below half a lease: longer gaps between ticks put off every rescue
         self.poll_seconds = min(POLL_SECONDS, conf.lease_seconds() / 4)
         self.bell = Bell()
+        self.hints = Hints()
         self.signals = 0
-        self.results: SimpleQueue[tuple[Claimed, Outcome]] = SimpleQueue()
-        self.unsettled: list[tuple[Claimed, Outcome]] = []
-        self._ticked_at = self._ticking_since = float("-inf")
+        self._look_at = 0.0
+        self._looked_at = self._ticking_since = float("-inf")
         self._was_cut_off = False
 
     def run(self) -> None:
@@ -59,25 +64,32 @@ class WorkerProcess:
         self.start()
         while not self.signals:
             if not self._safely(self.do_one_round):
-                self.bell.wait(self.poll_seconds)
+                self.bell.wait(self._seconds_to_sleep())
         self.shut_down()
 
     def start(self) -> None:
         """Register the worker and start its threads."""
+        connection.close()
+        connection_created.connect(prepare_from_now_on)
         hostname = socket.gethostname()
         self.row = Worker.objects.create(
             name=f"{hostname}:{os.getpid()}",
             hostname=hostname,
             pid=os.getpid(),
             queues={rule.name: rule.concurrency for rule in self.rules},
+            clock_skew=clock_skew(),
         )
-        self._warn_of_clock_skew()
-        threads = sum(rule.concurrency for rule in self.rules)
-        self.runner = Runner(threads, self._done, after_thread=_close_stale_connections)
-        self.heartbeat = Heartbeat(self.row.pk, self.runner)
-        self.guard = Guard(self.runner)
-        self.listener = Listener({rule.name for rule in self.rules}, self.bell)
-        for thread in (self.heartbeat, self.guard, self.listener):
+        self.settler = Settler(self._settled)
+        self.units = Units(
+            self.rules, self.settler.add, room_made=self.bell.ring, after_thread=_close_stale_connections
+        )
+        self.heartbeat = Heartbeat(self.row.pk, self.units)
+        self.guard = Guard(self.units)
+        self.threads: list[Heartbeat | Guard | Listener] = [self.heartbeat, self.guard]
+        if conf.listens():
+            self.threads.append(Listener({rule.name for rule in self.rules}, self.hear, self.units))
+        wakeups.heard_here = self.hear
+        for thread in (self.settler, *self.threads):
             thread.start()
         queues = ", ".join(f"{rule.name}:{rule.concurrency}" for rule in self.rules)
         log.info("worker %s serves %s", self.row, queues)
@@ -91,70 +103,34 @@ class WorkerProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.handle_signal)
 
+    def hear(self, queue: str) -> None:
+        """`queue` has ready records, somebody says, from any thread."""
+        self.hints.hear(queue)
+        self.bell.ring()
+
     def do_one_round(self) -> bool:
-        """Settle, tick and claim once. Returns whether there was anything to do."""
+        """Look, tick and claim once. Returns whether there was anything to do."""
         if self._was_cut_off:
-            claiming.release_strays(worker_id=self.row.pk, known={run.record.id for run in self.runner.runs()})
+            claiming.release_strays(worker_id=self.row.pk, known={run.record.id for run in self.units.runs()})
             self._was_cut_off = False
-        settled = self.settle_finished()
-        ticked = self.tick_if_due()
-        return bool(self.claim_what_fits() or settled or ticked)
+        moved = boot_seconds() >= self._look_at and self.look()
+        self._release(self.units.hostages(), "something long has taken the places of its queue")
+        return bool(self.claim_what_fits()) or moved
 
-    def settle_finished(self) -> int:
-        """Write the results that have come in. Returns how many. Raises: django.db.Error; they are kept then."""
-        while True:
-            try:
-                self.unsettled.append(self.results.get_nowait())
-            except Empty:
-                break
-        batch = self.unsettled
-        if batch:
-            self._settle(batch)
-            for record, _ in batch:
-                self.runner.forget(record.id, record.attempt)
-            self.unsettled = []
-        return len(batch)
-
-    def _settle(self, batch: list[tuple[Claimed, Outcome]]) -> None:
-        try:
-            claiming.settle(batch)
-        except (OperationalError, InterfaceError):
-            raise
-        except Exception:
-            log.exception("a batch of %s results cannot be settled; settling them one by one", len(batch))
-            for record, outcome in batch:
-                self._settle_one(record, outcome)
-
-    def _settle_one(self, record: Claimed, outcome: Outcome) -> None:
-        try:
-            claiming.settle([(record, outcome)])
-        except (OperationalError, InterfaceError):
-            raise
-        except Exception as error:
-            log.exception("cannot settle %s %s as %s", record.kind, record.subject, type(outcome).__name__)
-            self._settle_as_failed(record, error)
-
-    def _settle_as_failed(self, record: Claimed, error: Exception) -> None:
-        try:
-            claiming.settle([(record, Failed(f"its result could not be written: {error}"))])
-        except (OperationalError, InterfaceError):
-            raise
-        except Exception:
-            # one record that nobody can settle must not end every worker that claims it; its lease runs out
-            log.exception("cannot settle %s %s at all, dropping its result", record.kind, record.subject)
-
-    def tick_if_due(self) -> bool:
-        """Do what time alone moves, about once a second. Returns whether anything moved."""
+    def look(self) -> bool:
+        """See what time alone has made due, and do it. Returns whether anything moved. One query when nothing is."""
         now = boot_seconds()
-        if now - self._ticked_at < self.poll_seconds:
-            return False
         lease = conf.lease_seconds()
-        if now - self._ticked_at > lease / 2:
+        if now - self._looked_at > lease / 2:
             # the machine slept or the database was away: everybody's heartbeat was late, so nobody is dead yet
             self._ticking_since = now
-        self._ticked_at = now
+        self._looked_at = now
+        due = emitter.look([rule.name for rule in self.rules])
+        self._look_at = now + min(self.poll_seconds, due.seconds_until_next())
+        for queue in due.ready:
+            self.hints.add(queue)
         try:
-            return emitter.tick(rescue=now - self._ticking_since >= lease).anything
+            return emitter.act_on(due, rescue=now - self._ticking_since >= lease).anything
         except (OperationalError, InterfaceError):
             raise
         except Exception:
@@ -163,50 +139,62 @@ class WorkerProcess:
             return False
 
     def claim_what_fits(self) -> int:
-        """Claim up to the free places of each queue and start what was claimed. Returns how many."""
-        running = self.runner.running()
-        started = 0
-        for rule in self.rules:
-            free = rule.concurrency - running[rule.name]
-            if free <= 0 or (rule.feeds and shortage(rule.feeds) <= 0):
-                continue
-            sent_at = boot_seconds()
-            for record in claiming.claim(rule.name, worker_id=self.row.pk, limit=free):
-                self.runner.start(record, sent_at)
-                started += 1
-        return started
+        """Claim for each queue that is worth it what keeps its places busy. Returns how many."""
+        return sum(self._claim_from(rule) for rule in self.rules)
+
+    def _claim_from(self, rule: QueueRule) -> int:
+        room = self.units.room(rule.name)
+        if not room or not self.hints.take(rule.name):
+            return 0
+        if rule.feeds and shortage(rule.feeds) <= 0:
+            return 0  # the next look finds it again
+        sent_at = boot_seconds()
+        claimed = claiming.claim(rule.name, worker_id=self.row.pk, limit=room)
+        if len(claimed) == room:
+            self.hints.add(rule.name)
+        if claimed:
+            self.units.start(claimed, sent_at)
+        return len(claimed)
+
+    def _seconds_to_sleep(self) -> float:
+        until_look = self._look_at - boot_seconds()
+        seconds = min(self.poll_seconds, until_look, self.hints.seconds_until_next())
+        return max(0.0, min(seconds, HOSTAGE_SECONDS) if self.units.waiting() else seconds)
+
+    def _release(self, runs: list[Run], reason: str) -> None:
+        for run in runs:
+            self.settler.add(run.record, Released(reason))
+
+    def _settled(self, records: list[Claimed]) -> None:
+        self.units.forget(records)
+        self.bell.ring()
 
     def shut_down(self) -> None:
         """Let handlers end within the grace, stop the rest, release what is left, and sign off."""
-        log.info("worker %s stops: %s running", self.row, len(self.runner.runs()))
-        self.runner.stop_waiting_for_answers()
+        log.info("worker %s stops: %s running", self.row, len(self.units.runs()))
+        self._release(self.units.take_back(), "the worker was stopped before it began")
+        self.units.stop_waiting_for_answers()
         self._drain(self.grace, until_signals=2)
-        self.runner.stop_all()
+        self.units.stop_all()
         self._drain(STOPPING_SECONDS, until_signals=3)
-        deaf = self.runner.runs()
-        for run in deaf:
-            self.results.put((run.record, Released("the worker was stopped and its handler did not end")))
-        self._safely(self.settle_finished)
-        for thread in (self.listener, self.guard, self.heartbeat):
+        deaf = self.units.busy()
+        self._release(deaf, "the worker was stopped and its handler did not end")
+        self.settler.end(SETTLING_SECONDS)
+        for thread in self.threads:
             thread.end()
-        self.runner.close()
+        self.units.close()
         self._safely(lambda: Worker.objects.filter(pk=self.row.pk).update(stopped_at=Now()))
         connections.close_all()
         log.info("worker %s has stopped", self.row)
         if deaf:
-            # the interpreter would wait for their threads, and their engines would go on beside the next attempt
+            # their threads would go on, and their engines with them, beside the next attempt
             logging.shutdown()
             os._exit(0)
 
     def _drain(self, seconds: float, until_signals: int) -> None:
         deadline = boot_seconds() + seconds
-        while self.runner.runs() and boot_seconds() < deadline and self.signals < until_signals:
-            if not self._safely(self.settle_finished):
-                self.bell.wait(min(self.poll_seconds, max(0.0, deadline - boot_seconds())))
-
-    def _done(self, record: Claimed, outcome: Outcome) -> None:
-        self.results.put((record, outcome))
-        self.bell.ring()
+        while self.units.runs() and (left := deadline - boot_seconds()) > 0 and self.signals < until_signals:
+            self.bell.wait(min(self.poll_seconds, left))
 
     def _safely(self, work: Callable[[], object]) -> bool:
         """Do `work`; ride out a database that is away."""
@@ -216,12 +204,8 @@ class WorkerProcess:
             log.warning("the database does not answer, trying again: %s", str(error).strip())
             connection.close()
             self._was_cut_off = True
+            self._look_at = boot_seconds() + self.poll_seconds
             return False
-
-    def _warn_of_clock_skew(self) -> None:
-        skew = abs((datetime.now(UTC) - database_clock()).total_seconds())
-        if skew > CLOCK_SKEW_SECONDS:
-            log.error("this machine's clock is %.0f s off the database's: synchronise it (NTP)", skew)
 
 
 def _close_stale_connections() -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from psycopg._queries import PostgresQuery
 
 from jobs import claiming
+from jobs.lease_statements import CLAIM_CAPPED, READY_LANES, SETTLE_SUCCEEDED
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from jobs.throttles import HEADS
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
 
 TODAY = date(2026, 3, 2)
@@ -50,7 +50,6 @@ def test_batches_of_claims_come_in_the_order_of_the_model(throttled, rows, batch
     worker, claimed = make_worker(), []
     while found := claiming.claim("default", worker_id=worker.pk, limit=batch, now=NOON):
         claimed += [record.id for record in found]
-        assert found == sorted(found, key=claiming.claim_key)
     assert claimed == in_order_of_the_design(records)
 
 
@@ -121,11 +120,34 @@ def test_the_plan_of_a_claim_reads_the_claim_index_and_sorts_nothing(crowded, ca
 
 @pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])
 def test_the_plan_of_a_throttled_claim_reads_the_claim_index_per_lane_and_sorts_nothing(crowded, cache_mode):
-    values = {"lanes": [0, 1, 2], "queue": "default", "now": NOON, "limit": 16}
-    plan = plans_of_the_prepared(HEADS, values, cache_mode)
-    assert "Index Scan using backlog_claim_order" in plan, plan
-    assert "Sort" not in plan, plan
-    assert "Seq Scan" not in plan, plan
+    values = {
+        "lanes": [1, 2], "throttles": [1, 2], "queue": "default", "now": NOON, "limit": 16,
+        "worker": 1, "token": uuid4(), "lease": 60.0, "feeds": False, "feeding": ["availability"],
+    }  # fmt: skip
+    plan = plans_of_the_prepared(CLAIM_CAPPED, values, cache_mode)
+    head = plan[plan.index("CTE head") : plan.index("CTE head") + 2000].partition("InitPlan")[0]
+    assert "Index Scan using backlog_claim_order" in head, plan
+    assert "Sort" not in head, plan
+    assert "Seq Scan on jobs_backlogrecord" not in plan, plan
+    assert "Tid Scan" in plan, plan
+
+
+@pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])
+def test_the_plan_of_a_look_at_the_lanes_probes_the_claim_index_once_a_lane(crowded, cache_mode):
+    plan = plans_of_the_prepared(READY_LANES, {"queue": "default", "feeds": False, "feeding": []}, cache_mode)
+    assert re.search("Index (Only )?Scan using backlog_claim_order", plan), plan
+    assert "Seq Scan on jobs_backlogrecord" not in plan, plan
+
+
+SETTLED = {"id": "{1,2}", "attempt": "{1,1}", "worker_id": "{1,1}", "lease_token": None, "now": None}
+
+
+@pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])
+def test_the_plan_of_a_settle_goes_from_the_results_to_the_primary_key(crowded, cache_mode):
+    plan = plans_of_the_prepared(SETTLE_SUCCEEDED, SETTLED, cache_mode)
+    assert "Index Scan using jobs_backlogrecord_pkey" in plan, plan
+    assert "Nested Loop" in plan, plan
+    assert "Seq Scan on jobs_backlogrecord" not in plan, plan
 
 
 @pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])

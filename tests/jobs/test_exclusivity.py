@@ -1,6 +1,5 @@
 """At most one ready or running record per exclusive key, however many are handed on at once."""
 
-from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
@@ -83,7 +82,7 @@ class TestGate:
     def test_a_lost_result_in_the_batch_does_not_open_the_gate_while_its_record_runs_elsewhere(self):
         running = running_under_the_key()
         [second] = claim_new()
-        stale = replace(running, attempt=running.attempt - 1, lease_token=uuid4())
+        stale = running._replace(attempt=running.attempt - 1, lease_token=uuid4())
         claiming.settle([(stale, Failed("late")), (second, TO_BACKUPS)], now=NOON)
         assert states() == [("availability", Status.WAITING), ("backups", Status.RUNNING)]
 

@@ -1,6 +1,5 @@
 """Renew, settle, rescue: only the attempt that owns a record may write it."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -49,9 +48,9 @@ def hooked(monkeypatch):
 
 
 STALE = {
-    "attempt": lambda record: replace(record, attempt=record.attempt - 1),
-    "worker": lambda record: replace(record, worker_id=record.worker_id + 1),
-    "token": lambda record: replace(record, lease_token=uuid4()),
+    "attempt": lambda record: record._replace(attempt=record.attempt - 1),
+    "worker": lambda record: record._replace(worker_id=record.worker_id + 1),
+    "token": lambda record: record._replace(lease_token=uuid4()),
 }
 
 
@@ -82,7 +81,7 @@ class TestFence:
         hooked.clear()
         current = claim_again()
         # the worker that lost attempt 1 is given attempt 2; both end before its next settle
-        lost = replace(stale, lease_token=uuid4(), worker_id=current.worker_id)
+        lost = stale._replace(lease_token=uuid4(), worker_id=current.worker_id)
         settled = claiming.settle([(lost, Succeeded()), (current, Failed("no"))], now=LATER)
         assert hooked == [(current, Failed("no"))]
         assert stored(current).status == Status.WAITING
@@ -138,19 +137,19 @@ class TestRenewal:
         mine, others = claim_one(), claim_one()
         held = {mine.id: mine.lease_token, others.id: others.lease_token}
         before = stored(others).lease_expires_at
-        assert claiming.renew(held, worker_id=mine.worker_id, now=LATER) == {mine.id}
+        assert claiming.renew(held, worker_id=mine.worker_id, now=LATER).owned == {mine.id}
         assert stored(mine).lease_expires_at == LATER + timedelta(seconds=60)
         assert stored(others).lease_expires_at == before
-        assert not claiming.renew({mine.id: uuid4()}, worker_id=mine.worker_id, now=LATER)
+        assert not claiming.renew({mine.id: uuid4()}, worker_id=mine.worker_id, now=LATER).owned
 
     def test_what_is_settled_is_not_renewed(self):
         record = claim_one()
         claiming.settle([(record, Released())], now=LATER)
-        assert not claiming.renew({record.id: record.lease_token}, worker_id=record.worker_id, now=LATER)
+        assert not claiming.renew({record.id: record.lease_token}, worker_id=record.worker_id, now=LATER).owned
         assert stored(record).lease_expires_at is None
 
     def test_a_worker_without_records_renews_nothing(self):
-        assert claiming.renew({}, worker_id=1) == set()
+        assert claiming.renew({}, worker_id=1).owned == frozenset()
 
 
 class TestRescue:

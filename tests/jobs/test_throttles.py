@@ -138,7 +138,7 @@ class TestOrder:
 class TestLane:
     def test_zero_is_that_of_no_throttle_and_has_no_row(self):
         assert throttles.lane_of([]) == 0
-        assert not throttles.any_lanes()
+        assert not Lane.objects.exists()
         with pytest.raises(IntegrityError, match="lane_zero_has_no_row"):
             Lane.objects.create(throttle_ids=[])
 

@@ -38,7 +38,7 @@ def then(record: Claimed, change: Transition, **more: Any) -> Claimed:
     """The record as its next claim returns it."""
     kept = ("queue", "priority", "rank_day", "tried_at", "failures", "first_failure_at", "last_failure_at")
     values = {name: getattr(change, name) for name in kept} | {"exclusive_key": change.exclusive_key}
-    return make_claimed(**{**vars(record), **values, "attempt": record.attempt + 1, **more})
+    return make_claimed(**{**record._asdict(), **values, "attempt": record.attempt + 1, **more})
 
 
 OUTCOMES = [

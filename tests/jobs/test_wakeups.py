@@ -11,6 +11,7 @@ from jobs.states import Status
 from jobs.worker.bell import Bell
 from jobs.worker.listener import Listener
 from tests.factories import NOON, make_record, make_worker
+from tests.jobs.held import Held
 from tests.threads import another_connection
 from tests.waiting import eventually
 
@@ -24,7 +25,7 @@ def bell(monkeypatch) -> Iterator[Bell]:
     """The bell of an idle worker that serves `default` and listens already."""
     monkeypatch.setattr(wakeups, "_last_sent", {})
     bell = Bell()
-    listener = Listener({"default"}, bell)
+    listener = Listener({"default"}, lambda _: bell.ring(), Held())
     listener.start()
     assert bell.wait(LONG)  # after LISTEN: it may have missed some
     yield bell

@@ -19,16 +19,7 @@ from jobs.worker.guard import Guard
 from jobs.worker.heartbeat import Heartbeat
 from jobs.worker.lookahead import shortage
 from tests.factories import make_claimed, make_record, make_worker
-
-
-class Held:
-    """A runner that holds these runs."""
-
-    def __init__(self, *runs: Run) -> None:
-        self._runs = list(runs)
-
-    def runs(self) -> list[Run]:
-        return self._runs
+from tests.jobs.held import Held
 
 
 class TestLookAhead:

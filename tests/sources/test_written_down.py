@@ -12,7 +12,7 @@ from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.backups import ProgressWriter
 from sources.engines.base import EngineProgress, EngineResult, Verdict
-from sources.models import Assignment, Backup, Progress
+from sources.models import Assignment, Backup, Progress, Source
 from tests.sources.factories import (
     MONDAY,
     backed_up,
@@ -118,10 +118,20 @@ class TestWritingDown:
         handed_on(assignment, NINE + HOUR)
         assert Assignment.objects.get().last_contacted_at == NINE + HOUR
 
-    def test_a_record_that_was_cancelled_in_its_period_can_be_emitted_again(self) -> None:
+    def test_a_record_that_a_person_cancelled_is_not_emitted_again_before_the_next_period(self) -> None:
+        make_assignment()
+        planning.emit_due(NINE)
+        settle(claim("availability", NINE), Cancelled("cancelled while it ran"), NINE)
+        assert planning.emit_due(NINE + HOUR) == 0
+        assert emitter.emit_triggers(NINE + DAY) == 1
+
+    def test_a_record_that_a_pause_cancelled_in_its_period_can_be_emitted_again(self) -> None:
         assignment = make_assignment()
         planning.emit_due(NINE)
-        settle(claim("availability", NINE), Cancelled("its source is paused"), NINE)
+        record = claim("availability", NINE)
+        planning.pause([assignment.source], NINE)
+        settle(record, Cancelled("its source is paused"), NINE)
+        Source.objects.update(paused_at=None)
         assert planning.emit_due(NINE + HOUR) == 1
         assert record_of(assignment).trigger_at == NINE
 

@@ -1,0 +1,40 @@
+"""Which queues are worth a claim: a worker asks the database only where it may find something."""
+
+from jobs.clock import boot_seconds
+from jobs.wakeups import QUIET_SECONDS
+
+LOOK_AGAIN_AFTER_SECONDS = QUIET_SECONDS + 0.02
+"""After a wake-up its sender is silent for a while: what it put on the backlog meanwhile is looked for afterwards."""
+
+
+class Hints:
+    """Filled by whoever hears of ready records, from any thread; read by the main loop. A lost one costs a poll."""
+
+    def __init__(self) -> None:
+        self._worth: set[str] = set()
+        self._again_at: dict[str, float] = {}
+
+    def hear(self, queue: str) -> None:
+        """A sender says that `queue` has ready records, and may say nothing for a while."""
+        self._worth.add(queue)
+        self._again_at[queue] = boot_seconds() + LOOK_AGAIN_AFTER_SECONDS
+
+    def add(self, queue: str) -> None:
+        """`queue` had ready records a moment ago."""
+        self._worth.add(queue)
+
+    def take(self, queue: str) -> bool:
+        """Whether `queue` is worth a claim now. What is heard from here on counts for the next time."""
+        again_at = self._again_at.get(queue)
+        if again_at is not None and again_at <= boot_seconds():
+            del self._again_at[queue]
+            self._worth.add(queue)
+        if queue not in self._worth:
+            return False
+        self._worth.discard(queue)
+        return True
+
+    def seconds_until_next(self) -> float:
+        """How long until a queue becomes worth a claim by itself; infinity when none does."""
+        now = boot_seconds()
+        return max(0.0, min((at - now for at in list(self._again_at.values())), default=float("inf")))

@@ -1,0 +1,67 @@
+"""What both kinds of places share: how a handler is called, and what its end means."""
+
+import logging
+import traceback
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from jobs.handlers import Handler, Run, registry
+from jobs.outcomes import Failed, Outcome, Released
+
+log = logging.getLogger(__name__)
+
+Done = Callable[[Run, Outcome], None]
+"""Called with the one outcome of each run, from whatever thread it ended in."""
+
+
+class Places(Protocol):
+    """The places of one queue in which handlers run. What was put in waits until a place takes it.
+
+    `seconds` and `count` add up how long handlers took and how many ended; they only ever grow.
+    """
+
+    def put(self, runs: list[Run]) -> None:
+        """Hand over runs in the order in which they are to begin. From the main thread only."""
+
+    def take_back(self) -> list[Run]:
+        """Those that no place has taken yet, out of their hands again. From the main thread only."""
+
+    def waiting(self) -> int:
+        """How many no place has taken yet."""
+
+    def busy(self) -> list[Run]:
+        """Those whose handler runs now."""
+
+    def spent(self) -> tuple[float, int]:
+        """Seconds that handlers have taken since the start, and how many have ended."""
+
+    def stop(self, run: Run) -> None:
+        """Tell the handler of a run to end, or keep it from beginning."""
+
+    def close(self) -> None:
+        """Begin nothing more. Handlers that are busy are left behind."""
+
+
+def handler_of(run: Run) -> Handler:
+    return registry.find(run.record.kind, run.record.queue)
+
+
+def failure(run: Run, error: BaseException) -> Failed:
+    """What a handler that raised has done."""
+    record = run.record
+    log.error("handler of %s %s raised", record.kind, record.subject, exc_info=error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return Failed(f"{type(error).__name__}: {error} (in {last.name}, line {last.lineno} of {last.filename})")
+
+
+def ended(run: Run, outcome: Any) -> Outcome:
+    """What counts as the outcome of a handler that returned `outcome`."""
+    if not isinstance(outcome, Outcome):
+        return Failed(f"the handler returned {outcome!r:.200}, which is no outcome")
+    if run.ran_out and isinstance(outcome, Released):
+        limit = registry.kind(run.record.kind).max_seconds
+        return Failed(f"stopped: it ran for longer than the {limit:g} s that its kind may take")
+    return outcome
+
+
+STOPPED_BEFORE_IT_BEGAN = Released("stopped before it began")

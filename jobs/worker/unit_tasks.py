@@ -1,0 +1,143 @@
+"""The places of async handlers: tasks of one event loop that take the next run when they are free."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable
+from typing import cast
+
+from jobs.clock import boot_seconds
+from jobs.handlers import Run
+from jobs.outcomes import Outcome, Released
+from jobs.worker.places import STOPPED_BEFORE_IT_BEGAN, Done, ended, failure, handler_of
+
+LOOP_SHARE_SECONDS = 0.005
+"""A task that ends one run after another lets the loop do other things after this time."""
+
+
+class EventLoop:
+    """The worker's one event loop, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="event-loop", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the tasks and the thread. A handler that blocks the loop is left behind."""
+        self.loop.call_soon_threadsafe(lambda: self.loop.create_task(self._end()))
+        self._thread.join(timeout=5)
+        if not self._thread.is_alive():
+            self.loop.close()
+
+    async def _end(self) -> None:
+        if others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others, timeout=2)
+        self.loop.stop()
+
+
+class UnitTasks:
+    """Up to `concurrency` tasks, started when they are first needed.
+
+    Each wakes at most one other, and only when there is more to take: quick handlers end in a single task.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, concurrency: int, done: Done) -> None:
+        self._loop, self._concurrency, self._done = loop, concurrency, done
+        self._inbox: deque[Run] = deque()
+        self._idle: list[asyncio.Future[None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._busy: dict[int, Run] = {}
+        self._put = self._taken = self._count = 0
+        self._seconds = 0.0
+        self._closed = False
+
+    def put(self, runs: list[Run]) -> None:
+        self._put += len(runs)
+        self._loop.call_soon_threadsafe(self._arrived, runs)
+
+    def take_back(self) -> list[Run]:
+        taken = []
+        try:
+            while True:
+                taken.append(self._inbox.pop())
+        except IndexError:
+            self._put -= len(taken)
+            return taken[::-1]
+
+    def waiting(self) -> int:
+        return self._put - self._taken
+
+    def busy(self) -> list[Run]:
+        return list(self._busy.values())
+
+    def spent(self) -> tuple[float, int]:
+        return self._seconds, self._count
+
+    def stop(self, run: Run) -> None:
+        run.stop.set()
+        self._loop.call_soon_threadsafe(self._cancel, run)
+
+    def close(self) -> None:
+        self._closed = True
+        self.take_back()
+
+    def _arrived(self, runs: list[Run]) -> None:
+        self._inbox.extend(runs)
+        self._wake_one()
+
+    def _wake_one(self) -> None:
+        while self._idle:
+            if not (sleeping := self._idle.pop()).done():
+                sleeping.set_result(None)
+                return
+        if len(self._tasks) < self._concurrency and not self._closed:
+            self._tasks.append(self._loop.create_task(self._work()))
+
+    def _cancel(self, run: Run) -> None:
+        if run.task is not None and id(run) in self._busy:
+            run.task.cancel()
+
+    async def _work(self) -> None:
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        since = boot_seconds()
+        while not self._closed:
+            try:
+                run = self._inbox.popleft()
+            except IndexError:
+                sleeping = self._loop.create_future()
+                self._idle.append(sleeping)
+                await sleeping
+                since = boot_seconds()
+                continue
+            self._taken += 1
+            if self._inbox:
+                self._wake_one()
+            run.task, run.began_at = task, boot_seconds()
+            self._busy[id(run)] = run
+            outcome = await self._outcome_of(run, task)
+            del self._busy[id(run)]
+            run.task = None
+            now = boot_seconds()
+            self._seconds += now - run.began_at
+            self._count += 1
+            self._done(run, outcome)
+            if now - since > LOOP_SHARE_SECONDS:
+                await asyncio.sleep(0)
+                since = boot_seconds()
+
+    async def _outcome_of(self, run: Run, task: "asyncio.Task[None]") -> Outcome:
+        if run.is_stopped:
+            return ended(run, STOPPED_BEFORE_IT_BEGAN)
+        try:
+            return ended(run, await cast("Awaitable[Outcome]", handler_of(run)(run)))
+        except asyncio.CancelledError as error:
+            # what nobody cancelled would be released, claimed and raised again for ever
+            outcome = ended(run, Released()) if task.cancelling() else failure(run, error)
+            while task.cancelling():
+                task.uncancel()
+            return outcome
+        except BaseException as error:
+            return failure(run, error)

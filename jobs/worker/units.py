@@ -1,0 +1,200 @@
+"""The runs that a worker holds: claimed, under way, or ended and not settled yet. Knows no database."""
+
+import threading
+from collections.abc import Callable, Iterable
+
+from jobs.clock import boot_seconds
+from jobs.conf import QueueRule
+from jobs.handlers import Run, registry
+from jobs.outcomes import Claimed, Outcome
+from jobs.worker.pace import AHEAD_SECONDS, Pace
+from jobs.worker.places import Places
+from jobs.worker.unit_tasks import EventLoop, UnitTasks
+from jobs.worker.unit_threads import UnitThreads
+
+MAX_UNSETTLED = 4000
+"""Results that wait to be settled. With more of them nothing is claimed: the database is away, or slower than we."""
+
+HOSTAGE_SECONDS = 0.5
+"""What was claimed and could not begin for this long is given back: something long has taken the places."""
+
+
+class QueueUnits:
+    """The places of one queue: threads for its sync handlers, tasks for its async ones."""
+
+    def __init__(self, rule: QueueRule, threads: Places, tasks: Places) -> None:
+        self.rule = rule
+        self.threads, self.tasks = threads, tasks
+        self.pace = Pace()
+        self._both_kinds = False
+        self._low = 0
+        self._wants_more = False
+
+    def put(self, runs: list[Run]) -> None:
+        apart: tuple[list[Run], list[Run]] = ([], [])
+        for run in runs:
+            apart[registry.is_async(run.record.kind, run.record.queue)].append(run)
+        for places, some in zip((self.threads, self.tasks), apart, strict=True):
+            if some:
+                places.put(some)
+        # together they must not run more than one of them may
+        self._both_kinds = bool(self.threads.spent()[1] or apart[0]) and bool(self.tasks.spent()[1] or apart[1])
+
+    def room(self) -> int:
+        """How many more records to claim now: what keeps the places busy, in batches worth a statement.
+
+        When it answers 0, `made_room` tells when to ask again.
+        """
+        self._wants_more = True
+        (in_threads, threaded), (in_tasks, looped) = self.threads.spent(), self.tasks.spent()
+        self.pace.learn(in_threads + in_tasks, threaded + looped)
+        busy = self.busy()
+        in_hand = len(busy) + self.waiting()
+        soon = boot_seconds() - AHEAD_SECONDS
+        stuck = sum(run.began_at is not None and run.began_at < soon for run in busy)
+        ahead = 0 if self.rule.feeds or self._both_kinds else self.pace.ahead(self.rule.concurrency - stuck)
+        room = self.rule.concurrency + ahead - in_hand
+        self._low = ahead // 2
+        if room <= self._low:
+            return 0
+        self._wants_more = False
+        return room
+
+    def made_room(self) -> bool:
+        """Whether the handler that has just ended leaves room that was asked for in vain. Once a question."""
+        if self._wants_more and self.waiting() <= self._low:
+            self._wants_more = False
+            return True
+        return False
+
+    def busy(self) -> list[Run]:
+        return self.threads.busy() + self.tasks.busy()
+
+    def hostages(self, now: float) -> list[Run]:
+        """Take back what has waited for a place for too long at `now` (boot seconds)."""
+        began = [run.began_at for run in self.busy()]
+        if len(began) < self.rule.concurrency or any(at is None or now - at < HOSTAGE_SECONDS for at in began):
+            return []
+        return self.take_back()
+
+    def waiting(self) -> int:
+        return self.threads.waiting() + self.tasks.waiting()
+
+    def take_back(self) -> list[Run]:
+        return self.threads.take_back() + self.tasks.take_back()
+
+    def close(self) -> None:
+        self.threads.close()
+        self.tasks.close()
+
+
+class Units:
+    """All of it for one worker.
+
+    `done(record, outcome)` is called once a run, from the thread in which it ended; then `room_made()`, if `room`
+    was asked for in vain before. `after_thread` is called after each sync handler, in its thread.
+    """
+
+    def __init__(
+        self,
+        rules: Iterable[QueueRule],
+        done: Callable[[Claimed, Outcome], None],
+        *,
+        room_made: Callable[[], None],
+        after_thread: Callable[[], None],
+    ) -> None:
+        self._loop = EventLoop()
+        self._lock = threading.Lock()
+        self._runs: dict[int, Run] = {}
+        self._done = done
+        self._room_made = room_made
+        self._queues = {
+            rule.name: QueueUnits(
+                rule,
+                UnitThreads(rule.name, rule.concurrency, self._ended, after_thread),
+                UnitTasks(self._loop.loop, rule.concurrency, self._ended),
+            )
+            for rule in rules
+        }
+
+    def start(self, records: list[Claimed], renewed_at: float) -> None:
+        """Take in claimed records of one queue. `renewed_at`: boot seconds from before their claim was sent.
+
+        An earlier attempt that still runs has lost its lease, perhaps unnoticed (a machine that slept): it is stopped.
+        """
+        runs = [Run(record, renewed_at) for record in records]
+        with self._lock:
+            earlier = [held for run in runs if (held := self._runs.get(run.record.id))]
+            self._runs.update((run.record.id, run) for run in runs)
+        for run in earlier:
+            self.stop(run)
+        self._queues[records[0].queue].put(runs)
+
+    def room(self, queue: str) -> int:
+        """How many more records of `queue` to claim now."""
+        return self._queues[queue].room() if self.unsettled() < MAX_UNSETTLED else 0
+
+    def runs(self) -> list[Run]:
+        """Everything held."""
+        with self._lock:
+            return list(self._runs.values())
+
+    def unsettled(self) -> int:
+        """How many have ended and are not settled yet."""
+        at_work = sum(len(queue.busy()) + queue.waiting() for queue in self._queues.values())
+        return len(self._runs) - at_work
+
+    def waiting(self) -> int:
+        """How many were claimed and have not begun."""
+        return sum(queue.waiting() for queue in self._queues.values())
+
+    def busy(self) -> list[Run]:
+        """Those whose handler runs now."""
+        return [run for queue in self._queues.values() for run in queue.busy()]
+
+    def find(self, record_id: int) -> Run | None:
+        return self._runs.get(record_id)
+
+    def hostages(self) -> list[Run]:
+        """Take back what was claimed and could not begin, since something long has taken its queue's places."""
+        now = boot_seconds()
+        return [run for queue in self._queues.values() for run in queue.hostages(now)]
+
+    def take_back(self) -> list[Run]:
+        """Take back everything that has not begun."""
+        return [run for queue in self._queues.values() for run in queue.take_back()]
+
+    def stop(self, run: Run) -> None:
+        """Tell a handler to end now."""
+        queue = self._queues[run.record.queue]
+        places = queue.tasks if registry.is_async(run.record.kind, run.record.queue) else queue.threads
+        places.stop(run)
+
+    def stop_waiting_for_answers(self) -> None:
+        """Cancel the async handlers: they hold nothing that would be lost."""
+        for run in self.runs():
+            if registry.is_async(run.record.kind, run.record.queue):
+                self.stop(run)
+
+    def stop_all(self) -> None:
+        """Tell every handler to end now."""
+        for run in self.runs():
+            self.stop(run)
+
+    def forget(self, records: Iterable[Claimed]) -> None:
+        """They are settled."""
+        with self._lock:
+            for record in records:
+                if (run := self._runs.get(record.id)) and run.record.attempt == record.attempt:
+                    del self._runs[record.id]
+
+    def close(self) -> None:
+        """End threads and event loop; those still busy are left behind."""
+        for queue in self._queues.values():
+            queue.close()
+        self._loop.close()
+
+    def _ended(self, run: Run, outcome: Outcome) -> None:
+        self._done(run.record, outcome)
+        if self._queues[run.record.queue].made_room():
+            self._room_made()

@@ -1,0 +1,379 @@
+"""Runs of handlers in threads and on the event loop: each gives exactly one outcome, whatever it does."""
+
+import asyncio
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+
+import pytest
+
+from jobs.clock import boot_seconds
+from jobs.conf import QueueRule
+from jobs.handlers import Kind, Run, registry
+from jobs.outcomes import Claimed, Failed, Outcome, Released, Succeeded
+from jobs.worker import units as units_module
+from jobs.worker.guard import Guard
+from jobs.worker.units import Units
+from tests.factories import make_claimed
+from tests.waiting import eventually
+
+PLACES = 2
+LONG = 20
+
+
+class Listening(Units):
+    """Two places of the queue `default`; keeps what came of its runs."""
+
+    def __init__(self, **rule: str) -> None:
+        self.ended: SimpleQueue[tuple[Claimed, Outcome]] = SimpleQueue()
+        self.room_was_made = threading.Event()
+        super().__init__(
+            [QueueRule("default", PLACES, **rule)],
+            lambda record, outcome: self.ended.put((record, outcome)),
+            room_made=self.room_was_made.set,
+            after_thread=lambda: None,
+        )
+
+    def run(self, *records: Claimed) -> None:
+        self.start(list(records), boot_seconds())
+
+    def outcome(self) -> Outcome:
+        return self.ended.get(timeout=LONG)[1]
+
+    def outcomes(self, count: int) -> list[Outcome]:
+        return [self.outcome() for _ in range(count)]
+
+
+@pytest.fixture
+def units() -> Iterator[Listening]:
+    units = Listening()
+    yield units
+    units.stop_all()
+    units.close()
+
+
+@pytest.fixture
+def handled(monkeypatch) -> Callable:
+    """Registers the handler of kind `test` in queue `default`."""
+    monkeypatch.setattr(registry, "_handlers", dict(registry._handlers))
+    monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
+    return registry.handler("test", queue="default")
+
+
+class Gate:
+    """A sync and an async handler that run until `open` is called, and count how many began."""
+
+    def __init__(self) -> None:
+        self._open = threading.Event()
+        self._counting = threading.Lock()
+        self.began = self.at_once = self.peak = 0
+
+    def _enter(self) -> None:
+        with self._counting:
+            self.began += 1
+            self.at_once += 1
+            self.peak = max(self.peak, self.at_once)
+
+    def sync(self, run: Run) -> Outcome:
+        self._enter()
+        try:
+            while not self._open.wait(0.01):
+                if run.stop.is_set():
+                    return Released()
+            return Succeeded()
+        finally:
+            with self._counting:
+                self.at_once -= 1
+
+    async def asynchronous(self, run: Run) -> Outcome:
+        self._enter()
+        try:
+            while not self._open.is_set():
+                await asyncio.sleep(0.01)
+            return Succeeded()
+        finally:
+            with self._counting:
+                self.at_once -= 1
+
+    def open(self) -> None:
+        self._open.set()
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.open()
+
+
+def return_nonsense(run: Run):
+    return "done"
+
+
+async def return_nonsense_async(run: Run):
+    return None
+
+
+def leave(run: Run):
+    sys.exit(3)
+
+
+async def leave_async(run: Run):
+    sys.exit(3)
+
+
+def interrupt(run: Run):
+    raise KeyboardInterrupt
+
+
+async def interrupt_async(run: Run):
+    raise KeyboardInterrupt
+
+
+def succeed(run: Run) -> Outcome:
+    return Succeeded()
+
+
+async def succeed_async(run: Run) -> Outcome:
+    return Succeeded()
+
+
+MISBEHAVIOUR = [
+    (return_nonsense, "returned 'done', which is no outcome"),
+    (return_nonsense_async, "returned None, which is no outcome"),
+    (leave, "SystemExit: 3"),
+    (leave_async, "SystemExit: 3"),
+    (interrupt, "KeyboardInterrupt"),
+    (interrupt_async, "KeyboardInterrupt"),
+]
+
+
+class TestMisbehaviour:
+    @pytest.mark.parametrize(("handler", "said"), MISBEHAVIOUR)
+    def test_is_a_failure_that_says_what_happened_and_the_next_ones_run(self, units, handled, handler, said):
+        handled(handler)
+        units.run(*[make_claimed() for _ in range(2 * PLACES)])
+        for outcome in units.outcomes(2 * PLACES):
+            assert isinstance(outcome, Failed)
+            assert said in outcome.error
+        handled(succeed)
+        units.run(make_claimed())
+        assert units.outcome() == Succeeded()
+
+    def test_of_an_unknown_kind_names_the_kind_and_the_queue(self, units):
+        units.run(make_claimed(kind="tape"))
+        assert "no handler for kind 'tape' in queue 'default'" in units.outcome().error
+
+    def test_by_cancelling_itself_is_a_failure_and_no_endless_release(self, units, handled):
+        @handled
+        async def cancelled(run: Run):
+            raise asyncio.CancelledError
+
+        units.run(make_claimed())
+        assert isinstance(units.outcome(), Failed)
+
+
+class TestStopping:
+    def test_releases_an_async_handler_that_waits_and_its_place_serves_the_next(self, units, handled):
+        waiting = threading.Event()
+
+        @handled
+        async def wait(run: Run):
+            waiting.set()
+            await asyncio.sleep(3600)
+
+        units.run(make_claimed())
+        assert waiting.wait(LONG)
+        units.stop_waiting_for_answers()
+        assert isinstance(units.outcome(), Released)
+        handled(succeed_async)
+        units.run(*[make_claimed() for _ in range(3)])
+        assert units.outcomes(3) == [Succeeded()] * 3
+
+    def test_one_async_run_leaves_its_neighbour_alone(self, units, handled, gate):
+        handled(gate.asynchronous)
+        one, other = make_claimed(), make_claimed()
+        units.run(one, other)
+        eventually(lambda: gate.began == 2)
+        units.stop(units.find(one.id))
+        assert units.ended.get(timeout=LONG) == (one, Released())
+        gate.open()
+        assert units.ended.get(timeout=LONG) == (other, Succeeded())
+
+    @pytest.mark.parametrize("handler", [succeed, succeed_async])
+    def test_releases_a_handler_that_had_no_time_to_begin(self, units, handled, gate, handler):
+        handled(gate.sync if handler is succeed else gate.asynchronous)
+        units.run(make_claimed(), make_claimed())
+        eventually(lambda: gate.began == PLACES)
+        late = make_claimed()
+        units.run(late)
+        units.stop(units.find(late.id))
+        gate.open()
+        outcomes = {record.id: outcome for record, outcome in [units.ended.get(timeout=LONG) for _ in range(3)]}
+        assert isinstance(outcomes[late.id], Released)
+        assert gate.began == PLACES
+
+    def test_tells_a_handler_in_a_thread(self, units, handled):
+        @handled
+        def wait(run: Run):
+            return Released() if run.stop.wait(LONG) else Failed("was not told")
+
+        units.run(make_claimed())
+        units.stop_all()
+        assert isinstance(units.outcome(), Released)
+
+    def test_tells_an_earlier_attempt_when_the_record_is_claimed_once_more(self, units, handled):
+        handled(lambda run: Released() if run.stop.wait(LONG) else Failed("was not told"))
+        first = make_claimed()
+        second = first._replace(attempt=2)
+        units.run(first)
+        units.run(second)
+        assert units.ended.get(timeout=LONG) == (first, Released())
+        assert [run.record for run in units.runs()] == [second]
+
+
+class TestTheLongestTime:
+    @pytest.mark.parametrize("handler", ["sync", "asynchronous"])
+    def test_of_a_kind_ends_what_hangs_as_a_failure(self, units, handled, gate, handler):
+        registry.add(Kind("test", max_seconds=30))
+        handled(getattr(gate, handler))
+        units.run(make_claimed())
+        eventually(lambda: gate.began == 1)
+        [run] = units.runs()
+        run.renewed_at = boot_seconds() + 60
+        guard = Guard(units)
+        guard.look(run.began_at + 29.9)
+        assert not run.is_stopped
+        guard.look(run.began_at + 30.1)
+        outcome = units.outcome()
+        assert isinstance(outcome, Failed)
+        assert "longer than the 30 s" in outcome.error
+
+
+class TestPlaces:
+    @pytest.mark.parametrize("handler", ["sync", "asynchronous"])
+    def test_are_as_many_as_the_rule_says_and_the_rest_waits_in_order(self, units, handled, gate, handler):
+        handled(getattr(gate, handler))
+        records = [make_claimed() for _ in range(10)]
+        units.run(*records)
+        eventually(lambda: gate.began == PLACES)
+        assert units.waiting() == 8
+        assert sorted(run.record for run in units.busy()) == records[:PLACES]
+        gate.open()
+        assert units.outcomes(10) == [Succeeded()] * 10
+        assert gate.peak == PLACES
+
+    def test_of_sync_and_async_handlers_together_are_not_filled_beyond_the_rule(self, units, handled, gate):
+        handled(succeed)
+        registry.handler("other", queue="default")(succeed_async)
+        units.run(*[make_claimed(kind=kind) for kind in ("test", "other") * 20])
+        assert units.outcomes(40) == [Succeeded()] * 40
+        assert units.room("default") == PLACES
+
+    def test_one_slow_handler_does_not_hold_up_the_quick_ones_behind_it(self, units, handled, gate):
+        registry.handler("slow", queue="default")(gate.sync)
+        handled(succeed)
+        units.run(make_claimed(kind="slow"), *[make_claimed() for _ in range(50)])
+        assert units.outcomes(50) == [Succeeded()] * 50
+
+    @pytest.mark.parametrize("handler", ["sync", "asynchronous"])
+    def test_that_are_all_taken_by_something_long_give_back_what_waits(self, units, handled, gate, handler):
+        handled(getattr(gate, handler))
+        records = [make_claimed() for _ in range(10)]
+        units.run(*records)
+        eventually(lambda: gate.began == PLACES)
+        assert units.hostages() == []
+        eventually(lambda: boot_seconds() - units.runs()[0].began_at > units_module.HOSTAGE_SECONDS)
+        assert [run.record for run in units.hostages()] == records[PLACES:]
+        gate.open()
+        units.outcomes(PLACES)
+        assert (gate.began, units.waiting()) == (PLACES, 0)
+
+
+class TestRoom:
+    """How many records to claim."""
+
+    def learn(self, units: Listening, handler: Callable, handled: Callable, count: int = 40) -> None:
+        handled(handler)
+        units.run(*[make_claimed() for _ in range(count)])
+        units.outcomes(count)
+        units.forget([run.record for run in units.runs()])
+
+    def test_is_one_per_place_for_handlers_that_are_not_known_yet(self, units):
+        assert units.room("default") == PLACES
+
+    @pytest.mark.parametrize("handler", [succeed, succeed_async])
+    def test_is_hundreds_for_quick_handlers(self, units, handled, handler):
+        self.learn(units, handler, handled)
+        assert units.room("default") > 500
+
+    def test_is_one_per_free_place_for_long_handlers(self, units, handled, gate):
+        handled(lambda run: Succeeded(run.stop.wait(0.06)))
+        units.run(*[make_claimed() for _ in range(PLACES)])
+        units.outcomes(PLACES)
+        handled(gate.sync)
+        units.run(make_claimed())
+        eventually(lambda: gate.began == 1)
+        assert units.room("default") == PLACES - 1
+
+    def test_shrinks_to_the_free_places_when_quick_handlers_turn_slow(self, units, handled, gate):
+        self.learn(units, succeed, handled)
+        handled(gate.sync)
+        units.run(*[make_claimed() for _ in range(PLACES)])
+        eventually(lambda: gate.began == PLACES)
+        eventually(lambda: units.room("default") == 0)
+
+    def test_of_a_queue_that_feeds_another_is_its_places_only(self, handled):
+        feeding = Listening(feeds="backups")
+        self.learn(feeding, succeed_async, handled)
+        assert feeding.room("default") == PLACES
+        feeding.close()
+
+    def test_is_told_of_when_a_handler_ends_that_was_in_the_way(self, units, handled, gate):
+        handled(gate.sync)
+        units.run(*[make_claimed() for _ in range(PLACES)])
+        eventually(lambda: gate.began == PLACES)
+        assert units.room("default") == 0
+        assert not units.room_was_made.is_set()
+        gate.open()
+        assert units.room_was_made.wait(LONG)
+
+    def test_is_none_while_too_many_results_wait_to_be_settled(self, units, handled, monkeypatch):
+        monkeypatch.setattr(units_module, "MAX_UNSETTLED", 30)
+        handled(succeed)
+        units.run(*[make_claimed() for _ in range(40)])
+        units.outcomes(40)
+        assert units.room("default") == 0
+        units.forget([run.record for run in units.runs()])
+        assert units.room("default") > 0
+
+
+class TestHolding:
+    def test_lasts_until_the_record_is_settled(self, units, handled):
+        handled(succeed)
+        record = make_claimed()
+        units.run(record)
+        units.outcome()
+        assert [run.record for run in units.runs()] == [record]
+        units.forget([record])
+        assert not units.runs()
+
+    def test_of_a_newer_attempt_does_not_end_with_the_settle_of_an_older_one(self, units, handled):
+        handled(succeed)
+        record = make_claimed(attempt=2)
+        units.run(record)
+        units.outcome()
+        units.forget([record._replace(attempt=1)])
+        assert [run.record for run in units.runs()] == [record]
+
+
+@pytest.mark.parametrize("handler", [succeed, succeed_async])
+def test_ten_thousand_quick_records_give_one_outcome_each(units, handled, handler):
+    handled(handler)
+    records = [make_claimed() for _ in range(10_000)]
+    for first in range(0, 10_000, 500):
+        units.run(*records[first : first + 500])
+    ended = Counter(units.ended.get(timeout=LONG)[0].id for _ in records)
+    assert ended == Counter(record.id for record in records)
