@@ -267,7 +267,8 @@ def _all_claimed(sql: str, values: dict[str, Any]) -> list[Claimed]:
 
 def _claimed(row: tuple[Any, ...]) -> Claimed:
     """A row of CLAIMED_COLUMNS, in the order of the fields of `Claimed`."""
-    return Claimed._make((*row[:-3], json.loads(row[-3]), *row[-2:]))
+    payload = row[-3]
+    return Claimed._make((*row[:-3], {} if payload == "{}" else json.loads(payload), *row[-2:]))
 
 
 def _dropped(lost: list[Claimed]) -> list[int]:

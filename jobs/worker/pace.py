@@ -7,8 +7,11 @@ as many more as the places will get through in a moment, hundreds of no-ops.
 AHEAD_SECONDS = 0.05
 """Claimed records wait for a place for about this long at most."""
 
-MAX_AHEAD = 1000
-"""More in one statement gains nothing."""
+MAX_CLAIM = 1000
+"""Records in one claim: more in one statement gain nothing."""
+
+MAX_AHEAD = 2 * MAX_CLAIM
+"""One batch is claimed while the one before is worked through."""
 
 NEW_WEIGHT = 0.5
 

@@ -17,7 +17,7 @@ from jobs.outcomes import Claimed, Failed, Outcome
 
 log = logging.getLogger(__name__)
 
-BATCH = 1000
+BATCH = 2000
 TRY_AGAIN_AFTER_SECONDS = 0.5
 
 Result = tuple[Claimed, Outcome]

@@ -7,7 +7,7 @@ from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
 from jobs.handlers import Run, registry
 from jobs.outcomes import Claimed, Outcome
-from jobs.worker.pace import AHEAD_SECONDS, Pace
+from jobs.worker.pace import AHEAD_SECONDS, MAX_CLAIM, Pace
 from jobs.worker.places import Places
 from jobs.worker.unit_tasks import EventLoop, UnitTasks
 from jobs.worker.unit_threads import UnitThreads
@@ -27,7 +27,7 @@ class QueueUnits:
         self.threads, self.tasks = threads, tasks
         self.pace = Pace()
         self._both_kinds = False
-        self._low = 0
+        self._enough = 0
         self._wants_more = False
 
     def put(self, runs: list[Run]) -> None:
@@ -54,15 +54,16 @@ class QueueUnits:
         stuck = sum(run.began_at is not None and run.began_at < soon for run in busy)
         ahead = 0 if self.rule.feeds or self._both_kinds else self.pace.ahead(self.rule.concurrency - stuck)
         room = self.rule.concurrency + ahead - in_hand
-        self._low = ahead // 2
-        if room <= self._low:
+        worth_it = ahead // 4
+        self._enough = max(0, ahead - worth_it - 1)
+        if room <= worth_it:
             return 0
         self._wants_more = False
-        return room
+        return min(room, MAX_CLAIM)
 
     def made_room(self) -> bool:
         """Whether the handler that has just ended leaves room that was asked for in vain. Once a question."""
-        if self._wants_more and self.waiting() <= self._low:
+        if self._wants_more and self.waiting() <= self._enough:
             self._wants_more = False
             return True
         return False
