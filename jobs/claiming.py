@@ -38,7 +38,6 @@ from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.lease_statements import (
     CLAIM,
-    CLAIM_LANE_ZERO,
     EXPIRED,
     LOCK_IN_ID_ORDER,
     RENEW,
@@ -51,7 +50,7 @@ from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeed
 from jobs.prepared import execute
 from jobs.retries import Rule
 from jobs.states import AttemptOutcome, Status
-from jobs.wakeups import notify
+from jobs.wakeups import notify, notify_of_room
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +83,7 @@ class Renewed:
 
 
 _throttled: set[str] = set()
-"""Queues whose last claim met throttled records: a hint that saves a statement, right or wrong."""
+"""Queues in which throttled records were ready at the last claim: a hint that saves a statement, right or wrong."""
 
 
 def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None) -> list[Claimed]:
@@ -99,20 +98,9 @@ def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None
     values = {"queue": queue, "limit": limit, **lease}
     rows = [] if queue in _throttled else execute(CLAIM, values).fetchall()
     if not rows:
-        rows = _claim_beside_throttles(queue, values)
+        rows = throttles.claim_beside_throttles(values)
+        (_throttled.add if rows else _throttled.discard)(queue)
     return in_claim_order([_claimed((*row, worker_id, token)) for row in rows])
-
-
-def _claim_beside_throttles(queue: str, values: dict[str, Any]) -> throttles.Rows:
-    lanes = throttles.ready_lanes(queue)
-    if not lanes:
-        was_throttled = queue in _throttled
-        _throttled.discard(queue)
-        return execute(CLAIM, values).fetchall() if was_throttled else []
-    _throttled.add(queue)
-    if with_room := [(lane, named) for lane, named, has_room in lanes if has_room]:
-        return throttles.claim_capped(values, with_room)
-    return execute(CLAIM_LANE_ZERO, values).fetchall()
 
 
 def in_claim_order(records: list[Claimed]) -> list[Claimed]:
@@ -150,10 +138,12 @@ def settle(results: Results, *, now: datetime | None = None) -> Settled:
     results = _first_of_each_attempt(results)
     plain = [record for record, outcome in results if _is_plain(record, outcome)]
     settled = _settle_succeeded(plain, now) if plain else Settled(frozenset(), frozenset())
-    if len(plain) == len(results):
-        return settled
-    others = _settle_others([result for result in results if not _is_plain(*result)], now)
-    return Settled(settled.written | others.written, settled.lost | others.lost)
+    if len(plain) < len(results):
+        others = _settle_others([result for result in results if not _is_plain(*result)], now)
+        settled = Settled(settled.written | others.written, settled.lost | others.lost)
+    for queue in {record.queue for record, _ in results if record.lane}:
+        notify_of_room(queue)
+    return settled
 
 
 def _settle_others(results: Results, now: datetime | None) -> Settled:

@@ -10,146 +10,38 @@ from jobs.states import AttemptOutcome, Status
 CLOCK = "COALESCE(%(now)s::timestamptz, clock_timestamp())"
 ARRIVAL = "COALESCE(%(now)s::timestamptz, statement_timestamp())"
 
-CLAIM_ORDER = "priority DESC, rank_day ASC NULLS FIRST, tried_at ASC NULLS FIRST, expected_seconds ASC NULLS FIRST, id"
-
 RECORD_COLUMNS = """
     id, kind, queue, subject, attempt, started_at, priority, due_day, rank_day, tried_at, expected_seconds, failures,
-    first_failure_at, last_failure_at, closes_at, schedule_id, retry_policy_id, exclusive_key, payload"""
+    first_failure_at, last_failure_at, closes_at, schedule_id, retry_policy_id, exclusive_key, lane,
+    payload"""
 """The fields of `Claimed` in their order, without those of the lease, which a claim knows."""
 
 CLAIMED_COLUMNS = f"{RECORD_COLUMNS}, leased_by_id, lease_token"
 
-LEASE = f"""
-       SET status = {Status.RUNNING}, attempt = attempt + 1, started_at = {ARRIVAL},
-           leased_by_id = %(worker)s::bigint, lease_token = %(token)s::uuid,
-           lease_expires_at = {ARRIVAL} + %(lease)s::float8 * interval '1 second'"""
-
-NOT_PAUSED = "NOT EXISTS (SELECT FROM jobs_pausedqueue WHERE name = %(queue)s::text)"
-
-# The first of an ordered index scan: with EXISTS the planner may read the whole table for a row that is not there.
-NO_LANE_IS_READY = f"""
-   AND (SELECT lane
-          FROM jobs_backlogrecord
-         WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane > 0
-         ORDER BY lane
-         LIMIT 1) IS NULL"""
-
-
-def _claim(condition: str) -> str:
-    """Served by `backlog_claim_order`: one queue and one lane, so the index yields the order and nothing is sorted.
-
-    `ctid = ANY(ARRAY(…))` and not a join: a join can flip to a hash join with a sequential scan.
-    """
-    return f"""
+# Served by `backlog_claim_order`: one queue and one lane, so the index yields the order and nothing is sorted.
+# `ctid = ANY(ARRAY(…))` and not a join: a join can flip to a hash join with a sequential scan. With a throttled record
+# ready the order is one across lanes, and `jobs/throttles.py` claims. That is asked as the first of an ordered scan:
+# with EXISTS the planner may read the whole table for a row that is not there.
+CLAIM = f"""
 UPDATE jobs_backlogrecord
-{LEASE}
+   SET status = {Status.RUNNING}, attempt = attempt + 1, started_at = {ARRIVAL}, leased_by_id = %(worker)s::bigint,
+       lease_token = %(token)s::uuid, lease_expires_at = {ARRIVAL} + %(lease)s::float8 * interval '1 second'
  WHERE status = {Status.READY}
    AND ctid = ANY(ARRAY(
        SELECT ctid
          FROM jobs_backlogrecord
         WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane = 0
           AND (closes_at IS NULL OR closes_at > {ARRIVAL})
-        ORDER BY {CLAIM_ORDER}
+        ORDER BY priority DESC, rank_day ASC NULLS FIRST, tried_at ASC NULLS FIRST,
+                 expected_seconds ASC NULLS FIRST, id
         LIMIT %(limit)s::int
           FOR UPDATE SKIP LOCKED))
-   AND {NOT_PAUSED}{condition}
-RETURNING {RECORD_COLUMNS}
-"""
-
-
-# Both conditions are asked once a statement. With a throttled record ready, the order is one across lanes.
-CLAIM = _claim(NO_LANE_IS_READY)
-CLAIM_LANE_ZERO = _claim("")
-
-# Which throttled lanes of a queue hold ready records, and whether they have room. One probe of `backlog_claim_order` a
-# lane, however many records wait in it. Without locks, so no more than a hint.
-READY_LANES = f"""
-WITH in_flight AS (
-    SELECT lane, count(*) AS count
-      FROM jobs_backlogrecord
-     WHERE status = {Status.RUNNING} AND lane <> 0 AND queue <> ALL(%(feeding)s::text[])
-     GROUP BY lane
-), full_throttle AS (
-    SELECT t.id
-      FROM jobs_throttle t
-     WHERE NOT %(feeds)s::boolean
-       AND t.max_in_flight <= (
-           SELECT COALESCE(sum(f.count), 0)
-             FROM in_flight f
-             JOIN jobs_lane l ON l.id = f.lane
-            WHERE l.throttle_ids @> ARRAY[t.id])
-)
-SELECT l.id, l.throttle_ids, NOT EXISTS (SELECT FROM full_throttle WHERE id = ANY(l.throttle_ids))
-  FROM jobs_lane l
- CROSS JOIN LATERAL (
-       SELECT
-         FROM jobs_backlogrecord
-        WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane = l.id
-        ORDER BY {CLAIM_ORDER}
-        LIMIT 1) AS first
-"""
-
-LOCK_THROTTLES = """
-SELECT id
-  FROM jobs_throttle
- WHERE id = ANY(%(throttles)s::bigint[])
- ORDER BY id
-   FOR UPDATE
-"""
-
-# After the locks and in a statement of its own, so that its snapshot shows what the last holder of the locks took.
-# Per lane the first rows of `backlog_claim_order`; the few that come back are ranked in each throttle that they name.
-CLAIM_CAPPED = f"""
-WITH in_flight AS (
-    SELECT lane, count(*) AS count
-      FROM jobs_backlogrecord
-     WHERE status = {Status.RUNNING} AND lane <> 0 AND queue <> ALL(%(feeding)s::text[])
-     GROUP BY lane
-), throttle AS (
-    SELECT t.id,
-           CASE WHEN %(feeds)s::boolean THEN %(limit)s::int
-                ELSE t.max_in_flight - (
-                     SELECT COALESCE(sum(f.count), 0)
-                       FROM in_flight f
-                       JOIN jobs_lane l ON l.id = f.lane
-                      WHERE l.throttle_ids @> ARRAY[t.id])
-           END AS room
-      FROM jobs_throttle t
-     WHERE t.id = ANY(%(throttles)s::bigint[])
-), lane AS (
-    SELECT 0 AS id, '{{}}'::bigint[] AS throttle_ids, %(limit)s::int AS room
- UNION ALL
-    SELECT l.id, l.throttle_ids,
-           (SELECT COALESCE(min(t.room), %(limit)s::int) FROM throttle t WHERE t.id = ANY(l.throttle_ids))
-      FROM jobs_lane l
-     WHERE l.id = ANY(%(lanes)s::int[])
-), head AS MATERIALIZED (
-    SELECT h.*, lane.throttle_ids
-      FROM lane
-     CROSS JOIN LATERAL (
-           SELECT ctid AS place, id, priority, rank_day, tried_at, expected_seconds
-             FROM jobs_backlogrecord
-            WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane = lane.id
-              AND (closes_at IS NULL OR closes_at > {ARRIVAL})
-            ORDER BY {CLAIM_ORDER}
-            LIMIT GREATEST(LEAST(lane.room, %(limit)s::int), 0)
-              FOR UPDATE SKIP LOCKED) AS h
-), ranked AS (
-    SELECT head.id, throttle.room,
-           row_number() OVER (PARTITION BY throttle.id ORDER BY {CLAIM_ORDER.replace(" id", " head.id")}) AS rank
-      FROM head
-      JOIN throttle ON throttle.id = ANY(head.throttle_ids)
-)
-UPDATE jobs_backlogrecord
-{LEASE}
- WHERE status = {Status.READY}
-   AND ctid = ANY(ARRAY(
-       SELECT place
-         FROM head
-        WHERE NOT EXISTS (SELECT FROM ranked WHERE ranked.id = head.id AND ranked.rank > ranked.room)
-        ORDER BY {CLAIM_ORDER}
-        LIMIT %(limit)s::int))
-   AND {NOT_PAUSED}
+   AND NOT EXISTS (SELECT FROM jobs_pausedqueue WHERE name = %(queue)s::text)
+   AND (SELECT lane
+          FROM jobs_backlogrecord
+         WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane > 0
+         ORDER BY lane
+         LIMIT 1) IS NULL
 RETURNING {RECORD_COLUMNS}
 """
 

@@ -47,6 +47,7 @@ class Claimed(NamedTuple):
     schedule_id: int | None
     retry_policy_id: int | None
     exclusive_key: str | None
+    lane: int
     payload: dict[str, Any]
     worker_id: int
     lease_token: UUID

@@ -41,5 +41,5 @@ def prepare_from_now_on(sender: object, connection: Any, **_: object) -> None:
     """Receiver of Django's `connection_created` in a worker. Does nothing for one that polls: a pooler of
     transactions hands each of them to another session."""
     if conf.listens():
-        connection.connection.prepare_threshold = PREPARE_AT_ONCE
         connection.connection.execute(SESSION)
+        connection.connection.prepare_threshold = PREPARE_AT_ONCE

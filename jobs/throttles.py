@@ -2,23 +2,34 @@
 
 Counting and claiming in one statement overshoots, since a statement sees one snapshot. So, in one transaction but in
 separate statements: lock the throttles in id order, then count what runs and take at most the remainder. Whoever comes
-second waits at the lock and counts what the first one took. The three parts of the transaction go to the server in one
-trip, so a lock is held for no longer than the server takes.
+second waits at the lock and counts what the first one took. This needs READ COMMITTED, PostgreSQL's default.
 
-Only records that name a throttle pay for this, and a full throttle costs a claim one look at its lanes.
+The statements are those of the function `jobs_claim_beside_throttles` (migration 0005), so the locks are held for as
+long as the server takes. It
+
+1. looks, without locks, which throttled lanes of the queue hold ready records and have room; with none that has, lane 0
+   is claimed from as in a queue without throttles: a full throttle costs one probe a lane, however much waits for it;
+2. locks the throttles of those lanes;
+3. counts again, and claims across lane 0 and those lanes in claim order, ranked in each throttle that a record names.
+   Between throttles that a lane shares with others a place may stay free until the next claim; none is taken twice.
+
+A queue that feeds another is not throttled, the queue that it feeds is: a source that is only asked whether it is there
+is not in flight.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
-from django.db import connection, transaction
-
 from jobs import conf
-from jobs.lease_statements import CLAIM_CAPPED, LOCK_THROTTLES, READY_LANES
+from jobs.lease_statements import RECORD_COLUMNS
 from jobs.models import Lane
 from jobs.prepared import execute
 
-Rows = list[tuple[Any, ...]]
+CLAIM_BESIDE_THROTTLES = f"""
+SELECT {RECORD_COLUMNS}
+  FROM jobs_claim_beside_throttles(
+       %(queue)s::text, %(limit)s::int, %(worker)s::bigint, %(token)s::uuid, %(lease)s::float8, %(feeding)s::text[],
+       %(now)s::timestamptz)
+"""
 
 
 def lane_of(throttle_ids: list[int]) -> int:
@@ -30,33 +41,6 @@ def lane_of(throttle_ids: list[int]) -> int:
     return int(lane.pk)
 
 
-def ready_lanes(queue: str) -> list[tuple[int, list[int], bool]]:
-    """The lanes of `queue` that hold ready records: (id, ids of their throttles, whether all of those have room).
-
-    A queue that feeds another is not throttled, the queue that it feeds is: a source that is only asked whether it is
-    there is not in flight.
-    """
-    feeding = conf.feeding_queues()
-    return execute(READY_LANES, {"queue": queue, "feeding": feeding, "feeds": queue in feeding}).fetchall()
-
-
-def claim_capped(values: dict[str, Any], lanes: Sequence[tuple[int, list[int]]]) -> Rows:
-    """Claim from lane 0 and `lanes` (id, ids of their throttles) what every throttle lets through.
-
-    Between throttles that a lane shares with others a place may stay free until the next claim; none is ever taken
-    twice.
-    """
-    feeding = conf.feeding_queues()
-    feeds = values["queue"] in feeding
-    named = sorted({throttle for _, throttles in lanes for throttle in throttles})
-    values = {**values, "lanes": [lane for lane, _ in lanes], "throttles": named, "feeding": feeding, "feeds": feeds}
-    locks = {"throttles": named}
-    if connection.in_atomic_block or not conf.listens():
-        with transaction.atomic():
-            execute(LOCK_THROTTLES, locks)
-            return execute(CLAIM_CAPPED, values).fetchall()
-    connection.ensure_connection()
-    with connection.wrap_database_errors, connection.connection.pipeline(), connection.connection.transaction():
-        execute(LOCK_THROTTLES, locks)
-        claimed = execute(CLAIM_CAPPED, values)
-    return claimed.fetchall()
+def claim_beside_throttles(values: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """Claim up to `limit` records of `queue` that every throttle lets through. `values`: those of `CLAIM`."""
+    return execute(CLAIM_BESIDE_THROTTLES, {**values, "feeding": conf.feeding_queues()}).fetchall()

@@ -21,14 +21,26 @@ _lock = Lock()
 _last_sent: dict[str, float] = {}
 
 
+EVERY_QUEUE = "*"
+
+
 def notify(queue: str) -> None:
     """Wake idle workers of `queue` when the running transaction commits (now, outside of one)."""
-    transaction.on_commit(lambda: _send(queue))
+    transaction.on_commit(lambda: _tell(queue, queue))
+
+
+def notify_of_room(queue: str) -> None:
+    """The same for what a throttle held up: a record of `queue` gave its place back. Others may share the throttle."""
+    transaction.on_commit(lambda: _tell(queue, EVERY_QUEUE))
+
+
+def _tell(here: str, elsewhere: str) -> None:
+    if heard_here:
+        heard_here(here)
+    _send(elsewhere)
 
 
 def _send(queue: str) -> None:
-    if heard_here:
-        heard_here(queue)
     with _lock:
         now = time.monotonic()
         if now - _last_sent.get(queue, -QUIET_SECONDS) < QUIET_SECONDS:

@@ -79,6 +79,7 @@ def make_claimed(**fields: Any) -> Claimed:
         "schedule_id": None,
         "retry_policy_id": None,
         "exclusive_key": None,
+        "lane": 0,
     }
     return Claimed(**(values | fields))
 

@@ -98,6 +98,7 @@ def running_record() -> Claimed:
         schedule_id=None,
         retry_policy_id=None,
         exclusive_key=None,
+        lane=0,
     )
 
 

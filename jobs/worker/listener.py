@@ -2,14 +2,14 @@
 
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Set
 
 from django.db import connection
 from django.db.utils import Error
 from psycopg import Error as PsycopgError
 
 from jobs.clock import boot_seconds
-from jobs.wakeups import CANCEL_CHANNEL, CHANNEL
+from jobs.wakeups import CANCEL_CHANNEL, CHANNEL, EVERY_QUEUE
 from jobs.worker.units import Units
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class Listener(threading.Thread):
     Stops the runs of `units` that a person cancels.
     """
 
-    def __init__(self, queues: Collection[str], hear: Callable[[str], None], units: Units) -> None:
+    def __init__(self, queues: Set[str], hear: Callable[[str], None], units: Units) -> None:
         super().__init__(name="listener", daemon=True)
         self._queues = queues
         self._hear = hear
@@ -50,8 +50,7 @@ class Listener(threading.Thread):
         with connection.cursor() as cursor:
             cursor.execute(f"LISTEN {CHANNEL}")
             cursor.execute(f"LISTEN {CANCEL_CHANNEL}")
-        for queue in self._queues:
-            self._hear(queue)
+        self._take(CHANNEL, EVERY_QUEUE)
         raw = connection.connection
         ping_at = boot_seconds() + PING_EVERY_SECONDS
         while not self._ended.is_set():
@@ -63,8 +62,8 @@ class Listener(threading.Thread):
 
     def _take(self, channel: str, payload: str) -> None:
         if channel == CHANNEL:
-            if payload in self._queues:
-                self._hear(payload)
+            for queue in self._queues if payload == EVERY_QUEUE else {payload} & self._queues:
+                self._hear(queue)
         elif payload.isdecimal() and (run := self._units.find(int(payload))):
             log.warning("a person cancelled %s %s, stopping it", run.record.kind, run.record.subject)
             self._units.stop(run)
