@@ -19,14 +19,18 @@ OPTIONS = {
 """A host that loses its power must not hold a lock for hours."""
 
 
-def databases(url: str | None, var_dir: Path) -> dict[str, Any]:
+def databases(url: str | None, var_dir: Path, *, pooled: bool = False) -> dict[str, Any]:
     """Django's DATABASES for `DATABASE_URL`, or for the embedded server in `var_dir` when there is none.
+
+    `pooled`: a pooler of transactions stands before it, so no cursor outlives its transaction.
 
     Starts nothing. Raises: ImproperlyConfigured for a malformed URL or one of another database system.
     """
     database = _external(url) if url else _embedded(var_dir)
     database["OPTIONS"] = {**OPTIONS, **database.get("OPTIONS", {})}
-    return {"default": {**database, "CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}}
+    return {
+        "default": {**database, "CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True, "DISABLE_SERVER_SIDE_CURSORS": pooled}
+    }
 
 
 def _external(url: str) -> dict[str, Any]:

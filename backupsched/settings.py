@@ -69,7 +69,8 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = databases(os.environ.get("DATABASE_URL"), VAR_DIR)
+WAKE = os.environ.get("BACKUPSCHED_WAKE", "listen")
+DATABASES = databases(os.environ.get("DATABASE_URL"), VAR_DIR, pooled=WAKE == "poll")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 LANGUAGE_CODE = "en"
@@ -114,7 +115,7 @@ JOBS = {
         "default": {"concurrency": 4},
     },
     "LEASE_SECONDS": float(os.environ.get("BACKUPSCHED_LEASE", "60")),
-    "WAKE": os.environ.get("BACKUPSCHED_WAKE", "listen"),
+    "WAKE": WAKE,
     "KEEP_FINISHED_DAYS": float(os.environ.get("BACKUPSCHED_KEEP_DAYS", "90")),
 }
 

@@ -1,63 +1,29 @@
 """The worker as real processes, ended by real signals."""
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.db import connection
 
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, RetryPolicy, Worker
 from jobs.states import AttemptOutcome, Status
+from tests.jobs.worker_processes import LEASE_SECONDS, WorkerProcesses
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
-LEASE_SECONDS = 2
-SCRIPT = Path(__file__).parent / "worker_script.py"
-
-
-def database_url() -> str:
-    database = connection.get_connection_params()
-    password = f":{database['password']}" if database.get("password") else ""
-    host = str(database.get("host") or "").replace("/", "%2F")
-    return f"postgresql://{database['user']}{password}@{host}:{database.get('port') or 5432}/{database['dbname']}"
-
 
 @pytest.fixture
-def start_worker(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def start_worker(tmp_path: Path) -> Iterator[WorkerProcesses]:
     """Starts workers and kills what is left of them at the end."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(grace: float = 20) -> subprocess.Popen[bytes]:
-        ready = tmp_path / f"ready-{len(started)}"
-        environment = {
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "backupsched.settings",
-            "DATABASE_URL": database_url(),
-            "BACKUPSCHED_LEASE": str(LEASE_SECONDS),
-            "PYTHONPATH": str(settings.BASE_DIR),
-            "WORKER_READY": str(ready),
-        }
-        with (tmp_path / f"log-{len(started)}").open("wb") as log:
-            process = subprocess.Popen([sys.executable, str(SCRIPT), str(grace)], env=environment, stderr=log)
-        started.append(process)
-        eventually(ready.exists)
-        return process
-
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.send_signal(signal.SIGCONT)
-            process.kill()
-        process.wait()
+    workers = WorkerProcesses(tmp_path)
+    yield workers
+    workers.end()
 
 
 def put(kind: str, tmp_path: Path, **fields: Any) -> BacklogRecord:

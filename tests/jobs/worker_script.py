@@ -1,5 +1,6 @@
 """A worker with test handlers, as a process of its own: `python worker_script.py GRACE`. Settings by environment."""
 
+import asyncio
 import os
 import sys
 import time
@@ -14,7 +15,9 @@ from jobs.handlers import Kind, Run, registry  # noqa: E402
 from jobs.outcomes import Failed, Outcome, Released, Succeeded  # noqa: E402
 from jobs.worker.process import WorkerProcess  # noqa: E402
 
-KINDS = ("quick", "hang", "exit", "interrupt", "nonsense", "deaf")
+KINDS = ("quick", "hang", "exit", "interrupt", "nonsense", "deaf", "hang async", "short hang", "short deaf")
+LONGEST_SECONDS = 0.5
+"""Of the kinds whose handlers hang for a short time."""
 
 
 def quick(run: Run) -> Outcome:
@@ -38,6 +41,13 @@ def deaf(run: Run) -> Outcome:
     return Failed("nobody waited")
 
 
+async def hang_async(run: Run) -> Outcome:
+    """Waits for ever, unless it is cancelled."""
+    Path(run.record.payload["started"]).touch()
+    await asyncio.sleep(3600)
+    return Succeeded()
+
+
 def leave(run: Run) -> Outcome:
     sys.exit(3)
 
@@ -50,11 +60,12 @@ def nonsense(run: Run) -> Outcome:
     return "done"  # type: ignore[return-value]
 
 
-for name, function in zip(KINDS, (quick, hang, leave, interrupt, nonsense, deaf), strict=True):
-    registry.add(Kind(name, home_queue="default"))
+HANDLERS = (quick, hang, leave, interrupt, nonsense, deaf, hang_async, hang, deaf)
+for name, function in zip(KINDS, HANDLERS, strict=True):
+    registry.add(Kind(name, home_queue="default", max_seconds=LONGEST_SECONDS if name.startswith("short") else None))
     registry.handler(name, queue="default")(function)
 
-worker = WorkerProcess([QueueRule("default", 4)], grace=float(sys.argv[1]))
+worker = WorkerProcess([QueueRule("default", 4), QueueRule("backups", 2)], grace=float(sys.argv[1]))
 worker.install_signal_handlers()
 Path(os.environ["WORKER_READY"]).touch()
 worker.run()
