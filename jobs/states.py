@@ -21,7 +21,7 @@ class Status(models.IntegerChoices):
     FAILED = 4, "failed"
     """Gave up after its last allowed failure. Final, until a person retries it."""
     CANCELLED = 5, "cancelled"
-    """A person did not want it any more. Final."""
+    """A person did not want it any more. Final, until a person retries it."""
 
 
 UNFINISHED = (Status.WAITING, Status.READY, Status.RUNNING)

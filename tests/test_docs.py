@@ -108,9 +108,10 @@ def test_the_lifecycle_page_has_every_way_out_of_running_and_no_other() -> None:
     assert documented == transitions_of_a_settle() | behind_the_gate
 
 
-def test_no_documented_transition_leaves_a_final_state() -> None:
-    left = {before for before, _, _ in documented_transitions()}
-    assert left == {"", "waiting", "ready", "running"}
+def test_no_documented_transition_leaves_success_and_only_a_retry_leaves_the_other_ends() -> None:
+    left = {(before, after) for before, after, _ in documented_transitions()}
+    assert {before for before, _ in left} == {"", "waiting", "ready", "running", "failed", "cancelled"}
+    assert {after for before, after in left if before in ("failed", "cancelled")} == {"ready"}
 
 
 def test_the_diagram_draws_the_transitions_of_the_table() -> None:
