@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.db.utils import InterfaceError, OperationalError
 
-from jobs import claiming
+from jobs import claiming, exclusivity
 from jobs.cron import check_expression, check_zone
 from jobs.handlers import registry
 from jobs.models import Schedule
@@ -44,7 +44,7 @@ RETURNING queue
 
 # Served by `backlog_ready_closes`.
 CLOSED = f"""
-SELECT id, kind, subject
+SELECT id, kind, subject, exclusive_key
   FROM jobs_backlogrecord
  WHERE status = {Status.READY} AND closes_at <= %(now)s
  ORDER BY closes_at
@@ -239,7 +239,8 @@ def _close_batch(now: datetime) -> int:
         cursor.execute(CLOSED, {"now": now})
         rows = cursor.fetchall()
         by_kind: dict[str, list[tuple[int, str]]] = defaultdict(list)
-        for record_id, kind, subject in rows:
+        exclusivity.give_back([key for *_, key in rows], now)
+        for record_id, kind, subject, _ in rows:
             by_kind[kind].append((record_id, subject))
         for name, records in by_kind.items():
             kind = registry.kind(name)

@@ -85,7 +85,19 @@ def _behind(record: Claimed, change: Transition, now: datetime) -> Transition:
 
 
 def open_gates(settled: Iterable[Claimed], now: datetime) -> None:
-    """Let the records that wait behind the keys of `settled` look again at the next tick."""
+    """Let the records that wait behind the keys of `settled`, which are locked, look again at the next tick."""
     if keys := [record.exclusive_key for record in settled if record.exclusive_key is not None]:
         with connection.cursor() as cursor:
             cursor.execute(OPEN, {"keys": keys, "now": now})
+
+
+def give_back(keys: Iterable[str | None], now: datetime) -> None:
+    """Lock `keys` (None: no key) and let the records that wait behind them look again at the next tick.
+
+    For ready records that lose their key otherwise than by a settle. To be called in a transaction that holds their
+    rows, before it writes them: whoever meets a closed gate comes before or after both.
+    """
+    if held := sorted({key for key in keys if key is not None}):
+        with connection.cursor() as cursor:
+            cursor.execute(LOCK_KEYS, {"keys": held})
+            cursor.execute(OPEN, {"keys": held, "now": now})

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
-from jobs import throttles
+from jobs import exclusivity, throttles
 from jobs.clock import database_clock
 from jobs.emitter import can_emit
 from jobs.models import BacklogRecord, Schedule
@@ -177,9 +177,11 @@ def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None) 
     related = Assignment.objects.filter(source__paused_at=None).select_related("source", "policy__schedule")
     asked = list(related.filter(pk__in=[assignment.pk for assignment in assignments]))
     wanted = {subject_of(assignment.pk): assignment for assignment in asked}
-    records = BacklogRecord.objects.filter(kind=KIND, subject__in=wanted).unfinished().select_for_update()
+    unfinished = BacklogRecord.objects.filter(kind=KIND, subject__in=wanted).unfinished()
+    records = list(unfinished.select_for_update().order_by("pk"))
+    exclusivity.give_back([record.exclusive_key for record in records if record.status == Status.READY], instant)
     moved = 0
-    for record in records.order_by("pk"):
+    for record in records:
         assignment = wanted.pop(record.subject)
         if record.status != Status.RUNNING:
             record.status, record.waiting_for, record.queue = Status.READY, None, AVAILABILITY

@@ -111,6 +111,16 @@ class TestOpening:
         emitter.promote(long_after)
         assert BacklogRecord.objects.get(pk=second.id).status == Status.READY
 
+    def test_a_window_that_closes_on_the_one_lets_the_one_behind_ask_again(self):
+        [first] = claim_new()
+        claiming.settle([(first, TO_BACKUPS)], now=NOON)
+        [second] = claim_new()
+        claiming.settle([(second, TO_BACKUPS)], now=NOON)
+        BacklogRecord.objects.filter(pk=first.id).update(closes_at=LATER)
+        emitter.close_windows(LATER)
+        emitter.promote(LATER)
+        assert BacklogRecord.objects.get(pk=second.id).status == Status.READY
+
     def test_a_missed_opening_costs_a_minute_and_no_more(self):
         running_under_the_key()
         [second] = claim_new()

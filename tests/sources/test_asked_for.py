@@ -7,8 +7,9 @@ from time import monotonic
 import pytest
 from django.db import connection, transaction
 
-from jobs import emitter
+from jobs import claiming, emitter
 from jobs.models import BacklogRecord, Schedule
+from jobs.outcomes import Handoff
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.models import Source
@@ -73,6 +74,17 @@ class TestBackUpNow:
         assert planning.back_up_now([assignment], NINE) == 0
         assert (record_of(assignment).status, record_of(assignment).pk) == (Status.RUNNING, claimed.id)
         assert record_of(assignment).priority == 0
+
+    def test_a_record_that_has_its_source_already_lets_the_one_behind_it_ask_again(self) -> None:
+        source = make_source()
+        first, second = make_assignment(source=source), make_assignment(source=source)
+        for assignment in (first, second):
+            planning.back_up_now([assignment], NINE)
+            claiming.settle([(claim("availability", NINE), Handoff("backups", source.exclusive_key))], now=NINE)
+        assert record_of(second).waiting_for == WaitingFor.THROTTLE
+        planning.back_up_now([first], NINE)
+        emitter.promote(NINE)
+        assert record_of(second).status == Status.READY
 
     def test_asked_twice_it_is_moved_twice_but_is_one_record(self) -> None:
         assignment = make_assignment()
