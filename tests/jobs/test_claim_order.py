@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg._queries import PostgresQuery
 
-from jobs import claiming
+from jobs import claiming, emitter
 from jobs.lease_statements import SETTLE_SUCCEEDED
 from jobs.models import BacklogRecord, Lane
 from jobs.states import Status, WaitingFor
@@ -137,6 +137,15 @@ def test_a_claim_beside_throttles_reads_no_table_of_records_from_end_to_end(crow
         cursor.execute("RESET plan_cache_mode")
     assert sequential == 0
     assert fetched < 200
+
+
+@pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])
+def test_the_plan_of_a_look_reads_the_heads_of_indexes_only(crowded, cache_mode):
+    plan = plans_of_the_prepared(emitter.LOOK, {"queues": ["default", "backups"], "now": None}, cache_mode)
+    for index in ("backlog_waiting_until", "backlog_ready_closes", "backlog_lease_expires", "backlog_claim_order"):
+        assert index in plan, plan
+    assert "Seq Scan on jobs_backlogrecord" not in plan, plan
+    assert "Sort" not in plan, plan
 
 
 SCANS = "SELECT seq_scan, idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'jobs_backlogrecord'"

@@ -7,8 +7,8 @@ from datetime import date, timedelta
 import pytest
 from django.db import IntegrityError
 
-from jobs import claiming, throttles
-from jobs.models import BacklogRecord, Lane, Throttle
+from jobs import claiming, throttles, wakeups
+from jobs.models import BacklogRecord, Lane, PausedQueue, Throttle
 from jobs.outcomes import Failed, Released, Succeeded
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
 from tests.threads import at_once
@@ -133,6 +133,55 @@ class TestOrder:
         make_record(lane=lane, priority=100)
         free = make_record()
         assert [record.id for record in claim()] == [free.pk]
+
+
+class TestPausedQueue:
+    @pytest.mark.parametrize("throttled", [False, True])
+    def test_gives_nothing_until_it_is_resumed(self, throttled):
+        record = make_record(lane=make_lane(make_throttle(3)) if throttled else 0)
+        other = make_record(queue="backups")
+        PausedQueue.objects.create(name="default")
+        assert claim() == []
+        assert claim() == []  # the second one remembers what kind of queue it is
+        assert [record.id for record in claim(queue="backups")] == [other.pk]
+        PausedQueue.objects.all().delete()
+        assert [record.id for record in claim()] == [record.pk]
+
+
+class TestAQueueThatChanges:
+    def test_is_claimed_in_order_when_its_first_throttled_record_comes_and_when_its_last_one_went(self):
+        lane = make_lane(make_throttle(1))
+        for number in range(3):
+            plain = make_record()
+            assert [record.id for record in claim(limit=1)] == [plain.pk]
+            first = make_record(lane=lane, priority=5)
+            second = make_record(priority=4)
+            claimed = claim()
+            assert [record.id for record in claimed] == [first.pk, second.pk], number
+            claiming.settle([(record, Succeeded()) for record in claimed], now=LATER)
+
+
+class TestRoom:
+    @pytest.fixture
+    def heard(self, monkeypatch):
+        """What the worker of this process and what others hear."""
+        here, elsewhere = [], []
+        monkeypatch.setattr(wakeups, "heard_here", here.append)
+        monkeypatch.setattr(wakeups, "_send", elsewhere.append)
+        return here, elsewhere
+
+    @pytest.mark.parametrize("outcome", [Succeeded(), Failed("no")])
+    def test_that_a_settle_makes_is_told_to_every_queue(self, heard, outcome):
+        make_record(lane=make_lane(make_throttle(1)))
+        [record] = claim()
+        claiming.settle([(record, outcome)], now=LATER)
+        assert heard == (["default"], ["*"])
+
+    def test_is_not_told_of_what_names_no_throttle(self, heard):
+        make_record()
+        [record] = claim()
+        claiming.settle([(record, Succeeded())], now=LATER)
+        assert heard == ([], [])
 
 
 class TestLane:

@@ -1,0 +1,168 @@
+"""A success without hook or key is settled by a statement of its own, which does what the general one does."""
+
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jobs import claiming
+from jobs.clock import database_clock
+from jobs.handlers import Kind, registry
+from jobs.models import Attempt, BacklogRecord
+from jobs.outcomes import Claimed, Failed, Succeeded
+from jobs.states import AttemptOutcome, Status, WaitingFor
+from tests.factories import NOON, make_record, make_worker
+from tests.threads import at_once
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LATER = NOON + timedelta(seconds=30)
+
+FACTS = st.fixed_dictionaries(
+    {
+        "priority": st.integers(-9, 9),
+        "rank_day": st.sampled_from([None, NOON.date()]),
+        "due_day": st.sampled_from([None, NOON.date()]),
+        "tried_at": st.sampled_from([None, NOON - timedelta(hours=1)]),
+        "expected_seconds": st.sampled_from([None, 1.5]),
+        "failures": st.integers(0, 3),
+        "last_error": st.sampled_from(["", "it said no"]),
+        "attempt": st.integers(0, 5),
+        "closes_at": st.sampled_from([None, NOON + timedelta(hours=1)]),
+        "payload": st.sampled_from([{}, {"title": "Büro"}]),
+    }
+)
+
+
+@pytest.fixture
+def kinds(monkeypatch):
+    monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
+    registry.add(Kind("plain"))
+    registry.add(Kind("hooked", after_settle=lambda record, outcome, now: None))
+
+
+def claim(count: int = 1) -> list[Claimed]:
+    return claiming.claim("default", worker_id=make_worker().pk, limit=count, now=NOON)
+
+
+IDENTITY = ("id", "record_id", "kind", "subject", "worker_id")
+
+
+def without_identity(row: dict) -> dict:
+    return {
+        name: value for name, value in row.items() if name not in ("id", "record_id", "kind", "subject", "worker_id")
+    }
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(facts=FACTS)
+def test_leaves_the_same_row_and_the_same_attempt_as_the_general_statement(kinds, facts):
+    for kind in ("plain", "hooked"):
+        make_record(kind=kind, **facts)
+    one, other = claim(2)
+    claiming.settle([(one, Succeeded())], now=LATER)
+    claiming.settle([(other, Succeeded())], now=LATER)
+    rows = [BacklogRecord.objects.filter(pk=record.id).values().get() for record in (one, other)]
+    attempts = [Attempt.objects.filter(record_id=record.id).values().get() for record in (one, other)]
+    assert without_identity(rows[0]) == without_identity(rows[1])
+    assert without_identity(attempts[0]) == without_identity(attempts[1])
+
+
+STALE = {
+    "attempt": lambda record: record._replace(attempt=record.attempt - 1),
+    "worker": lambda record: record._replace(worker_id=record.worker_id + 1),
+    "token": lambda record: record._replace(lease_token=uuid4()),
+}
+
+
+class TestFence:
+    @pytest.mark.parametrize("what", STALE)
+    def test_a_result_of_another_attempt_worker_or_token_changes_nothing_and_the_others_of_its_batch_count(self, what):
+        make_record(attempt=6)
+        make_record()
+        make_record()
+        one, stale, another = claim(3)
+        before = BacklogRecord.objects.filter(pk=stale.id).values().get()
+        settled = claiming.settle([(one, Succeeded()), (STALE[what](stale), Succeeded()), (another, Succeeded())])
+        assert (settled.written, settled.lost) == ({one.id, another.id}, {stale.id})
+        assert BacklogRecord.objects.filter(pk=stale.id).values().get() == before
+        assert Attempt.objects.count() == 2
+
+    def test_a_repeated_settle_writes_nothing_twice_and_loses_nothing(self):
+        make_record()
+        [record] = claim()
+        for _ in range(2):
+            assert not claiming.settle([(record, Succeeded())], now=LATER).lost
+        assert Attempt.objects.count() == 1
+
+    def test_the_late_success_of_a_rescued_attempt_is_a_lost_lease(self):
+        make_record()
+        [record] = claim()
+        claiming.rescue(now=database_clock() + timedelta(days=1))
+        assert claiming.settle([(record, Succeeded())], now=LATER).lost == {record.id}
+        assert BacklogRecord.objects.get(pk=record.id).status == Status.WAITING
+
+    def test_a_success_settled_twice_at_the_same_moment_counts_once(self):
+        for _ in range(5):
+            make_record()
+            [record] = claim()
+            at_once(*[lambda record=record: claiming.settle([(record, Succeeded())]).lost] * 2)
+        assert Attempt.objects.count() == 5
+
+
+class TestBatch:
+    def test_successes_and_failures_of_one_batch_are_all_written(self):
+        for _ in range(6):
+            make_record()
+        records = claim(6)
+        outcomes = [Succeeded(), Failed("no"), Succeeded(), Failed("no"), Succeeded(), Succeeded()]
+        claiming.settle(list(zip(records, outcomes, strict=True)), now=LATER)
+        ended = [BacklogRecord.objects.get(pk=record.id).status for record in records]
+        assert ended == [Status.SUCCEEDED, Status.WAITING] * 2 + [Status.SUCCEEDED] * 2
+
+    def test_of_several_claims_and_workers_is_one_batch(self):
+        for _ in range(4):
+            make_record()
+        records = claim(2) + claim(2)
+        assert claiming.settle([(record, Succeeded()) for record in reversed(records)]).written == {
+            record.id for record in records
+        }
+
+
+class TestCancelledWhileItRan:
+    def cancelled(self) -> Claimed:
+        make_record()
+        [record] = claim()
+        BacklogRecord.objects.filter(pk=record.id).update(cancel_requested_at=NOON)
+        return record
+
+    def test_what_fails_ends_as_cancelled_and_is_not_tried_again(self):
+        record = self.cancelled()
+        claiming.settle([(record, Failed("stopped"))], now=LATER)
+        ended = BacklogRecord.objects.get(pk=record.id)
+        assert (ended.status, ended.finished_at, ended.failures) == (Status.CANCELLED, LATER, 0)
+        assert Attempt.objects.get().outcome == AttemptOutcome.CANCELLED
+
+    def test_what_succeeds_has_succeeded(self):
+        record = self.cancelled()
+        claiming.settle([(record, Succeeded())], now=LATER)
+        assert BacklogRecord.objects.get(pk=record.id).status == Status.SUCCEEDED
+
+    def test_what_a_dead_worker_held_ends_as_cancelled(self):
+        record = self.cancelled()
+        claiming.rescue(now=database_clock() + timedelta(days=1))
+        assert BacklogRecord.objects.get(pk=record.id).status == Status.CANCELLED
+
+    def test_its_neighbours_in_the_batch_are_not_touched(self):
+        record = self.cancelled()
+        make_record()
+        [other] = claim()
+        claiming.settle([(record, Failed("stopped")), (other, Failed("no"))], now=LATER)
+        assert BacklogRecord.objects.get(pk=other.id).waiting_for == WaitingFor.BACKOFF
+
+    def test_a_renewal_tells_of_it(self):
+        record = self.cancelled()
+        renewed = claiming.renew({record.id: record.lease_token}, worker_id=record.worker_id, now=LATER)
+        assert renewed.owned == renewed.cancelled == {record.id}

@@ -1,0 +1,131 @@
+"""The settler writes every result, however the database or a hook behaves."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from queue import SimpleQueue
+
+import pytest
+from django.db.utils import OperationalError
+
+from jobs import claiming
+from jobs.handlers import Kind, registry
+from jobs.models import Attempt, BacklogRecord
+from jobs.outcomes import Claimed, Succeeded
+from jobs.states import Status
+from jobs.worker import settler as settler_module
+from jobs.worker.settler import Settler
+from tests.factories import NOON, make_record, make_worker
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Listening(Settler):
+    """Keeps what it has settled."""
+
+    def __init__(self) -> None:
+        self.batches: SimpleQueue[list[Claimed]] = SimpleQueue()
+        super().__init__(self.batches.put)
+
+
+@pytest.fixture
+def settler(monkeypatch) -> Iterator[Listening]:
+    monkeypatch.setattr(settler_module, "TRY_AGAIN_AFTER_SECONDS", 0.01)
+    settler = Listening()
+    yield settler
+    if settler.is_alive():
+        settler.end(20)
+
+
+def claim(count: int) -> list[Claimed]:
+    for _ in range(count):
+        make_record()
+    return claiming.claim("default", worker_id=make_worker().pk, limit=count, now=NOON)
+
+
+def statuses() -> list[int]:
+    return list(BacklogRecord.objects.order_by("pk").values_list("status", flat=True))
+
+
+class Away:
+    """`claiming.settle` of a database that is away for the first few calls."""
+
+    def __init__(self, calls: int, then_loses_the_answer: bool = False) -> None:
+        self.left, self.loses_the_answer = calls, then_loses_the_answer
+        self.settle = claiming.settle
+
+    def __call__(self, results, **more):
+        self.left -= 1
+        if self.left >= 0:
+            if self.loses_the_answer:
+                self.settle(results, **more)
+            raise OperationalError("server closed the connection unexpectedly")
+        return self.settle(results, **more)
+
+
+class TestADatabaseThatIsAway:
+    @pytest.mark.parametrize("loses_the_answer", [False, True], ids=["before the commit", "after the commit"])
+    def test_loses_no_result_and_writes_none_twice(self, settler, monkeypatch, loses_the_answer):
+        monkeypatch.setattr(claiming, "settle", Away(3, loses_the_answer))
+        records = claim(5)
+        for record in records:
+            settler.add(record, Succeeded())
+        settler.start()
+        settled = settler.batches.get(timeout=20)
+        assert settled == records
+        assert statuses() == [Status.SUCCEEDED] * 5
+        assert Attempt.objects.count() == 5
+
+    def test_is_not_waited_for_for_ever_at_the_end(self, settler, monkeypatch):
+        monkeypatch.setattr(claiming, "settle", Away(10**9))
+        settler.add(claim(1)[0], Succeeded())
+        settler.start()
+        settler.end(0.05)
+        assert not settler.is_alive()
+        assert statuses() == [Status.RUNNING]
+
+
+class TestAHookThatRaises:
+    @pytest.fixture(autouse=True)
+    def raising(self, monkeypatch):
+        def raise_for_the_first(record, outcome, now):
+            if record.id == min(BacklogRecord.objects.values_list("pk", flat=True)) and isinstance(outcome, Succeeded):
+                raise RuntimeError("no room for the result")
+
+        monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
+        registry.add(Kind("test", after_settle=raise_for_the_first))
+
+    def test_costs_its_own_record_a_failure_and_the_others_nothing(self, settler):
+        for record in claim(3):
+            settler.add(record, Succeeded())
+        settler.start()
+        settler.batches.get(timeout=20)
+        assert statuses() == [Status.WAITING, Status.SUCCEEDED, Status.SUCCEEDED]
+        assert "no room for the result" in BacklogRecord.objects.order_by("pk").first().last_error
+
+
+def test_the_end_writes_what_was_added_before_it(settler):
+    settler.start()
+    for record in claim(20):
+        settler.add(record, Succeeded())
+    settler.end(20)
+    assert not settler.is_alive()
+    assert statuses() == [Status.SUCCEEDED] * 20
+
+
+def test_a_batch_is_bounded(settler, monkeypatch):
+    monkeypatch.setattr(settler_module, "BATCH", 4)
+    for record in claim(10):
+        settler.add(record, Succeeded())
+    settler.start()
+    assert [len(settler.batches.get(timeout=20)) for _ in range(3)] == [4, 4, 2]
+    eventually(lambda: statuses() == [Status.SUCCEEDED] * 10)
+
+
+def test_a_result_of_a_lost_lease_is_dropped_and_its_place_is_free(settler):
+    [record] = claim(1)
+    claiming.rescue(now=NOON + timedelta(days=10_000))
+    settler.start()
+    settler.add(record, Succeeded())
+    assert settler.batches.get(timeout=20) == [record]
+    assert statuses() == [Status.WAITING]
