@@ -2,9 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
+MINUTES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run test test-fast lint format lock clean
+.PHONY: help install demo run test test-fast bench chaos lint format lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +26,12 @@ test: .venv/.dev ## all tests
 test-fast: .venv/.dev ## the tests without real engines, workers and browsers
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
 
+bench: .venv-bench/.ready ## measure the backlog beside its peers; ARGS="--quick", or a part: ARGS="drain --json"
+	@.venv-bench/bin/python -m bench $(ARGS)
+
+chaos: .venv/.dev ## kill workers and database at random for MINUTES (2), then audit every record and attempt
+	@$(BIN)/python -m chaos --minutes $(MINUTES) $(ARGS)
+
 lint: .venv/.dev ## ruff, mypy, import-linter, missing migrations
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -44,9 +51,9 @@ lock: .venv/.dev ## pin the newest allowed versions, with hashes
 	$(BIN)/uv pip compile pyproject.toml --group dev --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --quiet -o requirements-dev.lock
 
-clean: ## stop the embedded database; remove .venv and caches (var/ with your data stays)
+clean: ## stop the embedded database; remove .venv, .venv-bench and caches (var/ with your data stays)
 	-@test -x $(BIN)/python && $(BIN)/python manage.py database stop
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # Installation talks on standard error: `make demo ARGS=--json` prints JSON and nothing else.
 .venv/bin/python:
@@ -58,6 +65,12 @@ clean: ## stop the embedded database; remove .venv and caches (var/ with your da
 .venv/.runtime: requirements.lock | .venv/bin/python
 	@echo "installing what the scheduler needs into .venv" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock >&2
+	@touch $@
+
+.venv-bench/.ready: requirements-bench.lock | .venv/bin/python
+	@echo "installing the peers into .venv-bench" >&2
+	@$(PYTHON) -m venv .venv-bench >&2
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock >&2
 	@touch $@
 
 .venv/.dev: requirements-dev.lock | .venv/bin/python

@@ -112,6 +112,7 @@ JOBS = {
     "QUEUES": {
         "availability": {"concurrency": 200, "feeds": "backups"},
         "backups": {"concurrency": 16},
+        "callbacks": {"concurrency": 200},
         "default": {"concurrency": 4},
     },
     "LEASE_SECONDS": float(os.environ.get("BACKUPSCHED_LEASE", "60")),

@@ -4,10 +4,12 @@ They run on Django's own connection and inside its transactions; only its cursor
 client, prepares nothing, and decodes instants in Python.
 """
 
+from threading import local
 from typing import Any
 
 import psycopg
 from django.db import connection
+from django.db.backends.signals import connection_created
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.string import TextLoader
 
@@ -18,7 +20,8 @@ SET plan_cache_mode = force_generic_plan;
 SET lock_timeout = '10s';
 SET idle_in_transaction_session_timeout = '60s'
 """
-"""Of a worker's connections. One plan for every batch, made once; and a host that stalls holds no lock for ever."""
+"""Of the connections of a worker's own threads. One plan for every batch, made once; a host that stalls holds no lock
+for ever."""
 
 PREPARE_AT_ONCE = 0
 
@@ -37,9 +40,21 @@ def execute(sql: str, values: dict[str, Any]) -> "psycopg.Cursor[tuple[Any, ...]
     return cursor
 
 
-def prepare_from_now_on(sender: object, connection: Any, **_: object) -> None:
-    """Receiver of Django's `connection_created` in a worker. Does nothing for one that polls: a pooler of
-    transactions hands each of them to another session."""
-    if conf.listens():
+def prepare_in_this_thread() -> None:
+    """Let the connections that this thread opens from now on prepare their statements at once, with one plan each.
+
+    Not for the threads of handlers, which may have reasons to hold a lock or a transaction for longer. Does nothing in
+    an installation that polls: a pooler hands each transaction to another session.
+    """
+    _thread.prepares = conf.listens()
+    connection_created.connect(_prepare, dispatch_uid="jobs.prepared")
+    connection.close()
+
+
+_thread = local()
+
+
+def _prepare(sender: object, connection: Any, **_: object) -> None:
+    if getattr(_thread, "prepares", False):
         connection.connection.execute(SESSION)
         connection.connection.prepare_threshold = PREPARE_AT_ONCE

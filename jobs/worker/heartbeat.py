@@ -12,6 +12,7 @@ from jobs import claiming, conf
 from jobs.clock import boot_seconds, database_clock
 from jobs.handlers import Run
 from jobs.models import Worker
+from jobs.prepared import prepare_in_this_thread
 from jobs.worker.units import Units
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ class Heartbeat(threading.Thread):
         self.join(timeout=10)
 
     def run(self) -> None:
+        prepare_in_this_thread()
         try:
             while not self._ended.wait(conf.heartbeat_seconds()):
                 try:

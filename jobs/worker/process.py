@@ -14,7 +14,6 @@ import socket
 from collections.abc import Callable
 
 from django.db import connection, connections
-from django.db.backends.signals import connection_created
 from django.db.models.functions import Now
 from django.db.utils import Error, InterfaceError, OperationalError
 
@@ -24,7 +23,7 @@ from jobs.conf import QueueRule
 from jobs.handlers import Run
 from jobs.models import Worker
 from jobs.outcomes import Claimed, Released
-from jobs.prepared import prepare_from_now_on
+from jobs.prepared import prepare_in_this_thread
 from jobs.worker.bell import Bell
 from jobs.worker.guard import Guard
 from jobs.worker.heartbeat import Heartbeat, clock_skew
@@ -69,8 +68,7 @@ class WorkerProcess:
 
     def start(self) -> None:
         """Register the worker and start its threads."""
-        connection.close()
-        connection_created.connect(prepare_from_now_on)
+        prepare_in_this_thread()
         hostname = socket.gethostname()
         self.row = Worker.objects.create(
             name=f"{hostname}:{os.getpid()}",

@@ -14,6 +14,7 @@ from django.db.utils import InterfaceError, OperationalError
 
 from jobs import claiming
 from jobs.outcomes import Claimed, Failed, Outcome
+from jobs.prepared import prepare_in_this_thread
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class Settler(threading.Thread):
         self.join(TRY_AGAIN_AFTER_SECONDS * 4)
 
     def run(self) -> None:
+        prepare_in_this_thread()
         try:
             goes_on = True
             while goes_on:
