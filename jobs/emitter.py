@@ -116,8 +116,10 @@ class Due:
         return instant is not None and instant <= self.now
 
     def seconds_until_next(self) -> float:
-        """How long until the next waiting record may run; infinity when none waits."""
-        return max(0.0, (self.run_after - self.now).total_seconds()) if self.run_after else float("inf")
+        """How long until the first waiting record may run; infinity when none waits, or it may run already."""
+        if self.run_after is None or self.has_come(self.run_after):
+            return float("inf")
+        return (self.run_after - self.now).total_seconds()
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,9 @@ class Places(Protocol):
     def take_back(self) -> list[Run]:
         """Those that no place has taken yet, out of their hands again. From the main thread only."""
 
+    def in_hand(self) -> int:
+        """How many were put in and have not ended."""
+
     def waiting(self) -> int:
         """How many no place has taken yet."""
 

@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.25
 """With the heartbeat beside it, an idle worker stays below one query a second."""
+SHORTEST_SLEEP_SECONDS = 0.02
+"""Between two looks, while waiting records become due one after the other."""
 STOPPING_SECONDS = 10.0
 """How long stopped handlers may take to end before their records are released over their heads."""
 SETTLING_SECONDS = 10.0
@@ -124,11 +126,14 @@ class WorkerProcess:
             self._ticking_since = now
         self._looked_at = now
         due = emitter.look([rule.name for rule in self.rules])
-        self._look_at = now + min(self.poll_seconds, due.seconds_until_next())
+        self._look_at = now + min(self.poll_seconds, max(SHORTEST_SLEEP_SECONDS, due.seconds_until_next()))
         for queue in due.ready:
             self.hints.add(queue)
         try:
-            return emitter.act_on(due, rescue=now - self._ticking_since >= lease).anything
+            ticked = emitter.act_on(due, rescue=now - self._ticking_since >= lease)
+            if ticked.promoted:  # the one after it may be due in a moment
+                self._look_at = now + SHORTEST_SLEEP_SECONDS
+            return ticked.anything
         except (OperationalError, InterfaceError):
             raise
         except Exception:
@@ -145,7 +150,8 @@ class WorkerProcess:
         if not room or not self.hints.take(rule.name):
             return 0
         if rule.feeds and shortage(rule.feeds) <= 0:
-            return 0  # the next look finds it again
+            self.hints.add(rule.name)  # asked again when something ends
+            return 0
         sent_at = boot_seconds()
         claimed = claiming.claim(rule.name, worker_id=self.row.pk, limit=room)
         if len(claimed) == room:

@@ -67,6 +67,9 @@ class UnitTasks:
             self._put -= len(taken)
             return taken[::-1]
 
+    def in_hand(self) -> int:
+        return self._put - self._count
+
     def waiting(self) -> int:
         return self._put - self._taken
 

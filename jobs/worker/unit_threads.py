@@ -47,12 +47,14 @@ class UnitThreads:
         self._queue, self._concurrency, self._done, self._after = queue, concurrency, done, after
         self._inbox: SimpleQueue[Run | None] = SimpleQueue()
         self._threads: list[UnitThread] = []
+        self._put = 0
 
     def put(self, runs: list[Run]) -> None:
+        self._put += len(runs)
         for run in runs:
             self._inbox.put(run)
-        idle = sum(thread.current is None for thread in self._threads)
-        for _ in range(min(self._inbox.qsize() - idle, self._concurrency - len(self._threads))):
+        # not by which of them are idle: one that has just taken a run looks idle for a moment
+        for _ in range(len(self._threads), min(self.in_hand(), self._concurrency)):
             name = f"{self._queue}-{len(self._threads) + 1}"
             thread = UnitThread(name, self._inbox, self._done, self._after)
             self._threads.append(thread)
@@ -65,7 +67,11 @@ class UnitThreads:
                 if run := self._inbox.get_nowait():
                     taken.append(run)
         except Empty:
+            self._put -= len(taken)
             return taken
+
+    def in_hand(self) -> int:
+        return self._put - sum(thread.count for thread in self._threads)
 
     def waiting(self) -> int:
         return self._inbox.qsize()

@@ -48,12 +48,10 @@ class QueueUnits:
         self._wants_more = True
         (in_threads, threaded), (in_tasks, looped) = self.threads.spent(), self.tasks.spent()
         self.pace.learn(in_threads + in_tasks, threaded + looped)
-        busy = self.busy()
-        in_hand = len(busy) + self.waiting()
-        soon = boot_seconds() - AHEAD_SECONDS
-        stuck = sum(run.began_at is not None and run.began_at < soon for run in busy)
+        lately = boot_seconds() - AHEAD_SECONDS
+        stuck = sum(run.began_at is not None and run.began_at < lately for run in self.busy())
         ahead = 0 if self.rule.feeds or self._both_kinds else self.pace.ahead(self.rule.concurrency - stuck)
-        room = self.rule.concurrency + ahead - in_hand
+        room = self.rule.concurrency + ahead - self.in_hand()
         worth_it = ahead // 4
         self._enough = max(0, ahead - worth_it - 1)
         if room <= worth_it:
@@ -67,6 +65,9 @@ class QueueUnits:
             self._wants_more = False
             return True
         return False
+
+    def in_hand(self) -> int:
+        return self.threads.in_hand() + self.tasks.in_hand()
 
     def busy(self) -> list[Run]:
         return self.threads.busy() + self.tasks.busy()
@@ -142,8 +143,7 @@ class Units:
 
     def unsettled(self) -> int:
         """How many have ended and are not settled yet."""
-        at_work = sum(len(queue.busy()) + queue.waiting() for queue in self._queues.values())
-        return len(self._runs) - at_work
+        return len(self._runs) - sum(queue.in_hand() for queue in self._queues.values())
 
     def waiting(self) -> int:
         """How many were claimed and have not begun."""

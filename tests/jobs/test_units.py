@@ -265,6 +265,16 @@ class TestPlaces:
         assert units.outcomes(10) == [Succeeded()] * 10
         assert gate.peak == PLACES
 
+    @pytest.mark.parametrize("handler", ["sync", "asynchronous"])
+    @pytest.mark.parametrize("_round", range(20))
+    def test_are_found_by_records_that_come_one_right_after_the_other(
+        self, units, handled, gate, handler, round_number
+    ):
+        handled(getattr(gate, handler))
+        for _ in range(PLACES):
+            units.run(make_claimed())
+        eventually(lambda: gate.began == PLACES)
+
     def test_of_sync_and_async_handlers_together_are_not_filled_beyond_the_rule(self, units, handled, gate):
         handled(succeed)
         registry.handler("other", queue="default")(succeed_async)
