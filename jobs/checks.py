@@ -65,7 +65,7 @@ def check_periodic_tasks(app_configs: Apps = None, **_: Any) -> list[CheckMessag
 
 def registered() -> dict[tuple[str, str], Handler]:
     """The handlers of this installation by (kind, queue)."""
-    return dict(registry._handlers)
+    return registry.handlers()
 
 
 def _error(number: str, what: str, do: str) -> Error:

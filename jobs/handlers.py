@@ -103,6 +103,10 @@ class Registry:
         """The handler of `kind` in `queue`: for an unknown kind, one that fails and says so."""
         return self._handlers.get((kind, queue), _unknown)
 
+    def handlers(self) -> dict[tuple[str, str], Handler]:
+        """The registered handlers by (kind, queue)."""
+        return dict(self._handlers)
+
     def is_async(self, kind: str, queue: str) -> bool:
         """Whether that handler runs on the event loop."""
         return iscoroutinefunction(self.find(kind, queue))

@@ -1,14 +1,27 @@
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from django.db.backends.postgresql import base
+from django.db.backends.postgresql import base, client
 from psycopg import OperationalError
 
 from backupsched.embedded import Server
 
 
+class DatabaseClient(client.DatabaseClient):
+    """`manage.py dbshell`: psql, with the password that is in no setting."""
+
+    @classmethod
+    def settings_to_cmd_args_env(cls, settings_dict: dict[str, Any], parameters: Iterable[str]) -> Any:
+        server = Server(Path(settings_dict["EMBEDDED_IN"]))
+        server.ensure_running()
+        return super().settings_to_cmd_args_env({**settings_dict, "PASSWORD": server.password()}, parameters)
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     """Connects to the embedded server of `EMBEDDED_IN` (a var directory), which it starts if need be."""
+
+    client_class = DatabaseClient
 
     def get_connection_params(self) -> dict[str, Any]:
         params: dict[str, Any] = super().get_connection_params()

@@ -9,15 +9,13 @@ from django.db.models.functions import Now
 from django.db.utils import Error
 
 from jobs import claiming, conf
-from jobs.clock import boot_seconds, database_clock
+from jobs.clock import MAX_SKEW_SECONDS, boot_seconds, database_clock
 from jobs.handlers import Run
 from jobs.models import Worker
 from jobs.prepared import prepare_in_this_thread
 from jobs.worker.units import Units
 
 log = logging.getLogger(__name__)
-
-CLOCK_SKEW_SECONDS = 5.0
 
 
 class Heartbeat(threading.Thread):
@@ -70,6 +68,6 @@ class Heartbeat(threading.Thread):
 def clock_skew() -> float:
     """Seconds by which this machine's clock is ahead of the database's. Warns when it is far off."""
     skew = (datetime.now(UTC) - database_clock()).total_seconds()
-    if abs(skew) > CLOCK_SKEW_SECONDS:
+    if abs(skew) > MAX_SKEW_SECONDS:
         log.error("this machine's clock is %.0f s off the database's: synchronise it (NTP)", skew)
     return skew

@@ -15,8 +15,10 @@ import psycopg
 import pytest
 from django.conf import settings
 
+from backupsched.database import databases
 from backupsched.embedded import EmbeddedDatabaseError, Layout, Server
 from backupsched.embedded.layout import LONGEST_SOCKET_DIRECTORY, reachable
+from backupsched.postgresql.base import DatabaseClient
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -256,3 +258,9 @@ def test_all_processes_agree_on_one_secret_key(tmp_path):
     assert len(keys.pop()) > 40
     assert stat.S_IMODE((tmp_path / "new" / "secret_key").stat().st_mode) == 0o600
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["secret_key"]
+
+
+def test_dbshell_gives_psql_the_password_that_no_setting_has(var_dir: Path) -> None:
+    Server(var_dir).ensure_running()
+    _, environment = DatabaseClient.settings_to_cmd_args_env(databases(None, var_dir)["default"], [])
+    assert environment["PGPASSWORD"] == Server(var_dir).password()

@@ -1,0 +1,50 @@
+"""What can be seen without work: the settings, and whether the database has this version's tables."""
+
+from datetime import datetime
+
+from django.core.checks import ERROR, CheckMessage
+from django.db import connection
+from django.db.backends.utils import CursorWrapper
+from django.db.migrations.executor import MigrationExecutor
+
+from jobs.checks import check_backlog, check_database, check_periodic_tasks, check_registry
+from jobs.doctor.finding import Finding, listed, ok, problem, several, warning
+
+
+def settings() -> Finding:
+    """The system checks again (`jobs/checks.py`), the dangerous settings of django-q2 among them."""
+    messages = [*check_database(), *check_backlog(), *check_registry(), *check_periodic_tasks()]
+    if not messages:
+        return ok("settings", "no system check complains", ids=[])
+    messages.sort(key=lambda message: -message.level)
+    make = problem if messages[0].level >= ERROR else warning
+    return make(
+        "settings",
+        listed([_said(message) for message in messages], len(messages)),
+        listed([str(message.hint) for message in messages], len(messages)),
+        ids=[message.id for message in messages],
+    )
+
+
+def can_be_examined() -> bool:
+    """Whether the settings are right enough to look further: the findings read them, and ask PostgreSQL."""
+    return not any(message.level >= ERROR for message in (*check_database(), *check_backlog()))
+
+
+def _said(message: CheckMessage) -> str:
+    return f"{message.id} {message.msg}"
+
+
+def migrations(cursor: CursorWrapper, now: datetime) -> Finding:
+    """Whether the tables are those that this version needs. A worker refuses to start when they are not."""
+    executor = MigrationExecutor(connection)
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    missing = [f"{migration.app_label} {migration.name}" for migration, _ in plan]
+    if missing:
+        return problem(
+            "migrations",
+            f"the database lacks {several(len(missing), 'migration')}: {listed(missing)}",
+            "stop the workers, manage.py migrate, start them again",
+            missing=missing,
+        )
+    return ok("migrations", "all are applied", missing=[])
