@@ -12,5 +12,8 @@ class PausedQueue(models.Model):
     paused_at = models.DateTimeField(db_default=Now())
     reason = models.CharField(max_length=200, blank=True, default="")
 
+    class Meta:
+        verbose_name_plural = "queues"
+
     def __str__(self) -> str:
         return f"{self.name} (paused)"

@@ -1,0 +1,67 @@
+"""Taking records off the backlog. What runs is asked to stop; its settle ends it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from jobs import exclusivity
+from jobs.backlog.rows import LockedRow, lock
+from jobs.clock import database_clock
+from jobs.prepared import execute
+from jobs.states import FINISHED, Status
+from jobs.wakeups import notify_cancelled
+
+CANCEL = f"""
+UPDATE jobs_backlogrecord
+   SET status = {Status.CANCELLED}, finished_at = %(now)s::timestamptz, waiting_for = NULL, exclusive_key = NULL
+ WHERE id = ANY(%(ids)s::bigint[])
+"""
+
+# The first cancel of a run is the one that counts.
+ASK_TO_STOP = """
+UPDATE jobs_backlogrecord
+   SET cancel_requested_at = COALESCE(cancel_requested_at, %(now)s::timestamptz)
+ WHERE id = ANY(%(ids)s::bigint[])
+"""
+
+
+@dataclass(frozen=True)
+class CancelResult:
+    """Record ids by what a cancel found, ascending: off the backlog now, asked to stop, ended before, not there."""
+
+    cancelled: list[int]
+    stopping: list[int]
+    finished: list[int]
+    missing: list[int]
+
+
+@transaction.atomic
+def cancel(ids: Iterable[int], *, now: datetime | None = None) -> CancelResult:
+    """Take these records off the backlog, in one transaction (see `in_batches` for more than some thousand).
+
+    Waiting and ready records are cancelled at once, and who waits behind their exclusive key looks again. A running
+    one is asked to stop and ends as cancelled, unless it succeeds first. A finished one is left as it is. None of them
+    is emitted again by its trigger. `now` (aware) replaces the database's clock in tests.
+    """
+    wanted = set(ids)
+    rows = lock(wanted)
+    instant = now or database_clock()
+    idle = [row for row in rows if row.status in (Status.WAITING, Status.READY)]
+    running = _ids(row for row in rows if row.status == Status.RUNNING)
+    exclusivity.give_back([row.exclusive_key for row in idle if row.status == Status.READY], instant)
+    execute(CANCEL, {"ids": _ids(idle), "now": instant})
+    execute(ASK_TO_STOP, {"ids": running, "now": instant})
+    for record_id in running:
+        notify_cancelled(record_id)
+    return CancelResult(
+        cancelled=_ids(idle),
+        stopping=running,
+        finished=_ids(row for row in rows if row.status in FINISHED),
+        missing=sorted(wanted - {row.id for row in rows}),
+    )
+
+
+def _ids(rows: Iterable[LockedRow]) -> list[int]:
+    return [row.id for row in rows]

@@ -1,0 +1,145 @@
+"""*Retry now*: what waits is ready at once, and what ended without success is opened again.
+
+A record is opened again only while no other unfinished one has its subject. The unique index
+`one_unfinished_record_per_subject` decides that, so whoever puts a record on the backlog at the same moment either
+comes first, and is named, or finds this one.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db import IntegrityError, transaction
+from django.db.utils import OperationalError
+from psycopg.errors import DeadlockDetected
+
+from jobs.backlog.rows import LockedRow, lock
+from jobs.clock import database_clock
+from jobs.handlers import registry
+from jobs.outcomes import FIRST_IN_LINE
+from jobs.prepared import execute
+from jobs.states import UNFINISHED, Status
+from jobs.wakeups import notify
+
+MAX_CONTESTS = 20
+"""Each means that somebody else put a record of one of these subjects on the backlog while we looked."""
+
+STOP_WAITING = f"""
+UPDATE jobs_backlogrecord
+   SET status = {Status.READY}, waiting_for = NULL, run_after = %(now)s::timestamptz, exclusive_key = NULL
+ WHERE id = ANY(%(ids)s::bigint[])
+"""
+
+# Served by `one_unfinished_record_per_subject`: one probe a row.
+SUPERSEDING = f"""
+SELECT wanted.id, other.id
+  FROM unnest(%(ids)s::bigint[], %(kinds)s::text[], %(subjects)s::text[]) AS wanted(id, kind, subject)
+ CROSS JOIN LATERAL (
+       SELECT id
+         FROM jobs_backlogrecord
+        WHERE kind = wanted.kind AND subject = wanted.subject AND status IN {tuple(map(int, UNFINISHED))}
+        LIMIT 1) AS other
+"""
+
+# It stands where it would have stood. What a woken source had been given for one re-check is over.
+OPEN_AGAIN = f"""
+UPDATE jobs_backlogrecord b
+   SET status = {Status.READY}, queue = wanted.queue, run_after = %(now)s::timestamptz, finished_at = NULL,
+       failures = 0, first_failure_at = NULL, last_failure_at = NULL, rank_day = b.due_day, tried_at = NULL,
+       cancel_requested_at = NULL, exclusive_key = NULL,
+       priority = CASE WHEN b.priority > {FIRST_IN_LINE // 2} THEN b.priority - {FIRST_IN_LINE} ELSE b.priority END
+  FROM unnest(%(ids)s::bigint[], %(queues)s::text[]) AS wanted(id, queue)
+ WHERE b.id = wanted.id
+"""
+
+
+@dataclass(frozen=True)
+class RetryResult:
+    """Record ids by what a retry found, ascending.
+
+    `ready`: can be claimed now, those included that could before. `running` and `succeeded`: left as they are.
+    `superseded`: record id → the id of the unfinished record of the same kind and subject, which goes on instead.
+    `missing`: not there.
+    """
+
+    ready: list[int]
+    running: list[int]
+    succeeded: list[int]
+    superseded: dict[int, int] = field(default_factory=dict)
+    missing: list[int] = field(default_factory=list)
+
+
+@transaction.atomic
+def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
+    """Make these records ready at once, in one transaction (see `in_batches` for more than some thousand).
+
+    A waiting record stops waiting, whatever for, and keeps its failures. A failed or cancelled one starts a fresh
+    series in the home queue of its kind, where it would have stood; its attempts are counted on. Of several of one
+    subject the latest is opened. A window stays as it is: the next tick puts off what is out of it.
+    `now` (aware) replaces the database's clock in tests.
+    """
+    wanted = set(ids)
+    rows = lock(wanted)
+    instant = now or database_clock()
+    waiting = [row for row in rows if row.status == Status.WAITING]
+    ended = [row for row in rows if row.status in (Status.FAILED, Status.CANCELLED)]
+    execute(STOP_WAITING, {"ids": [row.id for row in waiting], "now": instant})
+    opened, superseded = _open_again(ended, instant)
+    for queue in {row.queue for row in waiting} | {_home_of(row) for row in opened}:
+        notify(queue)
+    ready = [row.id for row in rows if row.status == Status.READY] + [row.id for row in (*waiting, *opened)]
+    return RetryResult(
+        ready=sorted(ready),
+        running=[row.id for row in rows if row.status == Status.RUNNING],
+        succeeded=[row.id for row in rows if row.status == Status.SUCCEEDED],
+        superseded=superseded,
+        missing=sorted(wanted - {row.id for row in rows}),
+    )
+
+
+def _open_again(ended: list[LockedRow], now: datetime) -> tuple[list[LockedRow], dict[int, int]]:
+    """Open what nothing supersedes. Returns that, and record id → superseding id."""
+    latest = {(row.kind, row.subject): row for row in ended}
+    for _ in range(MAX_CONTESTS):
+        by_others = _superseding(list(latest.values()))
+        opened = [row for row in latest.values() if row.id not in by_others]
+        if _try_to_open(opened, now):
+            break
+    else:
+        raise OperationalError(f"others put records of the same subjects on the backlog {MAX_CONTESTS} times meanwhile")
+    goes_on = {key: by_others.get(row.id, row.id) for key, row in latest.items()}
+    superseded = {row.id: goes_on[row.kind, row.subject] for row in ended}
+    return opened, {record_id: other for record_id, other in superseded.items() if record_id != other}
+
+
+def _superseding(rows: list[LockedRow]) -> dict[int, int]:
+    if not rows:
+        return {}
+    columns = {
+        "ids": [row.id for row in rows],
+        "kinds": [row.kind for row in rows],
+        "subjects": [row.subject for row in rows],
+    }
+    return dict(execute(SUPERSEDING, columns).fetchall())
+
+
+def _try_to_open(rows: list[LockedRow], now: datetime) -> bool:
+    """Returns False, with nothing changed, when somebody put a record of one of the subjects there meanwhile."""
+    if not rows:
+        return True
+    try:
+        with transaction.atomic():
+            queues = [_home_of(row) for row in rows]
+            execute(OPEN_AGAIN, {"ids": [row.id for row in rows], "queues": queues, "now": now})
+    except IntegrityError:
+        return False
+    except OperationalError as error:
+        if not isinstance(error.__cause__, DeadlockDetected):
+            raise
+        return False
+    return True
+
+
+def _home_of(row: LockedRow) -> str:
+    """The queue where its kind starts; a kind that is not registered here stays where it was."""
+    return registry.kind(row.kind).home_queue if row.kind in registry.kinds else row.queue

@@ -1,0 +1,51 @@
+"""Locking what a verb changes, and chopping long lists.
+
+Rows first and in id order, then the advisory locks of their exclusive keys: the order of the settle, so that neither
+can wait for the other in a circle.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from jobs.prepared import execute
+from jobs.states import Status
+
+BATCH = 1000
+"""Records a transaction: a running worker that wants one of them waits some milliseconds."""
+
+LOCK = """
+SELECT id, kind, subject, queue, status, exclusive_key
+  FROM jobs_backlogrecord
+ WHERE id = ANY(%(ids)s::bigint[])
+ ORDER BY id
+   FOR UPDATE
+"""
+
+
+@dataclass(frozen=True)
+class LockedRow:
+    """A record as it is now, and stays until the transaction ends."""
+
+    id: int
+    kind: str
+    subject: str
+    queue: str
+    status: Status
+    exclusive_key: str | None
+
+
+def lock(ids: Iterable[int]) -> list[LockedRow]:
+    """Lock these records until the transaction ends. Returns those that exist, in id order."""
+    rows = execute(LOCK, {"ids": sorted(set(ids))}).fetchall()
+    return [
+        LockedRow(record_id, kind, subject, queue, Status(status), key)
+        for record_id, kind, subject, queue, status, key in rows
+    ]
+
+
+def in_batches(ids: Iterable[int], size: int = BATCH) -> Iterator[list[int]]:
+    """The ids in ascending order, at most `size` at a time: a verb is one transaction, and a long one holds up work."""
+    ordered = iter(sorted(set(ids)))
+    while batch := list(islice(ordered, size)):
+        yield batch

@@ -1,0 +1,206 @@
+import sys
+import time
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
+from rich.live import Live
+
+from jobs.backlog import arguments, cancel, pause_queue, resume_queue, retry, summary
+from jobs.backlog.facts import as_json, attempt_facts, record_facts, summary_facts
+from jobs.backlog.rendering import record_view, records_view, summary_view, text_of
+from jobs.backlog.rows import BATCH, in_batches
+from jobs.backlog.selection import Filters, locked_batches
+from jobs.models import Attempt, BacklogRecord
+from jobs.querysets import BacklogRecordQuerySet
+from jobs.states import UNFINISHED, Status
+
+SHOWN_IN_A_DRY_RUN = 20
+WITHOUT_A_STATUS = {"cancel": UNFINISHED, "retry": (Status.FAILED,)}
+VERBS: dict[str, Callable[[Iterable[int]], Any]] = {"cancel": cancel, "retry": retry}
+
+
+class Command(BaseCommand):
+    help = (
+        "Look at the backlog and put it right. Alone: what lies in each queue, who serves it, and what needs attention "
+        "with what to do about it; a + behind a number means that there are more. Exit codes: 0, 1 when no record "
+        "matched, 2 for bad usage."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        arguments.add_arguments(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            if options["verb"] and options["watch"]:
+                raise ValueError(f"--watch shows the summary; leave out {options['verb']!r}")
+            getattr(self, f"_{options['verb'] or 'look'}")(options)
+        except ValueError as error:
+            raise CommandError(f"{error}", returncode=2) from error
+
+    def _look(self, options: dict[str, Any]) -> None:
+        if options["watch"]:
+            self._watch(options["watch"], options["json"])
+        elif options["json"]:
+            self.stdout.write(as_json(summary_facts(summary())))
+        else:
+            self._print(summary_view(summary()))
+
+    def _watch(self, seconds: float, json: bool) -> None:
+        try:
+            if json or not self.stdout.isatty():
+                while True:
+                    found = summary()
+                    self.stdout.write(as_json(summary_facts(found)) if json else text_of(summary_view(found)))
+                    self.stdout.flush()
+                    time.sleep(seconds)
+            with Live(summary_view(summary()), console=Console(), auto_refresh=False, screen=True) as live:
+                while True:
+                    time.sleep(seconds)
+                    live.update(summary_view(summary()), refresh=True)
+        except KeyboardInterrupt:
+            self.stderr.write("")
+
+    def _list(self, options: dict[str, Any]) -> None:
+        filters = _filters(options)
+        records = filters.records()
+        if options["order"] == "claim":
+            if set(filters.statuses) - {Status.READY}:
+                raise ValueError("--order claim is the order of ready records; leave out --status, or say ready")
+            records = records.ready().in_claim_order()
+        else:
+            records = records.order_by("-pk")
+        shown = list(records[: options["limit"]])
+        if options["json"]:
+            self.stdout.write(as_json([record_facts(record) for record in shown]))
+        elif shown:
+            self._print(records_view(shown))
+        if not shown:
+            raise CommandError("no record matches", returncode=1)
+
+    def _show(self, options: dict[str, Any]) -> None:
+        record = BacklogRecord.objects.filter(pk=options["id"]).first()
+        if record is None:
+            raise CommandError(f"there is no record {options['id']}; `manage.py backlog list` shows some", returncode=1)
+        attempts = list(Attempt.objects.filter(record_id=record.pk).order_by("number"))
+        if options["json"]:
+            told = [attempt_facts(attempt) for attempt in attempts]
+            self.stdout.write(as_json(record_facts(record) | {"attempts": told}))
+        else:
+            self._print(record_view(record_facts(record), attempts))
+
+    def _pause(self, options: dict[str, Any]) -> None:
+        changed = pause_queue(options["queue"], options["reason"])
+        said = "nothing is claimed from it any more; what runs goes on" if changed else "it was paused before"
+        self._told(options, f"queue {options['queue']}: {said}", paused=True, changed=changed)
+
+    def _resume(self, options: dict[str, Any]) -> None:
+        changed = resume_queue(options["queue"])
+        said = "it goes on" if changed else "it was not paused"
+        self._told(options, f"queue {options['queue']}: {said}", paused=False, changed=changed)
+
+    def _told(self, options: dict[str, Any], said: str, **facts: Any) -> None:
+        self.stdout.write(as_json({"queue": options["queue"], **facts}) if options["json"] else said)
+
+    def _cancel(self, options: dict[str, Any]) -> None:
+        self._change("cancel", options)
+
+    def _retry(self, options: dict[str, Any]) -> None:
+        self._change("retry", options)
+
+    def _change(self, verb: str, options: dict[str, Any]) -> None:
+        filters = _filters(options)
+        by_id = bool(options["ids"])
+        if by_id and (filters.any or options["all"]):
+            raise ValueError(f"name the records to {verb} by id or by filters, not by both")
+        if not by_id and not filters.any and not options["all"]:
+            raise ValueError(f"name the records to {verb}: ids, filters as --status, or --all")
+        records = filters.records(WITHOUT_A_STATUS[verb])
+        if by_id:
+            records = BacklogRecord.objects.filter(pk__in=options["ids"])
+        counts = _counts(records)
+        if options["dry_run"]:
+            self._tell_dry_run(verb, records, counts, options["json"])
+        if not counts:
+            ids = ", ".join(map(str, options["ids"]))
+            raise CommandError(f"there is no record {ids}" if by_id else "no record matches", returncode=1)
+        if options["dry_run"]:
+            return
+        question = f"{verb.capitalize()} {_told_counts(counts)}?"
+        if not options["yes"] and not self._confirmed(question, verb):
+            self.stdout.write("nothing was changed")
+            return
+        batches = in_batches(options["ids"]) if by_id else locked_batches(records, BATCH)
+        result = self._in_batches(verb, batches, len(options["ids"]) or counts.total())
+        self.stdout.write(as_json(result) if options["json"] else _told_result(result))
+
+    def _tell_dry_run(self, verb: str, records: BacklogRecordQuerySet, counts: "Counter[str]", json: bool) -> None:
+        if json:
+            self.stdout.write(as_json({"would": verb, "counts": counts}))
+        elif counts:
+            self._print(records_view(records.order_by("pk")[:SHOWN_IN_A_DRY_RUN]))
+            self.stdout.write(f"would {verb} {_told_counts(counts)}; nothing was changed")
+
+    def _confirmed(self, question: str, verb: str) -> bool:
+        """Ask the person at the terminal. Raises: CommandError when nobody is there."""
+        if not sys.stdin.isatty():
+            raise CommandError(
+                f"{question} Nobody is there to ask: add --yes to {verb} them, or --dry-run to see them", returncode=2
+            )
+        try:
+            return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+        except (EOFError, KeyboardInterrupt):
+            self.stdout.write("")
+            return False
+
+    def _in_batches(self, verb: str, batches: Iterable[list[int]], total: int) -> dict[str, Any]:
+        """Do it batch by batch, and tell how far it is when it is long. Returns the results as one."""
+        result: dict[str, Any] = asdict(VERBS[verb]([]))
+        done = 0
+        for batch in batches:
+            for name, part in asdict(VERBS[verb](batch)).items():
+                result[name] = result[name] | part if isinstance(part, dict) else result[name] + part
+            done += len(batch)
+            if total > BATCH:
+                self.stderr.write(f"{done:,} of {total:,}", self.style.NOTICE)
+        return result
+
+    def _print(self, renderable: Any) -> None:
+        self.stdout.write(text_of(renderable, terminal=self.stdout.isatty()))
+
+
+def _filters(options: dict[str, Any]) -> Filters:
+    """Raises: ValueError for names that nobody knows."""
+    names = ("kind", "queue", "statuses", "subject", "error")
+    for name in names:
+        if options[name] == "" or "\0" in (options[name] or ()):
+            raise ValueError(f"--{name} is empty or holds a NUL; leave it out, or name one")
+    filters = Filters(**{name: options[name] for name in names if options[name]})
+    filters.check()
+    return filters
+
+
+def _counts(records: BacklogRecordQuerySet) -> "Counter[str]":
+    """How many records in each status, by its label."""
+    return Counter(Status(status).label for status in records.values_list("status", flat=True).iterator(10_000))
+
+
+def _told_counts(counts: "Counter[str]") -> str:
+    parts = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    return f"{counts.total():,} record{'s' if counts.total() != 1 else ''} ({parts})"
+
+
+WORDS = {"stopping": "told to stop", "finished": "had ended before", "superseded": "left to a later record"}
+
+
+def _told_result(result: dict[str, Any]) -> str:
+    lines = [f"{len(found):,} {WORDS.get(name, name)}" for name, found in result.items() if found]
+    if superseded := result.get("superseded"):
+        lines += [f"  {old}: record {new} of the same subject goes on" for old, new in list(superseded.items())[:20]]
+    if missing := result.get("missing"):
+        lines.append(f"  there is no record {', '.join(map(str, missing[:20]))}")
+    return "\n".join(lines) or "nothing was left to change"

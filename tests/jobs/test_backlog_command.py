@@ -1,0 +1,491 @@
+"""`manage.py backlog`: what it shows, what it changes, what it refuses."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from jobs import backlog, claiming, conf
+from jobs.backlog import QueueSummary, Summary, WorkerSummary, summary_statements
+from jobs.backlog.attention import attention
+from jobs.backlog.rendering import summary_view, text_of
+from jobs.backlog.selection import Filters, locked_batches
+from jobs.handlers import Kind, registry
+from jobs.management.commands import backlog as command
+from jobs.models import Attempt, BacklogRecord, PausedQueue
+from jobs.prepared import execute
+from jobs.states import UNFINISHED, AttemptOutcome, Status, WaitingFor
+from tests.factories import NOON, build_record, make_record, make_worker
+from tests.threads import at_once
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.django_db
+
+LATER = NOON + timedelta(minutes=10)
+
+
+@pytest.fixture(autouse=True)
+def _kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.kinds, "test", Kind("test"))
+
+
+def run(*arguments: object) -> str:
+    out = io.StringIO()
+    call_command("backlog", *map(str, arguments), stdout=out, stderr=io.StringIO())
+    return out.getvalue()
+
+
+def refused(*arguments: object, code: int = 2) -> str:
+    with pytest.raises(CommandError) as caught:
+        run(*arguments)
+    assert caught.value.returncode == code, caught.value
+    return str(caught.value)
+
+
+def status_of(record: BacklogRecord) -> Status:
+    return Status(BacklogRecord.objects.values_list("status", flat=True).get(pk=record.pk))
+
+
+def queue_of(found: Summary, name: str = "default") -> QueueSummary:
+    return {queue.name: queue for queue in found.queues}[name]
+
+
+class TestSummary:
+    def test_counts_each_status_of_each_queue(self):
+        for number, status in enumerate(Status, start=1):
+            for _ in range(number):
+                make_record(status, worker=None)
+        make_record(queue="backups")
+        found = backlog.summary(NOON)
+        queue = queue_of(found)
+        assert [getattr(queue, status.label) for status in Status] == [1, 2, 3, 4, 5, 6]
+        assert [queue_of(found, "backups").ready, queue_of(found, "availability").ready] == [1, 0]
+        assert [queue.name for queue in found.queues] == list(conf.queue_rules())
+        assert queue.at_least == set()
+
+    def test_tells_the_age_of_the_oldest_ready_and_of_the_first_overdue(self):
+        make_record(run_after=NOON)
+        make_record(run_after=NOON + timedelta(minutes=5), priority=9)
+        make_record(Status.WAITING, run_after=NOON + timedelta(minutes=7))
+        make_record(Status.WAITING, run_after=LATER + timedelta(minutes=1), waiting_for=WaitingFor.BACKOFF)
+        queue = queue_of(backlog.summary(LATER))
+        assert (queue.oldest_ready_for, queue.overdue_for, queue.backing_off) == (600, 180, 1)
+        assert queue_of(backlog.summary(NOON)).overdue_for is None
+
+    def test_counts_what_ended_in_the_last_minute_and_hour(self):
+        for status, ago in [(Status.SUCCEEDED, 5), (Status.FAILED, 59), (Status.FAILED, 61), (Status.CANCELLED, 3599)]:
+            make_record(status, finished_at=LATER - timedelta(seconds=ago))
+        make_record(Status.FAILED, finished_at=LATER - timedelta(seconds=3601))
+        queue = queue_of(backlog.summary(LATER))
+        assert (queue.finished_last_minute, queue.finished_last_hour, queue.failed_last_hour) == (2, 4, 2)
+
+    def test_knows_who_serves_a_queue_and_who_is_silent(self):
+        alive = make_worker("a", queues={"default": 4, "backups": 16}, heartbeat_at=LATER)
+        make_worker("b", queues={"default": 3}, heartbeat_at=LATER - timedelta(seconds=59))
+        silent = make_worker("c", queues={"default": 8}, heartbeat_at=LATER - timedelta(seconds=61))
+        make_worker("stopped", queues={"default": 8}, heartbeat_at=LATER, stopped_at=LATER)
+        make_worker("long gone", queues={"default": 8}, heartbeat_at=LATER - timedelta(days=2))
+        holding = make_worker("gone, holding", heartbeat_at=LATER - timedelta(days=2))
+        for worker in (alive, alive, silent, holding):
+            make_record(Status.RUNNING, worker=worker)
+        found = backlog.summary(LATER)
+        assert (queue_of(found).workers, queue_of(found).places) == (2, 7)
+        assert [(worker.name, worker.alive, worker.running) for worker in found.workers] == [
+            ("a", True, 2), ("b", True, 0), ("c", False, 1), ("gone, holding", False, 1),
+        ]  # fmt: skip
+
+    def test_finds_queues_that_the_settings_do_not_know_and_kinds_that_nobody_registered(self):
+        make_record(queue="ready there", kind="strange")
+        make_record(Status.RUNNING, queue="running there")
+        make_record(Status.WAITING, queue="waiting there")
+        make_record(Status.SUCCEEDED, queue="ended there", kind="ended")
+        PausedQueue.objects.create(name="paused there")
+        found = backlog.summary(NOON)
+        names = {queue.name for queue in found.queues if not queue.in_settings}
+        assert names == {f"{what} there" for what in ("ready", "running", "waiting", "ended", "paused")}
+        assert found.unknown_kinds == ["strange"]
+
+    def test_beyond_its_bound_it_says_at_least(self):
+        for status in (Status.READY, Status.WAITING, Status.FAILED):
+            BacklogRecord.objects.bulk_create(build_record(status) for _ in range(11))
+        within, beyond = (queue_of(backlog.summary(LATER, bound=bound)) for bound in (11, 10))
+        assert (within.ready, within.waiting, within.failed, within.at_least) == (11, 11, 11, set())
+        assert beyond.ready == 10
+        assert {"ready", "oldest_ready_for", "waiting", "failed", "finished_last_hour"} <= beyond.at_least
+        assert "finished_last_minute" not in beyond.at_least
+        assert "10+" in text_of(summary_view(backlog.summary(LATER, bound=10)))
+
+    @pytest.mark.parametrize(
+        "name", ["QUEUES_WITH_READY", "READY", "WAITING", "RUNNING", "FINISHED", "UNFINISHED_KINDS"]
+    )
+    def test_each_question_is_answered_by_an_index_without_sorting(self, name):
+        BacklogRecord.objects.bulk_create(build_record(list(Status)[n % 2]) for n in range(200))
+        execute(summary_statements.BY_INDEX, {})
+        sql = getattr(summary_statements, name)
+        values = {"queues": ["default"], "bound": 10, "now": NOON}
+        rows = execute(
+            f"EXPLAIN {sql}", {key: value for key, value in values.items() if f"%({key})s" in sql}
+        ).fetchall()
+        plan = "\n".join(row[0] for row in rows)
+        assert "Seq Scan" not in plan
+        if name in ("READY", "WAITING", "FINISHED"):
+            assert "Sort" not in plan.split("Limit", 1)[1], plan
+
+    def test_leaves_the_planner_as_it_was(self):
+        backlog.summary()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT current_setting('enable_seqscan'), current_setting('enable_sort')")
+            assert cursor.fetchone() == ("on", "on")
+
+
+def a_summary(*queues: QueueSummary, workers: list[WorkerSummary] | None = None, **facts: Any) -> Summary:
+    alive = [WorkerSummary(1, "host:1", {"default": 4}, NOON, 1.0, True, 0)]
+    values = {
+        "at": LATER,
+        "queues": list(queues),
+        "workers": alive if workers is None else workers,
+        "unknown_kinds": [],
+    }
+    return Summary(**(values | facts))
+
+
+class TestAttention:
+    def test_says_nothing_when_all_is_well(self):
+        assert attention(a_summary(QueueSummary("default", True, ready=5, workers=1, overdue_for=2.0))) == []
+
+    @pytest.mark.parametrize(
+        ("queue", "said"),
+        [
+            (QueueSummary("backups", True, waiting=1, ready=2), "Nobody serves queue backups, which has 3 records"),
+            (QueueSummary("old", False, ready=2), "Queue old has 2 records but is not in the settings"),
+            (
+                QueueSummary("default", True, workers=1, paused_at=NOON, paused_reason="full"),
+                "Queue default has been paused for 10 min (full): `manage.py backlog resume default`",
+            ),
+            (QueueSummary("default", True, workers=1, overdue_for=61.0), "should have become ready 1 min 1 s ago"),
+        ],
+    )
+    def test_names_what_is_wrong_with_a_queue_and_what_to_do(self, queue, said):
+        [line] = attention(a_summary(queue))
+        assert said in line
+
+    def test_nobody_has_to_serve_an_empty_queue(self):
+        assert attention(a_summary(QueueSummary("backups", True, running=1, failed=9))) == []
+
+    def test_with_no_worker_alive_it_says_that_once(self):
+        queues = [QueueSummary(name, True, ready=1, overdue_for=999.0) for name in ("a", "b")]
+        assert attention(a_summary(*queues, workers=[])) == ["No worker is alive: start one with `manage.py worker`."]
+
+    def test_a_silent_worker_is_told_for_an_hour_and_as_long_as_it_holds_records(self):
+        def silent(seconds: float, running: int) -> WorkerSummary:
+            return WorkerSummary(2, "host:2", {}, NOON, seconds, False, running)
+
+        alive = WorkerSummary(1, "host:1", {}, NOON, 1.0, True, 0)
+        found = attention(a_summary(workers=[alive, silent(120, 0), silent(7200, 3), silent(7200, 0)]))
+        assert [("silent for 2 min" in line, "its 3 records" in line) for line in found] == [
+            (False, True),  # what holds records comes first
+            (True, False),
+        ]
+
+    def test_many_silent_workers_are_counted(self):
+        silent = [WorkerSummary(number, f"host:{number}", {}, NOON, 120.0 + number, False, 0) for number in range(9)]
+        alive = WorkerSummary(99, "host:99", {}, NOON, 1.0, True, 0)
+        found = attention(a_summary(workers=[*silent, alive]))
+        assert len(found) == 6
+        assert found[-1] == "4 more workers are silent; `--json` names them."
+
+    def test_names_kinds_that_nobody_handles(self):
+        [line] = attention(a_summary(unknown_kinds=["strange"]))
+        assert "'strange'" in line
+        assert "manage.py backlog cancel --kind strange" in line
+
+
+class TestLooking:
+    def test_shows_queues_workers_and_what_needs_attention(self):
+        make_worker("host:7", queues={"backups": 16})
+        make_record()
+        backlog.pause_queue("backups", "the store is full")
+        shown = run()
+        for part in ("default", "host:7", "alive", "backups:16", "Nobody serves queue default", "the store is full"):
+            assert part in shown
+
+    def test_shows_the_same_as_json(self):
+        make_record()
+        found = json.loads(run("--json"))
+        queue = {row["name"]: row for row in found["queues"]}["default"]
+        assert (queue["ready"], queue["at_least"], found["workers"]) == (1, [], [])
+        assert found["attention"] == ["No worker is alive: start one with `manage.py worker`."]
+
+    def test_lists_the_latest_first_and_no_more_than_asked(self):
+        records = [make_record(status) for status in Status]
+        listed = json.loads(run("list", "--json", "--limit", 2))
+        assert [row["id"] for row in listed] == [records[5].pk, records[4].pk]
+        assert [row["status"] for row in listed] == ["cancelled", "failed"]
+
+    def test_lists_ready_records_in_claim_order(self):
+        last, first = make_record(priority=1), make_record(priority=2)
+        make_record(Status.WAITING, priority=3)
+        assert [row["id"] for row in json.loads(run("list", "--order", "claim", "--json"))] == [first.pk, last.pk]
+        assert "--order claim is the order of ready" in refused("list", "--order", "claim", "--status", "failed")
+
+    def test_filters_are_all_met(self):
+        wanted = make_record(Status.FAILED, subject="a", last_error="No SPACE left", queue="backups", failures=1)
+        for other in (
+            {"subject": "b"}, {"last_error": "refused"}, {"queue": "default"}, {"status": Status.CANCELLED},
+            {"kind": "backup"},
+        ):  # fmt: skip
+            same = {"subject": "a", "last_error": "No SPACE left", "queue": "backups", "failures": 1}
+            make_record(**{"status": Status.FAILED, **same, **other})
+        filters = ("--subject", "a", "--error", "space", "--queue", "backups", "--status", "failed", "--kind", "test")
+        assert [row["id"] for row in json.loads(run("list", *filters, "--json"))] == [wanted.pk]
+        assert "No SPACE left" in run("list", *filters)
+
+    def test_several_statuses_are_one_or_the_other(self):
+        for status in Status:
+            make_record(status)
+        rows = json.loads(run("list", "--status", "failed", "--status", "waiting", "--json"))
+        assert {row["status"] for row in rows} == {"failed", "waiting"}
+
+    def test_shows_a_record_with_its_attempts_and_keeps_its_lease_token_to_itself(self):
+        record = make_record(Status.RUNNING, last_error="refused\x1b[2J", payload={"title": "laptop"})
+        Attempt.objects.create(
+            record=record, number=1, queue="backups", started_at=NOON, ended_at=LATER, error="no route",
+            outcome=AttemptOutcome.UNAVAILABLE,
+        )  # fmt: skip
+        shown = run("show", record.pk)
+        assert "no route" in shown
+        assert "10 min" in shown
+        assert "\x1b" not in shown
+        found = json.loads(run("show", record.pk, "--json"))
+        assert found["attempts"][0]["outcome"] == "unavailable"
+        assert found["payload"] == {"title": "laptop"}
+        assert str(record.lease_token) not in shown + json.dumps(found)
+
+    def test_nothing_found_is_exit_code_1(self):
+        assert refused("list", code=1) == "no record matches"
+        assert "there is no record 7" in refused("show", 7, code=1)
+
+
+class TestChanging:
+    def test_cancels_by_id_and_tells_each_kind_of_end(self):
+        ids = {status: make_record(status).pk for status in Status}
+        told = run("cancel", *ids.values(), 10**12, "--yes")
+        for line in ("2 cancelled", "1 told to stop", "3 had ended before", f"there is no record {10**12}"):
+            assert line in told
+
+    def test_retries_by_id_and_names_what_goes_on_instead(self):
+        old, new = make_record(Status.FAILED, subject="a"), make_record(subject="a")
+        free = make_record(Status.CANCELLED)
+        told = run("retry", old.pk, free.pk, "--yes")
+        assert "1 ready" in told
+        assert f"{old.pk}: record {new.pk} of the same subject goes on" in told
+        found = json.loads(run("retry", old.pk, free.pk, "--yes", "--json"))
+        assert found == {
+            "ready": [free.pk], "running": [], "succeeded": [], "superseded": {str(old.pk): new.pk}, "missing": [],
+        }  # fmt: skip
+
+    def test_cancel_without_a_status_takes_what_has_not_ended(self):
+        records = {status: make_record(status) for status in Status}
+        found = json.loads(run("cancel", "--queue", "default", "--yes", "--json"))
+        assert sorted(found["cancelled"] + found["stopping"]) == sorted(records[status].pk for status in UNFINISHED)
+        assert found["finished"] == []
+
+    def test_retry_without_a_status_takes_what_failed(self):
+        records = {status: make_record(status) for status in Status}
+        assert json.loads(run("retry", "--all", "--yes", "--json"))["ready"] == [records[Status.FAILED].pk]
+        assert status_of(records[Status.CANCELLED]) == Status.CANCELLED
+
+    def test_many_are_changed_in_batches_and_nothing_is_left_out(self, capsys):
+        BacklogRecord.objects.bulk_create(build_record() for _ in range(2500))
+        errors, out = io.StringIO(), io.StringIO()
+        call_command("backlog", "cancel", "--all", "--yes", "--json", stdout=out, stderr=errors)
+        assert len(json.loads(out.getvalue())["cancelled"]) == 2500
+        told = [line for line in errors.getvalue().splitlines() if line]
+        assert told == ["1,000 of 2,500", "2,000 of 2,500", "2,500 of 2,500"]
+        assert not BacklogRecord.objects.unfinished().exists()
+
+    def test_what_a_worker_took_meanwhile_is_no_longer_among_the_ready(self):
+        records = [make_record() for _ in range(4)]
+        batches = locked_batches(Filters(statuses=(Status.READY,)).records(), 2)
+        assert next(batches) == [records[0].pk, records[1].pk]
+        backlog.cancel([records[2].pk])
+        assert list(batches) == [[records[3].pk]]
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_claim_passes_by_the_batch_that_is_being_changed(self):
+        record = make_record()
+        batches = locked_batches(Filters(statuses=(Status.READY,)).records(), 2)
+        assert next(batches) == [record.pk]
+        assert at_once(lambda: claiming.claim("default", worker_id=1, limit=1)) == [[]]
+        assert list(batches) == []
+        assert len(claiming.claim("default", worker_id=1, limit=1)) == 1
+
+    def test_a_dry_run_lists_and_changes_nothing(self):
+        record = make_record(subject="seen")
+        shown = run("cancel", "--all", "--dry-run")
+        assert "seen" in shown
+        assert "would cancel 1 record (1 ready); nothing was changed" in shown
+        assert json.loads(run("cancel", "--all", "--dry-run", "--json")) == {"would": "cancel", "counts": {"ready": 1}}
+        assert status_of(record) == Status.READY
+
+    @pytest.mark.parametrize("answer", ["y", "YES"])
+    def test_asks_how_many_and_does_it_on_yes(self, answer, monkeypatch):
+        record = make_record()
+        asked = self.answer(monkeypatch, answer)
+        run("cancel", record.pk)
+        assert asked == ["Cancel 1 record (1 ready)? [y/N] "]
+        assert status_of(record) == Status.CANCELLED
+
+    @pytest.mark.parametrize("answer", ["", "n", "yesterday"])
+    def test_whatever_is_no_yes_changes_nothing(self, answer, monkeypatch):
+        record = make_record()
+        self.answer(monkeypatch, answer)
+        assert "nothing was changed" in run("cancel", record.pk)
+        assert status_of(record) == Status.READY
+
+    def test_with_nobody_to_ask_it_says_what_to_do(self, monkeypatch):
+        record = make_record()
+        monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+        assert "add --yes to cancel them, or --dry-run to see them" in refused("cancel", record.pk)
+        assert status_of(record) == Status.READY
+
+    def answer(self, monkeypatch: pytest.MonkeyPatch, said: str) -> list[str]:
+        class Terminal(io.StringIO):
+            def isatty(self) -> bool:
+                return True
+
+        asked: list[str] = []
+        monkeypatch.setattr(sys, "stdin", Terminal())
+        monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or said)
+        return asked
+
+    @pytest.mark.parametrize("verb", ["cancel", "retry"])
+    def test_nothing_that_matches_is_exit_code_1(self, verb):
+        assert refused(verb, 7, 8, "--yes", code=1) == "there is no record 7, 8"
+        assert refused(verb, "--all", "--yes", code=1) == "no record matches"
+        assert refused(verb, "--all", "--dry-run", code=1) == "no record matches"
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["cancel"], "name the records to cancel: ids, filters as --status, or --all"),
+            (["retry", "--yes"], "name the records to retry"),
+            (["cancel", 7, "--queue", "default"], "by id or by filters, not by both"),
+            (["cancel", 7, "--all"], "by id or by filters, not by both"),
+            (["cancel", "--queue", "bakcups"], "no queue 'bakcups'; there are availability, backups"),
+            (["list", "--kind", "bakcup"], "no kind 'bakcup'; there are backup"),
+            (["cancel", "--queue", ""], "--queue is empty"),
+            (["list", "--error", "\0"], "--error is empty or holds a NUL"),
+            (["pause", "bakcups"], "no queue 'bakcups'; there are availability, backups"),
+            (["resume", "bakcups"], "no queue 'bakcups'"),
+            (["pause", "backups", "--reason", "x" * 201], "at most 200 characters"),
+            (["--watch", 1, "list"], "leave out 'list'"),
+        ],
+    )
+    def test_bad_usage_is_exit_code_2_and_says_what_to_do(self, arguments, said):
+        assert said in refused(*arguments)
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["cancel", "seven"], "'seven' is no id of a record"),
+            (["cancel", "-7"], "7"),
+            (["show", str(2**63)], f"'{2**63}' is no id of a record"),
+            (["show", "²"], "'²' is no id of a record"),
+            (["list", "--status", "done"], "no status 'done'; there are waiting, ready, running"),
+            (["list", "--limit", "0"], "'0' is not a number from 1"),
+            (["--watch", "nan"], "'nan' is not a number of seconds"),
+            (["destroy"], "invalid choice: 'destroy'"),
+        ],
+    )
+    def test_arguments_that_cannot_be_right_are_refused(self, arguments, said):
+        with pytest.raises(CommandError, match="Error") as caught:
+            run(*arguments)
+        assert said in str(caught.value)
+
+    def test_a_queue_that_only_ended_records_know_can_be_looked_at(self):
+        make_record(Status.FAILED, queue="of old", kind="of old")
+        assert json.loads(run("list", "--queue", "of old", "--kind", "of old", "--json"))
+
+
+class TestPausing:
+    def test_pauses_and_resumes_with_a_reason(self):
+        make_record()
+        assert "nothing is claimed" in run("pause", "default", "--reason", "the store is full")
+        assert PausedQueue.objects.get().reason == "the store is full"
+        assert claiming.claim("default", worker_id=1, limit=1) == []
+        assert "it was paused before" in run("pause", "default")
+        assert json.loads(run("resume", "default", "--json")) == {"queue": "default", "paused": False, "changed": True}
+        assert "it was not paused" in run("resume", "default")
+
+    def test_json_may_be_asked_for_before_the_verb(self):
+        assert json.loads(run("--json", "pause", "default")) == {"queue": "default", "paused": True, "changed": True}
+
+
+class TestHelp:
+    @pytest.mark.parametrize("verb", [[], ["list"], ["show"], ["cancel"], ["retry"], ["pause"], ["resume"]])
+    def test_each_verb_has_help_with_examples(self, verb, capsys):
+        parser = command.Command().create_parser("manage.py", "backlog")
+        with pytest.raises(SystemExit) as ended:
+            parser.parse_args([*verb, "--help"])
+        assert ended.value.code == 0
+        shown = capsys.readouterr().out
+        assert f"  manage.py backlog {' '.join(verb)}".rstrip() in shown
+        assert max(map(len, shown.splitlines())) <= 100
+
+
+def database_url() -> str:
+    database = connection.get_connection_params()
+    password = f":{database['password']}" if database.get("password") else ""
+    host = str(database.get("host") or "").replace("/", "%2F")
+    return f"postgresql://{database['user']}{password}@{host}:{database.get('port') or 5432}/{database['dbname']}"
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+class TestAsAProcess:
+    def start(self, *arguments: object, out: Any = subprocess.PIPE) -> "subprocess.Popen[bytes]":
+        environment = {**os.environ, "DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
+        command = [sys.executable, str(Path(settings.BASE_DIR) / "manage.py"), "backlog", *map(str, arguments)]
+        return subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, process_group=0
+        )
+
+    def test_changes_the_backlog_and_exits_as_it_says(self):
+        record = make_record()
+        codes = {}
+        for arguments in (
+            ["cancel", record.pk],
+            ["cancel", record.pk, "--yes"],
+            ["cancel", 10**9, "--yes"],
+            ["cancel", "x"],
+        ):
+            process = self.start(*arguments)
+            _, errors = process.communicate(timeout=60)
+            assert b"Traceback" not in errors
+            codes[tuple(arguments)] = process.returncode
+        assert list(codes.values()) == [2, 0, 1, 2]
+        assert status_of(record) == Status.CANCELLED
+
+    def test_watching_a_pipe_prints_a_table_each_time_and_ends_cleanly_at_ctrl_c(self, tmp_path):
+        written = tmp_path / "written"
+        with written.open("wb") as out:
+            process = self.start("--watch", "0.1", out=out)
+        try:
+            eventually(lambda: written.read_bytes().count(b"The backlog at") >= 3)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+        assert process.returncode == 0
+        assert b"Traceback" not in errors
