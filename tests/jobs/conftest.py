@@ -1,4 +1,4 @@
-"""A real pooler before the test's database."""
+"""A real pooler before the test's database; and nothing that one test's claims taught the next one's."""
 
 import os
 import subprocess
@@ -11,8 +11,15 @@ from django.conf import settings
 from django.db import connection
 
 from backupsched.embedded import Layout
+from jobs import claiming
 from tests.sources.engines.peers import free_port
 from tests.waiting import eventually
+
+
+@pytest.fixture(autouse=True)
+def _no_hints() -> None:
+    claiming._throttled.clear()
+
 
 CONFIGURATION = """
 [databases]

@@ -43,6 +43,16 @@ class TestTwoConnections:
             assert claimed_ids() == [following.pk]
 
     @pytest.mark.usefixtures("impatient")
+    def test_a_claim_beside_a_full_throttle_passes_over_what_another_connection_holds_locked(self):
+        lane = make_lane(make_throttle(1))
+        make_record(Status.RUNNING, lane=lane)
+        make_record(lane=lane)
+        head, following = make_record(), make_record()
+        with another_connection() as other:
+            other.execute("SELECT FROM jobs_backlogrecord WHERE id = %s FOR UPDATE", [head.pk])
+            assert claimed_ids() == [following.pk]
+
+    @pytest.mark.usefixtures("impatient")
     def test_the_lock_timeout_of_these_tests_has_teeth(self):
         head = make_record()
         with another_connection() as other, connection.cursor() as cursor:
