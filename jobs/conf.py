@@ -42,6 +42,11 @@ def lease_seconds() -> float:
     return seconds
 
 
+def deadline_seconds() -> float:
+    """How long after it sent its last renewal a worker stops a run, or does not begin it: two thirds of a lease."""
+    return lease_seconds() * 2 / 3
+
+
 def heartbeat_seconds() -> float:
     """How often a worker renews: four times a lease, so three renewals may fail before the lease does."""
     return lease_seconds() / 4

@@ -32,7 +32,7 @@ class Guard(threading.Thread):
 
     def look(self, now: float) -> None:
         """Stop every run that is past one of its deadlines at `now` (boot seconds)."""
-        deadline = conf.lease_seconds() * 2 / 3
+        deadline = conf.deadline_seconds()
         for run in self._units.runs():
             if run.is_stopped:
                 continue

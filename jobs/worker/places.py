@@ -67,4 +67,10 @@ def ended(run: Run, outcome: Any) -> Outcome:
     return outcome
 
 
-STOPPED_BEFORE_IT_BEGAN = Released("stopped before it began")
+NOT_BEGUN = Released("stopped before it began")
+
+
+def may_begin(run: Run, now: float, deadline: float) -> bool:
+    """Whether a run that was taken at `now` (boot seconds) may begin: not if it was stopped while it waited, nor if it
+    was last renewed longer than `deadline` seconds ago, since a machine that slept may have lost it."""
+    return now - run.renewed_at <= deadline and not run.is_stopped

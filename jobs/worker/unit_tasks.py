@@ -6,10 +6,11 @@ from collections import deque
 from collections.abc import Awaitable
 from typing import cast
 
+from jobs import conf
 from jobs.clock import boot_seconds
 from jobs.handlers import Run
 from jobs.outcomes import Outcome, Released
-from jobs.worker.places import STOPPED_BEFORE_IT_BEGAN, Done, ended, failure, handler_of
+from jobs.worker.places import NOT_BEGUN, Done, ended, failure, handler_of, may_begin
 
 LOOP_SHARE_SECONDS = 0.005
 """A task that ends one run after another lets the loop do other things after this time."""
@@ -53,6 +54,7 @@ class UnitTasks:
         self._put = self._taken = self._count = 0
         self._seconds = 0.0
         self._closed = False
+        self._deadline = conf.deadline_seconds()
 
     def put(self, runs: list[Run]) -> None:
         self._put += len(runs)
@@ -120,7 +122,8 @@ class UnitTasks:
                 self._wake_one()
             run.task, run.began_at = task, boot_seconds()
             self._busy[id(run)] = run
-            outcome = await self._outcome_of(run, task)
+            begins = may_begin(run, run.began_at, self._deadline)
+            outcome = await self._outcome_of(run, task) if begins else ended(run, NOT_BEGUN)
             del self._busy[id(run)]
             run.task = None
             now = boot_seconds()
@@ -132,8 +135,6 @@ class UnitTasks:
                 since = boot_seconds()
 
     async def _outcome_of(self, run: Run, task: "asyncio.Task[None]") -> Outcome:
-        if run.is_stopped:
-            return ended(run, STOPPED_BEFORE_IT_BEGAN)
         try:
             return ended(run, await cast("Awaitable[Outcome]", handler_of(run)(run)))
         except asyncio.CancelledError as error:

@@ -7,9 +7,10 @@ import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
+from jobs import conf
 from jobs.clock import boot_seconds
 from jobs.handlers import Run
-from jobs.worker.places import STOPPED_BEFORE_IT_BEGAN, Done, ended, failure, handler_of
+from jobs.worker.places import NOT_BEGUN, Done, ended, failure, handler_of, may_begin
 
 
 class UnitThread(threading.Thread):
@@ -20,13 +21,14 @@ class UnitThread(threading.Thread):
         self.current: Run | None = None
         self.seconds, self.count = 0.0, 0
         self._inbox, self._done, self._after = inbox, done, after
+        self._deadline = conf.deadline_seconds()
 
     def run(self) -> None:
         while (run := self._inbox.get()) is not None:
             self.current = run
             run.began_at = began_at = boot_seconds()
-            if run.is_stopped:
-                outcome = ended(run, STOPPED_BEFORE_IT_BEGAN)
+            if not may_begin(run, began_at, self._deadline):
+                outcome = ended(run, NOT_BEGUN)
             else:
                 try:
                     outcome = ended(run, handler_of(run)(run))

@@ -9,6 +9,7 @@ from queue import SimpleQueue
 
 import pytest
 
+from jobs import conf
 from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
 from jobs.handlers import Kind, Run, registry
@@ -232,6 +233,15 @@ class TestStopping:
         units.run(second)
         assert units.ended.get(timeout=LONG) == (first, Released())
         assert [run.record for run in units.runs()] == [second]
+
+
+class TestALeaseThatRanOutWhileItWaited:
+    @pytest.mark.parametrize("handler", ["sync", "asynchronous"])
+    def test_begins_nothing(self, units, handled, gate, handler):
+        handled(getattr(gate, handler))
+        units.start([make_claimed()], boot_seconds() - conf.deadline_seconds() - 0.1)
+        assert isinstance(units.outcome(), Released)
+        assert gate.began == 0
 
 
 class TestTheLongestTime:
