@@ -1,0 +1,43 @@
+"""What a contestant does in a process of its own: `python -m bench.child NAME COMMAND OPTIONS…`. Not for people.
+
+A result is printed as one line of JSON.
+"""
+
+import ctypes
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.contestants import CONTESTANTS
+from bench.contestants.base import Site
+from bench.gate import Gate
+from bench.tally import Tally
+
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_the_parent() -> None:
+    """A bench that is killed leaves no workers behind."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def run(name: str, command: str, options: dict[str, Any]) -> Any:
+    """Do one thing. Returns what is to be printed."""
+    contestant = CONTESTANTS[name]
+    if command != "work":
+        return getattr(contestant, command)(**options)
+    directory = Path(options["directory"])
+    tally = Tally(directory / "tally")
+    tally.take_slot()
+    site = Site(options["url"], Gate(directory), tally, directory / "starts", options["workers"])
+    contestant.work(site, stamp=options["stamp"])
+    tally.settle()
+    return None
+
+
+if __name__ == "__main__":
+    end_with_the_parent()
+    sys.stdout.write(json.dumps(run(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))) + "\n")

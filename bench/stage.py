@@ -1,0 +1,100 @@
+"""Where the parts play: the server, the options, the databases made so far, and the results."""
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from bench.contestants import CONTESTANTS
+from bench.contestants.base import Contestant
+from bench.gate import GateTimeout
+from bench.processes import ContestantFailed, call
+from bench.results import Results, Say
+from bench.server import BenchServer
+
+BEHIND, BESIDE = "behind", "beside"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How much is measured. `jobs`: in a drain. `others`: ready behind them or waiting beside them."""
+
+    repeats: int = 3
+    minutes: float = 30.0
+    """No repeat begins after that."""
+    jobs: int = 20_000
+    others: int = 1_000_000
+    letters: int = 70
+    """Single jobs in one repeat of the latency: 200 and more in three."""
+    capped_jobs: int = 2_000
+    capped_repeats: int | None = None
+    """None: as many as of everything."""
+    claims: int = 400
+    memory_jobs: int = 200_000
+    only: frozenset[str] = frozenset()
+    slow_share: float = 1.0
+    """Of the jobs that slow contestants drain."""
+    all_beside_others: bool = False
+
+
+@dataclass
+class Stage:
+    server: BenchServer
+    options: Options
+    results: Results
+    say: Say
+    began: float = field(default_factory=time.monotonic)
+    _templates: set[str] = field(default_factory=set)
+    _out: set[str] = field(default_factory=set)
+
+    def repeats(self, part: str, wanted: int | None = None) -> Iterator[int]:
+        """Count the repeats of a part, until the time is up."""
+        for number in range(wanted or self.options.repeats):
+            if time.monotonic() - self.began > self.options.minutes * 60:
+                self.results.failures.append(f"{part}: {number} repeats, then the {self.options.minutes:g} min were up")
+                return
+            yield number
+
+    def cast(self, names: Iterable[str]) -> list[Contestant]:
+        """Those of `names` that are installed, wanted, and have not failed."""
+        wanted = [CONTESTANTS[name] for name in names if not self.options.only or name in self.options.only]
+        for contestant in wanted:
+            if contestant.version is None and contestant.name not in self._out:
+                self.say(f"{contestant.name} is left out: {contestant.distribution} is not installed here")
+                self._out.add(contestant.name)
+        return [contestant for contestant in wanted if contestant.name not in self._out]
+
+    def jobs_of(self, contestant: Contestant) -> int:
+        """How many jobs it drains: a slow one fewer."""
+        if contestant.at_most is None:
+            return self.options.jobs
+        return min(self.options.jobs, int(contestant.at_most * self.options.slow_share))
+
+    def template(self, contestant: Contestant, jobs: int, others: int = 0, where: str = "") -> str:
+        """A database with its tables, `jobs` measured jobs and `others` behind or beside them. Made once."""
+        name = "-".join(filter(None, ["t", contestant.family, str(jobs), where, str(others or "")]))
+        if name in self._templates:
+            return name
+        self.say(f"making the database {name}")
+        self.server.create(name)
+        url = self.server.url(name)
+        call(contestant, "prepare", url=url)
+        if others:
+            with self.server.connect(name) as connection:
+                (contestant.put_behind if where == BEHIND else contestant.put_beside)(connection, others)
+        if jobs:
+            call(contestant, "enqueue", url=url, count=jobs)
+        self.server.settle_down(name)
+        self._templates.add(name)
+        return name
+
+    def drop_templates(self) -> None:
+        """Give their room back."""
+        for name in self._templates:
+            self.server.drop(name)
+        self._templates.clear()
+
+    def fail(self, contestant: Contestant, error: ContestantFailed | GateTimeout) -> None:
+        """Note a failure; the others go on without it."""
+        self.results.failures.append(str(error))
+        self.say(f"FAILED: {error}")
+        self._out.add(contestant.name)

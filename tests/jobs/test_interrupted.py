@@ -1,0 +1,221 @@
+"""A worker killed with SIGKILL at each step of the lease protocol, a database that crashes, a record that kills."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from django.conf import settings
+
+from chaos.facts import EXIT_CODE_OF_POISON
+from chaos.server import CrashingServer, make_directory, remove_directory
+from jobs.clock import database_clock
+from jobs.models import Attempt, BacklogRecord, RetryPolicy
+from jobs.states import AttemptOutcome, Status
+from tests.chaos.workers import Workers
+from tests.factories import make_lane, make_throttle
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.slow
+
+SUCCEEDED, RESCUED = AttemptOutcome.SUCCEEDED, AttemptOutcome.RESCUED
+
+LEASE_SECONDS = 1.5
+OUTAGE_LEASE_SECONDS = 20
+"""Longer than any restart here: nothing may be lost, so nothing may be rescued."""
+
+
+@pytest.fixture
+def workers(transactional_db: None, tmp_path: Path) -> Iterator[Workers]:
+    workers = Workers(tmp_path, lease=LEASE_SECONDS)
+    yield workers
+    workers.kill_all()
+
+
+def put(base: str = "plain", *, queue: str = "default", tries: int | None = None, **fields: Any) -> BacklogRecord:
+    policy, _ = RetryPolicy.objects.get_or_create(
+        name=f"at once, up to {tries}",
+        defaults={"algorithm": "constant", "parameters": {"base": 0.1}, "max_failures": tries},
+    )
+    facts = {"queue": queue, "status": Status.READY, "run_after": database_clock(), "retry_policy": policy}
+    subject = f"number {BacklogRecord.objects.count()}"
+    return BacklogRecord.objects.create(kind=f"{base} {queue}", subject=subject, **facts, **fields)
+
+
+def outcomes_of(record: BacklogRecord) -> list[AttemptOutcome]:
+    attempts = Attempt.objects.filter(record=record).order_by("number")
+    assert [attempt.number for attempt in attempts] == list(range(1, len(attempts) + 1))
+    return [AttemptOutcome(attempt.outcome) for attempt in attempts]
+
+
+class Doomed:
+    """A record of kind `base` in a queue of its own, whose only worker kills itself at `step`."""
+
+    def __init__(self, step: str, base: str = "plain", **fields: Any) -> None:
+        self.step, self.base = step, base
+        self.queue = f"{base} {step}"
+        self.record = put(base, queue=self.queue, **fields)
+
+    def state(self) -> tuple[Status, int, int, list[AttemptOutcome]]:
+        """Its status, attempt, failures and history."""
+        self.record.refresh_from_db()
+        return Status(self.record.status), self.record.attempt, self.record.failures, outcomes_of(self.record)
+
+
+def kill_workers_of(doomed: list[Doomed], workers: Workers) -> None:
+    victims = [workers.start(doom=each.step, queues=[each.queue], wait=False) for each in doomed]
+    for victim in victims:
+        assert victim.wait(60) == -signal.SIGKILL
+
+
+def finish(doomed: list[Doomed], workers: Workers) -> None:
+    """Let another worker finish these records, and one in each queue that comes after them."""
+    after = [put(queue=each.queue) for each in doomed]
+    survivor = workers.start(queues=[each.queue for each in doomed])
+    eventually(lambda: not BacklogRecord.objects.unfinished().exists())
+    assert survivor.poll() is None
+    assert [outcomes_of(record) for record in after] == [[SUCCEEDED]] * len(after)
+
+
+def states(doomed: list[Doomed]) -> dict[str, tuple[Status, int, int, list[AttemptOutcome]]]:
+    return {each.queue: each.state() for each in doomed}
+
+
+def runs(doomed: list[Doomed], workers: Workers) -> list[int]:
+    return [workers.runs()[each.record.pk] for each in doomed]
+
+
+def booked(doomed: list[Doomed]) -> list[int]:
+    """How often the settle hook of each wrote its row."""
+    return [RetryPolicy.objects.filter(name=f"booked {each.record.pk}").count() for each in doomed]
+
+
+def test_killed_before_anything_was_committed_nothing_has_happened(workers):
+    throttled = make_lane(make_throttle(1))
+    doomed = [Doomed("before the claim's commit"), Doomed("holding the throttle's lock", lane=throttled)]
+    kill_workers_of(doomed, workers)
+    assert states(doomed) == {each.queue: (Status.READY, 0, 0, []) for each in doomed}
+    finish(doomed, workers)
+    assert states(doomed) == {each.queue: (Status.SUCCEEDED, 1, 0, [SUCCEEDED]) for each in doomed}
+    assert runs(doomed, workers) == [1, 1]
+
+
+def test_killed_while_it_held_the_lease_the_record_is_rescued_and_run_again(workers):
+    doomed = [
+        Doomed("after the claim's commit"),
+        Doomed("in the handler"),
+        Doomed("before the settle"),
+        Doomed("in the settle"),
+        Doomed("in the settle", "booked"),
+    ]
+    kill_workers_of(doomed, workers)
+    assert states(doomed) == {each.queue: (Status.RUNNING, 1, 0, []) for each in doomed}
+    finish(doomed, workers)
+    assert states(doomed) == {each.queue: (Status.SUCCEEDED, 2, 1, [RESCUED, SUCCEEDED]) for each in doomed}
+    assert runs(doomed, workers) == [1, 2, 2, 2, 2]
+    assert booked(doomed) == [0, 0, 0, 0, 1]
+
+
+def test_killed_after_the_settles_commit_it_is_over_though_nobody_heard_of_it(workers):
+    doomed = [Doomed("after the settle's commit"), Doomed("after the settle's commit", "booked")]
+    kill_workers_of(doomed, workers)
+    assert states(doomed) == {each.queue: (Status.SUCCEEDED, 1, 0, [SUCCEEDED]) for each in doomed}
+    finish(doomed, workers)
+    assert states(doomed) == {each.queue: (Status.SUCCEEDED, 1, 0, [SUCCEEDED]) for each in doomed}
+    assert runs(doomed, workers) == [1, 1]
+    assert booked(doomed) == [0, 1]
+
+
+class TestPoison:
+    TRIES = 3
+    GOOD = 150
+
+    def test_gives_up_at_last_while_everything_beside_it_succeeds(self, workers):
+        poison = put("poison", tries=self.TRIES)
+        good = [put().pk for _ in range(self.GOOD)]
+        poisoned: set[int] = set()
+
+        def over() -> bool:
+            poisoned.update(process.pid for process in workers.started if process.poll() == EXIT_CODE_OF_POISON)
+            while len(workers.alive()) < 2:
+                workers.start(wait=False)
+            return not BacklogRecord.objects.unfinished().exists()
+
+        eventually(over, seconds=60)
+        poison.refresh_from_db()
+        assert (poison.status, poison.failures, poison.attempt) == (Status.FAILED, self.TRIES, self.TRIES)
+        assert outcomes_of(poison) == [RESCUED] * self.TRIES
+        assert len(poisoned) == self.TRIES
+        assert BacklogRecord.objects.filter(pk__in=good, status=Status.SUCCEEDED).count() == self.GOOD
+        succeeded = Attempt.objects.filter(record_id__in=good, outcome=SUCCEEDED)
+        assert succeeded.count() == self.GOOD
+
+
+INSERT = f"""
+INSERT INTO jobs_backlogrecord
+       (kind, queue, subject, payload, status, run_after, priority, failures, last_error, attempt, lane)
+SELECT 'plain default', 'default', 'number ' || number,
+       jsonb_build_object('seconds', CASE WHEN number %% %(slow_each)s = 0 THEN 0.4 ELSE 0 END),
+       {Status.READY}, now(), 0, 0, '', 0, 0
+  FROM generate_series(1, %(count)s) AS number
+"""
+
+
+@pytest.fixture
+def crashing() -> Iterator[CrashingServer]:
+    """A server of its own, migrated. It may crash; the machine may not, so nothing has to be flushed."""
+    directory = make_directory()
+    server = CrashingServer(directory, settings={"fsync": "off"})
+    try:
+        server.ensure_running()
+        environment = {**os.environ, "DATABASE_URL": server.url(), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
+        manage = [sys.executable, str(settings.BASE_DIR / "manage.py"), "migrate", "--verbosity", "0"]
+        subprocess.run(manage, env=environment, check=True)
+        yield server
+    finally:
+        server.destroy()
+        remove_directory(directory)
+
+
+class TestTheDatabaseCrashesUnderLoad:
+    COUNT = 4000
+    SLOW_EACH = 100
+    CRASHES = 2
+
+    def test_no_result_is_lost_and_nothing_runs_twice(self, crashing, tmp_path):
+        workers = Workers(tmp_path, lease=OUTAGE_LEASE_SECONDS, url=crashing.url(), concurrency=8)
+        with psycopg.connect(crashing.url(), autocommit=True) as connection:
+            connection.execute(INSERT, {"count": self.COUNT, "slow_each": self.SLOW_EACH})
+        try:
+            workers.start()
+            for crash in range(1, self.CRASHES + 1):
+                share = crash * self.COUNT // (self.CRASHES + 2)
+                eventually(lambda share=share: len(workers.runs()) > share)
+                crashing.restart_as_after_a_crash()
+            eventually(lambda: self.finished(crashing) == self.COUNT, seconds=60)
+            assert len(workers.alive()) == 1
+            assert "does not answer" in workers.log(0) or "cannot settle" in workers.log(0)
+        finally:
+            workers.kill_all()
+        runs = workers.runs("ended")
+        assert len(runs) == self.COUNT
+        assert [record for record, count in runs.items() if count > 1] == []
+        assert self.histories(crashing) == {"succeeded": self.COUNT}
+
+    def finished(self, server: CrashingServer) -> int:
+        query = f"SELECT count(*) FROM jobs_backlogrecord WHERE status = {Status.SUCCEEDED}"
+        with psycopg.connect(server.url()) as connection:
+            return int(connection.execute(query).fetchone()[0])
+
+    def histories(self, server: CrashingServer) -> dict[str, int]:
+        """How many attempts ended how. A claim whose answer was lost is given back without having run."""
+        query = "SELECT outcome, count(*) FROM jobs_attempt GROUP BY outcome"
+        with psycopg.connect(server.url()) as connection:
+            found = {str(AttemptOutcome(outcome).label): count for outcome, count in connection.execute(query)}
+        found.pop("released", None)
+        return found

@@ -1,0 +1,151 @@
+"""What must hold however many work at once and die: nothing is handed out twice, and caps are caps."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from django.db import connection
+
+from chaos import journal
+from chaos.audit_runs import highest
+from chaos.fleet import Fleet, Member
+from jobs import claiming
+from jobs.clock import boot_seconds, database_clock
+from jobs.models import Attempt, BacklogRecord
+from jobs.outcomes import Succeeded
+from jobs.states import AttemptOutcome
+from tests.chaos.workers import Workers
+from tests.factories import build_record, make_lane, make_throttle, make_worker
+from tests.jobs.worker_processes import database_url
+from tests.threads import at_once, impatience
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+THREADS = 8
+PROCESSES = 4
+RECORDS = 4000
+
+
+def put(count: int, kind: str = "plain default", queue: str = "default", **fields: object) -> set[int]:
+    now = database_clock()
+    records = [build_record(kind=kind, queue=queue, run_after=now, **fields) for _ in range(count)]
+    return {record.pk for record in BacklogRecord.objects.bulk_create(records)}
+
+
+def has_begun(member: Member) -> bool:
+    return member.journal.exists() and member.journal.stat().st_size > 0
+
+
+def histories() -> Counter[tuple[int, int]]:
+    """How many attempts have which number and outcome."""
+    return Counter(Attempt.objects.values_list("number", "outcome"))
+
+
+class TestNothingIsHandedOutTwice:
+    def test_by_eight_threads_that_claim_and_settle_thousands(self):
+        records = put(RECORDS)
+        workers = [make_worker().pk for _ in range(THREADS)]
+
+        def work(worker_id: int) -> list[int]:
+            luck, handed_out = Random(worker_id), []
+            while claimed := claiming.claim("default", worker_id=worker_id, limit=luck.randrange(1, 60)):
+                handed_out += [record.id for record in claimed]
+                assert claiming.settle([(record, Succeeded()) for record in claimed]).lost == frozenset()
+            return handed_out
+
+        shares = at_once(*[lambda worker_id=worker_id: work(worker_id) for worker_id in workers])
+        handed_out = Counter(record_id for share in shares for record_id in share)
+        assert handed_out == Counter(records)
+        assert histories() == {(1, AttemptOutcome.SUCCEEDED): RECORDS}
+
+    def test_by_eight_claims_none_of_which_is_committed_and_none_waits_for_another(self):
+        records = put(THREADS * 10)
+        all_have_claimed = threading.Barrier(THREADS, timeout=20)
+        workers = [make_worker().pk for _ in range(THREADS)]
+
+        def work(worker_id: int) -> list[int]:
+            with impatience(), connection.cursor() as cursor:
+                cursor.execute("BEGIN")
+                claimed = claiming.claim("default", worker_id=worker_id, limit=10)
+                all_have_claimed.wait()
+                cursor.execute("COMMIT")
+            return [record.id for record in claimed]
+
+        shares = at_once(*[lambda worker_id=worker_id: work(worker_id) for worker_id in workers])
+        assert Counter(record_id for share in shares for record_id in share) == Counter(records)
+
+    def test_by_four_processes_that_run_thousands(self, tmp_path):
+        records = put(RECORDS)
+        workers = Workers(tmp_path, lease=20)
+        try:
+            for _ in range(PROCESSES):
+                workers.start(wait=False)
+            eventually(lambda: not BacklogRecord.objects.unfinished().exists(), seconds=60)
+        finally:
+            workers.kill_all()
+        assert workers.runs() == Counter(records)
+        assert histories() == {(1, AttemptOutcome.SUCCEEDED): RECORDS}
+
+
+class TestCapsWhileWorkersAreKilled:
+    CAP, TIGHT_CAP = 5, 2
+    KILLS = 6
+    KILL_EVERY_SECONDS = 0.7
+    LEASE_SECONDS = 2
+    SEED = 20
+
+    @pytest.fixture
+    def fleet(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
+        """Three workers of the storm, on the test database."""
+        monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "chaos.settings")
+        monkeypatch.setenv("DATABASE_URL", database_url())
+        monkeypatch.setenv("BACKUPSCHED_LEASE", str(self.LEASE_SECONDS))
+        fleet = Fleet(tmp_path, self.SEED, 3)
+        yield fleet
+        fleet.kill_all()
+
+    def test_are_reached_and_never_exceeded(self, fleet):
+        wide, tight = make_throttle(self.CAP), make_throttle(self.TIGHT_CAP)
+        for named in ([wide], [tight, wide], [tight]) * 40:
+            ids = [throttle.pk for throttle in named]
+            put(25, kind="capped", queue="work", lane=make_lane(*named), payload={"throttles": ids})
+        counted = self.storm(fleet, {wide.pk, tight.pk})
+        fleet.end()
+        assert counted == self.peaks_that_ran(fleet) == {wide.pk: self.CAP, tight.pk: self.TIGHT_CAP}
+        assert not Attempt.objects.filter(outcome=AttemptOutcome.FAILED).exists()
+
+    def storm(self, fleet: Fleet, throttles: set[int]) -> dict[int, int]:
+        """Kill workers while they work, all but the eldest, until KILLS have died and something of theirs was rescued.
+        Returns the highest count per throttle in the database."""
+        luck, peaks = Random(self.SEED), dict.fromkeys(throttles, 0)
+        next_kill = boot_seconds()
+
+        def is_over() -> bool:
+            nonlocal next_kill
+            fleet.fill_up()
+            running = BacklogRecord.objects.running().values_list("payload__throttles", flat=True)
+            at_work = Counter(throttle for named in running for throttle in named)
+            peaks.update({throttle: max(peak, at_work[throttle]) for throttle, peak in peaks.items()})
+            at_their_work = [member for member in fleet.running()[1:] if has_begun(member)]
+            if at_their_work and boot_seconds() >= next_kill:
+                fleet.kill(luck.choice(at_their_work))
+                next_kill = boot_seconds() + self.KILL_EVERY_SECONDS
+            rescued = Attempt.objects.filter(outcome=AttemptOutcome.RESCUED)
+            return len(fleet.gone) >= self.KILLS and rescued.exists()
+
+        eventually(is_over, seconds=60)
+        return peaks
+
+    def peaks_that_ran(self, fleet: Fleet) -> dict[int, int]:
+        """The highest number of handlers under each throttle at one instant, by the workers' own journals."""
+        intervals: dict[int, list[tuple[float, float]]] = {}
+        for member, process in fleet.gone:
+            for execution in journal.read(member.journal, member.pid).executions:
+                for throttle in execution.throttles:
+                    held = (execution.began, execution.ended or process.ended)
+                    intervals.setdefault(throttle, []).append(held)
+        return {throttle: highest(found)[0] for throttle, found in intervals.items()}
