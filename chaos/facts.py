@@ -10,9 +10,6 @@ EXIT_CODE_OF_POISON = 86
 BY_ITSELF, DID_NOT_END = "ended by itself", "did not end after SIGTERM"
 """How no worker may end."""
 
-NO_DATABASE = "found no database when it started"
-"""How a worker ends that is started while the database is away: it has no row yet, and owns nothing."""
-
 
 @dataclass(frozen=True)
 class RecordFact:

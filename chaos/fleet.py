@@ -7,14 +7,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.facts import BY_ITSELF, DID_NOT_END, EXIT_CODE_OF_POISON, NO_DATABASE, ProcessFact
+from chaos.facts import BY_ITSELF, DID_NOT_END, EXIT_CODE_OF_POISON, ProcessFact
 from jobs.clock import boot_seconds
 
 GRACE_SECONDS = 1.0
 """Of a worker that gets SIGTERM: shorter than a slow handler, so some are released."""
 END_SECONDS = 30.0
-HAS_STARTED = " serves "
-"""In the first line of a worker's log, once it has its row."""
 UNEXPECTED_ENDS = 5
 LAST_LINES = 8
 PR_SET_PDEATHSIG = 1
@@ -136,9 +134,6 @@ def _how(member: Member) -> str:
         return "ended cleanly"  # by the signal itself, when it had not begun yet
     if code == EXIT_CODE_OF_POISON:
         return "poisoned"
-    log = member.log.read_text(errors="replace")
-    if "OperationalError" in log and HAS_STARTED not in log:
-        return NO_DATABASE
     return f"{BY_ITSELF} with code {code}: {' '.join(_last_lines(member.log, 1))}"
 
 

@@ -100,7 +100,7 @@ def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None
     if not rows:
         rows = throttles.claim_beside_throttles(values)
         (_throttled.add if rows else _throttled.discard)(queue)
-    return in_claim_order([_claimed((*row, worker_id, token)) for row in rows])
+    return in_claim_order([_claimed(row, worker_id, token) for row in rows])
 
 
 def in_claim_order(records: list[Claimed]) -> list[Claimed]:
@@ -110,7 +110,7 @@ def in_claim_order(records: list[Claimed]) -> list[Claimed]:
     """
     records.sort(key=attrgetter("id"))
     for name in ("expected_seconds", "tried_at", "rank_day"):
-        if any(getattr(record, name) is not None for record in records):
+        if set(map(attrgetter(name), records)) != {None}:
             records.sort(key=lambda record: ((value := getattr(record, name)) is not None, value))
     if len({record.priority for record in records}) > 1:
         records.sort(key=attrgetter("priority"), reverse=True)
@@ -252,13 +252,13 @@ def _settle_what_can_be(results: Results, now: datetime | None) -> int:
 
 
 def _all_claimed(sql: str, values: dict[str, Any]) -> list[Claimed]:
-    return [_claimed(row) for row in execute(sql, values).fetchall()]
+    return [_claimed(row, worker_id, token) for *row, worker_id, token in execute(sql, values).fetchall()]
 
 
-def _claimed(row: tuple[Any, ...]) -> Claimed:
-    """A row of CLAIMED_COLUMNS, in the order of the fields of `Claimed`."""
-    payload = row[-3]
-    return Claimed._make((*row[:-3], {} if payload == "{}" else json.loads(payload), *row[-2:]))
+def _claimed(row: Sequence[Any], worker_id: int, token: UUID) -> Claimed:
+    """A row of RECORD_COLUMNS, in the order of the fields of `Claimed`, with its lease."""
+    payload = row[-1]
+    return Claimed._make((*row[:-1], {} if payload == "{}" else json.loads(payload), worker_id, token))
 
 
 def _dropped(lost: list[Claimed]) -> list[int]:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from inspect import iscoroutinefunction
 from threading import Event, Lock
-from typing import Any
 
 from jobs.outcomes import Claimed, Failed, Outcome
 
@@ -85,6 +84,7 @@ class Registry:
         self.providers: dict[str, Callable[..., int]] = {}
         self.catch_ups: list[Callable[[], int]] = []
         self._handlers: dict[tuple[str, str], Handler] = {}
+        self._async_ones: dict[Handler, bool] = {}
 
     def add(self, kind: Kind) -> None:
         """Register a kind. Registering it again replaces it (a reload, a test)."""
@@ -109,7 +109,11 @@ class Registry:
 
     def is_async(self, kind: str, queue: str) -> bool:
         """Whether that handler runs on the event loop."""
-        return iscoroutinefunction(self.find(kind, queue))
+        handler = self.find(kind, queue)
+        known = self._async_ones.get(handler)
+        if known is None:
+            known = self._async_ones[handler] = iscoroutinefunction(handler)
+        return known
 
     def kind(self, name: str) -> Kind:
         """The kind of that name: for an unknown name, one without hooks."""
@@ -131,10 +135,3 @@ def _unknown(run: Run) -> Outcome:
 
 
 registry = Registry()
-
-
-def outcome_or_failure(value: Any) -> Outcome:
-    """What a handler returned, or a failure that says that it returned nonsense."""
-    if isinstance(value, Outcome):
-        return value
-    return Failed(f"the handler returned {value!r:.200}, which is no outcome")

@@ -6,7 +6,7 @@ record becomes; `jobs.claiming.settle` writes that, fenced.
 
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -104,6 +104,7 @@ class Released:
 
 
 Outcome = Succeeded | Failed | Unavailable | Handoff | Cancelled | Released
+OUTCOMES = frozenset(get_args(Outcome))
 
 
 @dataclass(frozen=True)

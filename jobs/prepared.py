@@ -17,11 +17,12 @@ from jobs import conf
 
 SESSION = """
 SET plan_cache_mode = force_generic_plan;
-SET lock_timeout = '10s';
-SET idle_in_transaction_session_timeout = '60s'
+SET lock_timeout = {lock};
+SET idle_in_transaction_session_timeout = {idle}
 """
-"""Of the connections of a worker's own threads. One plan for every batch, made once; a host that stalls holds no lock
-for ever."""
+"""Of the connections of a worker's own threads; milliseconds. One plan for every batch, made once. A worker that hangs
+in a transaction holds its locks for a lease at most; who waits for one of them gives up in a sixth of a lease, so that
+its own renewals, which wait for it, come in time."""
 
 PREPARE_AT_ONCE = 0
 
@@ -56,5 +57,6 @@ _thread = local()
 
 def _prepare(sender: object, connection: Any, **_: object) -> None:
     if getattr(_thread, "prepares", False):
-        connection.connection.execute(SESSION)
+        lease = conf.lease_seconds() * 1000
+        connection.connection.execute(SESSION.format(lock=int(lease / 6), idle=int(lease)))
         connection.connection.prepare_threshold = PREPARE_AT_ONCE

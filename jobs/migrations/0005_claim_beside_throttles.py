@@ -67,6 +67,10 @@ BEGIN
 
     IF NOT feeds THEN
         PERFORM FROM jobs_throttle WHERE id = ANY(throttles) ORDER BY id FOR UPDATE;
+        -- The locks may have been waited for.
+        IF EXISTS (SELECT FROM jobs_pausedqueue WHERE name = p_queue) THEN
+            RETURN;
+        END IF;
     END IF;
 
     -- A statement of its own after the locks: its snapshot shows what their last holder took.

@@ -3,10 +3,10 @@
 import logging
 import traceback
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from jobs.handlers import Handler, Run, registry
-from jobs.outcomes import Failed, Outcome, Released
+from jobs.outcomes import OUTCOMES, Failed, Outcome, Released
 
 log = logging.getLogger(__name__)
 
@@ -59,12 +59,12 @@ def failure(run: Run, error: BaseException) -> Failed:
 
 def ended(run: Run, outcome: Any) -> Outcome:
     """What counts as the outcome of a handler that returned `outcome`."""
-    if not isinstance(outcome, Outcome):
+    if type(outcome) not in OUTCOMES and not isinstance(outcome, Outcome):  # the first question is ten times quicker
         return Failed(f"the handler returned {outcome!r:.200}, which is no outcome")
     if run.ran_out and isinstance(outcome, Released):
         limit = registry.kind(run.record.kind).max_seconds
         return Failed(f"stopped: it ran for longer than the {limit:g} s that its kind may take")
-    return outcome
+    return cast("Outcome", outcome)
 
 
 NOT_BEGUN = Released("stopped before it began")

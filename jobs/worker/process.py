@@ -61,16 +61,20 @@ class WorkerProcess:
         self._was_cut_off = False
 
     def run(self) -> None:
-        """Work until a signal says stop. Returns after a clean shutdown."""
+        """Work until a signal says stop. Returns after a clean shutdown. A database that is away is waited for."""
+        prepare_in_this_thread()
+        while not self._safely(self.register):
+            if self.signals:
+                return
+            self.bell.wait(self.poll_seconds)
         self.start()
         while not self.signals:
             if not self._safely(self.do_one_round):
                 self.bell.wait(self._seconds_to_sleep())
         self.shut_down()
 
-    def start(self) -> None:
-        """Register the worker and start its threads."""
-        prepare_in_this_thread()
+    def register(self) -> bool:
+        """Make the worker's row, under which it claims. Returns True. Raises: django.db.Error."""
         hostname = socket.gethostname()
         self.row = Worker.objects.create(
             name=f"{hostname}:{os.getpid()}",
@@ -79,6 +83,10 @@ class WorkerProcess:
             queues={rule.name: rule.concurrency for rule in self.rules},
             clock_skew=clock_skew(),
         )
+        return True
+
+    def start(self) -> None:
+        """Start the worker's threads."""
         self.settler = Settler(self._settled)
         self.units = Units(
             self.rules, self.settler.add, room_made=self.bell.ring, after_thread=_close_stale_connections

@@ -107,7 +107,7 @@ class UnitTasks:
 
     async def _work(self) -> None:
         task = cast("asyncio.Task[None]", asyncio.current_task())
-        since = boot_seconds()
+        now = since = boot_seconds()
         while not self._closed:
             try:
                 run = self._inbox.popleft()
@@ -115,14 +115,14 @@ class UnitTasks:
                 sleeping = self._loop.create_future()
                 self._idle.append(sleeping)
                 await sleeping
-                since = boot_seconds()
+                now = since = boot_seconds()
                 continue
             self._taken += 1
             if self._inbox:
                 self._wake_one()
-            run.task, run.began_at = task, boot_seconds()
+            run.task, run.began_at = task, now
             self._busy[id(run)] = run
-            begins = may_begin(run, run.began_at, self._deadline)
+            begins = may_begin(run, now, self._deadline)
             outcome = await self._outcome_of(run, task) if begins else ended(run, NOT_BEGUN)
             del self._busy[id(run)]
             run.task = None
@@ -132,7 +132,7 @@ class UnitTasks:
             self._done(run, outcome)
             if now - since > LOOP_SHARE_SECONDS:
                 await asyncio.sleep(0)
-                since = boot_seconds()
+                now = since = boot_seconds()
 
     async def _outcome_of(self, run: Run, task: "asyncio.Task[None]") -> Outcome:
         try:

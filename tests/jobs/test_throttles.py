@@ -2,16 +2,18 @@
 
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 
 import pytest
-from django.db import IntegrityError
+from django.db import IntegrityError, connection
 
 from jobs import claiming, throttles, wakeups
 from jobs.models import BacklogRecord, Lane, PausedQueue, Throttle
 from jobs.outcomes import Failed, Released, Succeeded
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
-from tests.threads import at_once
+from tests.threads import another_connection, at_once
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -146,6 +148,23 @@ class TestPausedQueue:
         assert [record.id for record in claim(queue="backups")] == [other.pk]
         PausedQueue.objects.all().delete()
         assert [record.id for record in claim()] == [record.pk]
+
+    def test_gives_nothing_to_a_claim_that_waited_for_a_throttle_meanwhile(self):
+        cap = make_throttle(3)
+        make_record(lane=make_lane(cap))
+        with another_connection() as other, ThreadPoolExecutor(1) as pool:
+            other.execute("SELECT FROM jobs_throttle WHERE id = %s FOR UPDATE", [cap.pk])
+            claimed = pool.submit(lambda: at_once(claim)[0])
+            eventually(somebody_waits_for_a_lock)
+            PausedQueue.objects.create(name="default")
+            other.rollback()
+            assert claimed.result(timeout=20) == []
+
+
+def somebody_waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        return cursor.fetchone()[0] > 0
 
 
 class TestAQueueThatChanges:

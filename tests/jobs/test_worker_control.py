@@ -13,6 +13,7 @@ from jobs.clock import boot_seconds, database_clock
 from jobs.models import Attempt, BacklogRecord, PausedQueue, RetryPolicy
 from jobs.states import AttemptOutcome, Status
 from tests.jobs.worker_processes import WorkerProcesses, database_url
+from tests.sources.engines.peers import free_port
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -92,6 +93,14 @@ def test_what_runs_for_longer_than_its_kind_may_is_a_failure_and_its_lease_is_no
     eventually(lambda: status_of(record) == Status.FAILED)
     expected = AttemptOutcome.FAILED if kind == "short hang" else AttemptOutcome.RESCUED
     assert outcomes_of(record) == [expected]
+
+
+def test_a_worker_that_finds_no_database_waits_for_it_until_it_is_told_to_stop(workers):
+    worker = workers(DATABASE_URL=f"postgresql://nobody@127.0.0.1:{free_port('127.0.0.1')}/none")
+    eventually(lambda: workers.log(0).count("the database does not answer") > 1)
+    worker.terminate()
+    assert worker.wait(20) == 0
+    assert "Traceback" not in workers.log(0)
 
 
 def test_an_idle_worker_asks_at_most_one_question_a_second(workers, tmp_path):
