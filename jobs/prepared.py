@@ -15,15 +15,6 @@ from psycopg.types.string import TextLoader
 
 from jobs import conf
 
-SESSION = """
-SET plan_cache_mode = force_generic_plan;
-SET lock_timeout = {lock};
-SET idle_in_transaction_session_timeout = {idle}
-"""
-"""Of the connections of a worker's own threads; milliseconds. One plan for every batch, made once. A worker that hangs
-in a transaction holds its locks for a lease at most; who waits for one of them gives up in a sixth of a lease, so that
-its own renewals, which wait for it, come in time."""
-
 PREPARE_AT_ONCE = 0
 
 
@@ -39,6 +30,20 @@ def execute(sql: str, values: dict[str, Any]) -> "psycopg.Cursor[tuple[Any, ...]
     with connection.wrap_database_errors:
         cursor.execute(sql, values)
     return cursor
+
+
+def session_settings(lease_seconds: float) -> str:
+    """The statements that set up a connection of a worker's own threads.
+
+    One plan for every batch, made once. A worker that hangs in a transaction holds its locks for a lease at most; who
+    waits for one of them gives up in a sixth of a lease, so that its own renewals, which wait for it, come in time.
+    """
+    lease = lease_seconds * 1000
+    return f"""
+SET plan_cache_mode = force_generic_plan;
+SET lock_timeout = {int(lease / 6)};
+SET idle_in_transaction_session_timeout = {int(lease)}
+"""
 
 
 def prepare_in_this_thread() -> None:
@@ -57,6 +62,5 @@ _thread = local()
 
 def _prepare(sender: object, connection: Any, **_: object) -> None:
     if getattr(_thread, "prepares", False):
-        lease = conf.lease_seconds() * 1000
-        connection.connection.execute(SESSION.format(lock=int(lease / 6), idle=int(lease)))
+        connection.connection.execute(session_settings(conf.lease_seconds()))
         connection.connection.prepare_threshold = PREPARE_AT_ONCE

@@ -64,11 +64,11 @@ class Loop:
         from psycopg.types.string import TextLoader
 
         from jobs.lease_statements import CLAIM, RECORD_COLUMNS, SETTLE_SUCCEEDED
-        from jobs.prepared import PREPARE_AT_ONCE, SESSION
+        from jobs.prepared import PREPARE_AT_ONCE, session_settings
 
         self._claim, self._settle = CLAIM, SETTLE_SUCCEEDED
         self._connection: Connection = psycopg.connect(url, autocommit=True)
-        self._connection.execute(SESSION)
+        self._connection.execute(session_settings(LEASE_SECONDS))
         self._connection.prepare_threshold = PREPARE_AT_ONCE
         self._connection.adapters.register_loader("jsonb", TextLoader)
         self._connection.adapters.register_loader("timestamptz", TimestamptzLoader)
