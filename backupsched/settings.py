@@ -34,6 +34,7 @@ INSTALLED_APPS = [
     "demo",
     "sources",
     "jobs",
+    "ninja",
     "django_q",
     "django.contrib.admin",
     "django.contrib.auth",

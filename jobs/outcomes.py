@@ -103,7 +103,16 @@ class Released:
     reason: str = "the worker was stopped"
 
 
-Outcome = Succeeded | Failed | Unavailable | Handoff | Cancelled | Released
+@dataclass(frozen=True)
+class Postponed:
+    """Not now, and nobody's failure: it waits for `waiting_for` until `until` (aware), and keeps its place."""
+
+    until: datetime
+    waiting_for: WaitingFor
+    reason: str
+
+
+Outcome = Succeeded | Failed | Unavailable | Handoff | Cancelled | Released | Postponed
 OUTCOMES = frozenset(get_args(Outcome))
 
 
@@ -169,6 +178,14 @@ def transition(
             )
         case Released():
             return replace(kept, priority=record.priority, error=outcome.reason)  # a woken source is not forgotten
+        case Postponed():
+            return replace(
+                kept,
+                status=Status.WAITING,
+                waiting_for=outcome.waiting_for,
+                run_after=max(outcome.until, now),
+                error=outcome.reason,
+            )
         case Handoff():
             return _after_handoff(record, kept, outcome)
         case Unavailable():

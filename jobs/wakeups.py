@@ -29,6 +29,14 @@ def notify(queue: str) -> None:
     transaction.on_commit(lambda: _tell(queue, queue))
 
 
+def notify_at_once(queue: str) -> None:
+    """The same without the limit: for what somebody waits for, as a source that has just checked in."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, queue])
+    if heard_here:
+        transaction.on_commit(lambda: heard_here and heard_here(queue))
+
+
 def notify_of_room(queue: str) -> None:
     """The same for what a throttle held up: a record of `queue` gave its place back. Others may share the throttle."""
     transaction.on_commit(lambda: _tell(queue, EVERY_QUEUE))

@@ -72,6 +72,7 @@ NAME_OR_NULL = Type("text or null", lambda value: value is None or (isinstance(v
 WHOLE = Type("a whole number", _is_whole)
 WHOLE_OR_NULL = Type("a whole number or null", lambda value: value is None or _is_whole(value))
 NUMBER = Type("a number", _is_number)
+NUMBER_OR_NULL = Type("a number or null", lambda value: value is None or _is_number(value))
 YES_NO = Type("true or false", lambda value: isinstance(value, bool))
 YES_NO_OR_NULL = Type("true, false or null", lambda value: value is None or isinstance(value, bool))
 OBJECT = Type("an object", lambda value: isinstance(value, dict))
@@ -96,10 +97,19 @@ SECTIONS: dict[str, dict[str, Type]] = {
         "priority": WHOLE,
         "enabled": YES_NO,
         "window": LIST,
+        "excluded_dates": NAMES,
+        "at_close": NAME,
+        "only_if_it_fits": YES_NO,
+        "seeding_limit": WHOLE_OR_NULL,
         "engine_options": OBJECT,
         "keep_versions": WHOLE,
         "connect_timeout": NUMBER,
         "recheck_after": NUMBER,
+        "vanish_grace": NUMBER,
+        "address_follows": YES_NO,
+        "on_battery": YES_NO,
+        "on_metered": YES_NO,
+        "alert_after": NUMBER_OR_NULL,
         "wake_allowed": YES_NO,
         "wake_every": NUMBER,
         "wake_wait": NUMBER,

@@ -2,6 +2,7 @@
 
 from jobs.models.attempt import Attempt, AttemptEntry
 from jobs.models.backlog_record import BacklogRecord
+from jobs.models.decision import Decision, Level
 from jobs.models.lane import Lane
 from jobs.models.paused_queue import PausedQueue
 from jobs.models.retry_policy import RetryPolicy
@@ -13,7 +14,9 @@ __all__ = [
     "Attempt",
     "AttemptEntry",
     "BacklogRecord",
+    "Decision",
     "Lane",
+    "Level",
     "PausedQueue",
     "RetryPolicy",
     "Schedule",

@@ -38,7 +38,7 @@ class Window:
     zone: str
 
     @classmethod
-    def parse(cls, rows: Any, zone: str) -> "Window":
+    def parse(cls, rows: Any, zone: str, excluded: Any = ()) -> "Window":
         """Build from JSON rows `{"days": "mon-fri", "start": "22:00", "end": "06:00"}`.
 
         Raises: ValueError saying which row and field is wrong.

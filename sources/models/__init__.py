@@ -1,10 +1,11 @@
 """The tables of what is backed up, a module each. docs/glossary.md has the words."""
 
+from sources.models.agent_token import AgentToken, EnrolmentCode
 from sources.models.assignment import Assignment
 from sources.models.backup import Backup
-from sources.models.policy import Policy
+from sources.models.policy import AtClose, Policy
 from sources.models.progress import Progress
 from sources.models.repository import Repository
 from sources.models.source import Source
 
-__all__ = ["Assignment", "Backup", "Policy", "Progress", "Repository", "Source"]
+__all__ = ["AgentToken", "Assignment", "AtClose", "Backup", "EnrolmentCode", "Policy", "Progress", "Repository", "Source"]

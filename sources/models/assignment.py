@@ -1,4 +1,5 @@
 from django.db import models
+from django.db.models.functions import Now
 
 from sources.models.policy import Policy
 from sources.models.source import Source
@@ -26,6 +27,17 @@ class Assignment(models.Model):
         max_length=300, blank=True, editable=False, help_text="Where in the repository its backups lie."
     )
     failures = models.IntegerField(default=0, editable=False, help_text="Consecutive, since the last success.")
+
+    skips = models.IntegerField(
+        default=0, editable=False, help_text="Openings running that it was left out of since it would not have fitted."
+    )
+    vanished_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="When its source was lost in mid-backup, if none began since."
+    )
+    overdue_since = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="Since when it has not been backed up for too long."
+    )
+    inserted_at = models.DateTimeField(db_default=Now(), editable=False)
 
     objects = AssignmentQuerySet.as_manager()
 

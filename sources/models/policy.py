@@ -2,10 +2,17 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
 
-from jobs.models import Schedule
+from jobs.models import Schedule, Throttle
 from jobs.retries import LONGEST
 from sources.domain.windows import Window
 from sources.models.repository import Repository
+
+
+class AtClose(models.TextChoices):
+    """What becomes of a running backup when its window closes."""
+
+    FINISH = "finish", "let it finish"
+    STOP = "stop", "stop it; it goes on in the next opening"
 
 
 class Policy(models.Model):
@@ -23,6 +30,32 @@ class Policy(models.Model):
         help_text='When it may run, in its zone, as [{"days": "mon-fri", "start": "22:00", "end": "06:00"}]. '
         "Empty: always.",
     )
+    excluded_dates = models.JSONField(
+        default=list,
+        blank=True,
+        help_text='Local dates on which no range of its window begins, as ["2026-12-24", "12-25", '
+        '"2026-12-27..2026-12-31"]. A date without a year is every year\'s.',
+    )
+    at_close = models.CharField(
+        max_length=10,
+        choices=AtClose.choices,
+        default=AtClose.FINISH,
+        help_text="What becomes of a running backup when the window closes.",
+    )
+    only_if_it_fits = models.BooleanField(
+        default=False,
+        help_text="Start only what its last duration lets end before the window closes. What was left out in three "
+        "openings running is started in the next one all the same.",
+    )
+    seeding_limit = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="At most so many execution units for first backups. Empty: no limit.",
+    )
+    seeding_throttle = models.OneToOneField(
+        Throttle, null=True, blank=True, editable=False, on_delete=models.SET_NULL, related_name="+"
+    )
     engine_options = models.JSONField(
         default=dict, blank=True, help_text='Options of the engine, as {"transfers": 4, "bwlimit": "10M"}.'
     )
@@ -36,6 +69,23 @@ class Policy(models.Model):
         default=900,
         validators=[MinValueValidator(1)],
         help_text="Seconds until a silent source is asked again.",
+    )
+    vanish_grace = models.FloatField(
+        default=120,
+        validators=[MinValueValidator(0)],
+        help_text="Seconds that a source which stopped answering in mid-backup is waited for.",
+    )
+    address_follows = models.BooleanField(
+        default=False,
+        help_text="Take over the address from which an SFTP source checks in, if its pinned host key answers there.",
+    )
+    on_battery = models.BooleanField(default=True, help_text="Back up sources that say they run on battery.")
+    on_metered = models.BooleanField(default=True, help_text="Back up sources that say their connection is metered.")
+    alert_after = models.FloatField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Seconds without a backup after which an assignment is overdue. Empty: when a whole period was missed.",
     )
     wake_allowed = models.BooleanField(default=False, help_text="Send a magic packet to a silent source.")
     wake_every = models.FloatField(
@@ -60,7 +110,7 @@ class Policy(models.Model):
         from sources.validation import check_engine_options, check_window
 
         errors: dict[str, list[str]] = {}
-        for name in ("connect_timeout", "recheck_after", "wake_every", "wake_wait"):
+        for name in ("connect_timeout", "recheck_after", "vanish_grace", "alert_after", "wake_every", "wake_wait"):
             seconds = getattr(self, name)
             if isinstance(seconds, int | float) and not seconds <= LONGEST:
                 errors[name] = [f"must be at most {LONGEST} seconds, not {seconds}"]
@@ -75,4 +125,4 @@ class Policy(models.Model):
     @property
     def weekly_window(self) -> Window:
         """The window as a value of the pure domain."""
-        return Window.parse(self.window, self.schedule.zone)
+        return Window.parse(self.window, self.schedule.zone, self.excluded_dates)

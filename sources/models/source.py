@@ -55,6 +55,23 @@ class Source(models.Model):
     paused_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="Since when a person wants no backups of it."
     )
+    snoozed_until = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="No backups of it before: its user asked for that."
+    )
+    checked_in_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="When its agent last said that it is here."
+    )
+    hostname = models.CharField(
+        max_length=253, blank=True, default="", editable=False, help_text="As its agent calls it."
+    )
+    addresses = models.JSONField(
+        default=list, blank=True, editable=False, help_text="Where it may be reached, by its last check-in."
+    )
+    on_battery = models.BooleanField(null=True, editable=False, help_text="By its last check-in; empty: it did not say.")
+    metered = models.BooleanField(null=True, editable=False, help_text="By its last check-in; empty: it did not say.")
+    clock_skew = models.FloatField(
+        null=True, editable=False, help_text="Seconds by which its clock was ahead at its last check-in."
+    )
     inserted_at = models.DateTimeField(auto_now_add=True)
 
     objects = SourceQuerySet.as_manager()
