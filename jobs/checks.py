@@ -19,7 +19,7 @@ from jobs.handlers import Handler, registry
 
 TAG = "jobs"
 """`manage.py check --tag jobs`. Not `database`: those checks are left out unless a database is named."""
-KEYS = ("QUEUES", "LEASE_SECONDS", "WAKE", "KEEP_FINISHED_DAYS")
+KEYS = ("QUEUES", "LEASE_SECONDS", "WAKE", "KEEP_FINISHED_DAYS", "CONSIDERING", "KEEP_LOG_DAYS")
 QUEUE_KEYS = ("concurrency", "feeds")
 MAX_QUEUE_NAME = 50
 """The length of the column `queue`."""
@@ -127,11 +127,12 @@ def _numbers(found: dict[Any, Any]) -> Iterator[CheckMessage]:
         yield _error(
             "E007", f"JOBS['WAKE'] is {wake!r}", "'listen', or 'poll' behind a pooler of transactions (PgBouncer)"
         )
-    days = found.get("KEEP_FINISHED_DAYS", 90)
-    if not _is_number(days) or not 0 < days <= MAX_KEEP_DAYS:
-        yield _error(
-            "E008", f"JOBS['KEEP_FINISHED_DAYS'] is {days!r}", f"give days, above 0 and at most {MAX_KEEP_DAYS:,}"
-        )
+    for name, usual in (("KEEP_FINISHED_DAYS", 90), ("KEEP_LOG_DAYS", 14)):
+        days = found.get(name, usual)
+        if not _is_number(days) or not 0 < days <= MAX_KEEP_DAYS:
+            yield _error("E008", f"JOBS[{name!r}] is {days!r}", f"give days, above 0 and at most {MAX_KEEP_DAYS:,}")
+    if not isinstance(considering := found.get("CONSIDERING", False), bool):
+        yield _error("E014", f"JOBS['CONSIDERING'] is {considering!r}", "True or False")
 
 
 def _is_number(value: Any) -> TypeGuard[float]:

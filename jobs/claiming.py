@@ -46,6 +46,7 @@ from jobs.lease_statements import (
     STRAYS,
 )
 from jobs.models import Attempt, RetryPolicy, Schedule
+from jobs.order import in_claim_order
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded, Transition, transition
 from jobs.prepared import execute
 from jobs.retries import Rule
@@ -101,20 +102,6 @@ def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None
         rows = throttles.claim_beside_throttles(values)
         (_throttled.add if rows else _throttled.discard)(queue)
     return in_claim_order([_claimed(row, worker_id, token) for row in rows])
-
-
-def in_claim_order(records: list[Claimed]) -> list[Claimed]:
-    """Sort by ProactiveAI order, the keys of the index `backlog_claim_order`: RETURNING does not keep it.
-
-    One stable pass a key, the last key first; what no record has is no key.
-    """
-    records.sort(key=attrgetter("id"))
-    for name in ("expected_seconds", "tried_at", "rank_day"):
-        if set(map(attrgetter(name), records)) != {None}:
-            records.sort(key=lambda record: ((value := getattr(record, name)) is not None, value))
-    if len({record.priority for record in records}) > 1:
-        records.sort(key=attrgetter("priority"), reverse=True)
-    return records
 
 
 def renew(held: dict[int, UUID], *, worker_id: int, now: datetime | None = None) -> Renewed:

@@ -5,6 +5,8 @@ JOBS = {
     "LEASE_SECONDS": 60,
     "WAKE": "listen",  # or "poll": no LISTEN, no prepared statements, nothing that needs a session of one's own
     "KEEP_FINISHED_DAYS": 90,
+    "CONSIDERING": False,  # log what each claim considered, and which key decided
+    "KEEP_LOG_DAYS": 14,
 }
 """
 
@@ -68,6 +70,19 @@ def keep_finished() -> timedelta:
     days = float(_settings().get("KEEP_FINISHED_DAYS", 90))
     if not days > 0:
         raise ImproperlyConfigured(f"JOBS['KEEP_FINISHED_DAYS'] must be above 0, not {days:g}")
+    return timedelta(days=days)
+
+
+def considering() -> bool:
+    """Whether the log of decisions also says what each claim considered."""
+    return bool(_settings().get("CONSIDERING", False))
+
+
+def keep_log() -> timedelta:
+    """How long the log of decisions is kept. Raises: ImproperlyConfigured when not above 0."""
+    days = float(_settings().get("KEEP_LOG_DAYS", 14))
+    if not days > 0:
+        raise ImproperlyConfigured(f"JOBS['KEEP_LOG_DAYS'] must be above 0, not {days:g}")
     return timedelta(days=days)
 
 

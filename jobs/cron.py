@@ -1,9 +1,16 @@
-"""Cron expressions in a time zone: when a period begins. Pure; the rules of daylight saving are cronsim's.
+"""Cron expressions in a time zone: when a period begins. Pure.
 
-A local time that does not exist (a gap) fires at the first valid instant; one that exists twice (a fold)
-fires once. All instants that come out are aware and in UTC.
+The calendar is cronsim's, asked by the wall clock alone; what a wall clock time means as an instant is said here, since
+cronsim drops triggers in some gaps (`*/15 2 * * *` in Berlin) and doubles some in folds (`0 */2 * * *`):
+
+* a local time that does not exist (a gap) fires at the first instant after the gap, together with what is due there;
+* a local time that exists twice (a fold) fires the first time only, unless the expression names all 24 hours: then an
+  hour that comes twice fires twice, so that an hourly period has 23 and 25 triggers on the days of a change.
+
+All instants that come out are aware and in UTC.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,6 +20,28 @@ from zoneinfo import ZoneInfo, available_timezones
 from cronsim import CronSim, CronSimError
 
 _ANY = datetime(2000, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
+_NONE = timedelta(0)
+
+NAMES = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+"""What other programs take for an expression, and what it is in five fields."""
+
+FIELDS = {
+    "minute": "0 to 59",
+    "hour": "0 to 23",
+    "day of month": "1 to 31, or L for the last",
+    "month": "1 to 12, or JAN to DEC",
+    "day of week": "0 to 7 (0 and 7 are Sunday), or SUN to SAT",
+}
+"""The fields of an expression in their order, and their values."""
 
 
 @cache
@@ -30,17 +59,60 @@ def check_zone(zone: str) -> None:
 @cache
 def check_expression(expression: str) -> None:
     """Raises: ValueError when `expression` is not five-field cron, or can never fire (30 February)."""
-    if len(expression.split()) != 5:
+    fields = expression.split()
+    if name := NAMES.get(expression.strip().lower()):
+        raise ValueError(f"cron {expression!r} is a name; write it in five fields, as `{name}`")
+    if len(fields) != 5:
         raise ValueError(
-            f"cron {expression!r} has {len(expression.split())} fields, not 5 "
-            "(minute, hour, day of month, month, day of week), as in `0 9 * * 1-5`"
+            f"cron {expression!r} has {len(fields)} field{'s' if len(fields) != 1 else ''}, not 5 "
+            f"({', '.join(FIELDS)}), as in `0 9 * * 1-5`"
         )
+    for place, (name, values) in enumerate(FIELDS.items()):
+        alone = ["*"] * 5
+        alone[place] = fields[place]
+        try:
+            CronSim(" ".join(alone), _ANY)
+        except CronSimError:
+            raise ValueError(
+                f"cron {expression!r}: {fields[place]!r} is no {name}; use {values}, * for all, 1,3 for some, "
+                "1-3 for a range, */2 for every second"
+            ) from None
     try:
         next(CronSim(expression, _ANY))
-    except CronSimError as error:
-        raise ValueError(f"cron {expression!r}: {error}") from error
-    except StopIteration:
+    except (CronSimError, StopIteration):
         raise ValueError(f"cron {expression!r} never fires: no such date exists") from None
+
+
+def instant_of(wall: datetime, zone: ZoneInfo) -> datetime:
+    """The first UTC instant at which the clocks of `zone` show the naive time `wall` or a later one.
+
+    That is the first of two in a fold, and the end of the gap for a time that does not exist.
+    """
+    local = wall.replace(tzinfo=zone, fold=0)
+    instant = local.astimezone(UTC)
+    if _overlap(local) >= _NONE:
+        return instant
+    # read with the offset before the gap (fold 0) and with the one after it (fold 1): the gap ends between the two
+    low = local.replace(fold=1).astimezone(UTC).replace(microsecond=0)
+    high = instant.replace(microsecond=0)
+    while high - low > _SECOND:
+        middle = (low + (high - low) / 2).replace(microsecond=0)
+        if _wall(middle.astimezone(zone)) < wall:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _overlap(local: datetime) -> timedelta:
+    """How much later the second reading of a local time is than the first: negative in a gap, zero if it is unique."""
+    first, second = local.replace(fold=0).utcoffset(), local.replace(fold=1).utcoffset()
+    return (first or _NONE) - (second or _NONE)
+
+
+def _wall(local: datetime) -> datetime:
+    """What the clock on the wall shows: the local time without its zone."""
+    return local.replace(tzinfo=None, fold=0)
 
 
 @dataclass(frozen=True)
@@ -61,17 +133,41 @@ class Period:
 
     def after(self, instant: datetime) -> Iterator[datetime]:
         """All triggers strictly after `instant`, in order."""
+        local = instant.astimezone(self.tzinfo)
         previous = instant
-        for trigger in CronSim(self.expression, instant.astimezone(self.tzinfo)):
-            found = trigger.astimezone(UTC)
+        # in an hour that comes twice, what was due earlier in it comes again
+        for found in self._triggers(_wall(local) - max(_overlap(local), _NONE)):
             if found > previous:
                 previous = found
                 yield found
 
+    def _triggers(self, wall: datetime) -> Iterator[datetime]:
+        """The triggers that the wall clock shows after `wall`, in order; several may be the end of one gap."""
+        zone = self.tzinfo
+        simulation = CronSim(self.expression, wall)
+        all_hours = len(simulation.hours) == 24
+        again: deque[datetime] = deque()
+        for shown in simulation:
+            instant = instant_of(shown, zone)
+            while again and again[0] <= instant:
+                yield again.popleft()
+            yield instant
+            if all_hours and (overlap := _overlap(shown.replace(tzinfo=zone))) > _NONE:
+                again.append(instant + overlap)
+
     def current(self, instant: datetime) -> datetime:
         """The last trigger at or before `instant`: the start of the period that it lies in."""
-        search = (instant + timedelta(seconds=1)).replace(microsecond=0).astimezone(self.tzinfo)
-        for trigger in CronSim(self.expression, search, reverse=True):
-            if (found := trigger.astimezone(UTC)) <= instant:
-                return found
-        raise ValueError(f"cron {self.expression!r} never fired before {instant.isoformat()}")
+        local = instant.astimezone(self.tzinfo)
+        # in an hour that comes twice, what is due later in it has been there already
+        search = _wall(local) + max(_overlap(local), _NONE) + _SECOND
+        for shown in CronSim(self.expression, search.replace(microsecond=0), reverse=True):
+            if (began := instant_of(shown, self.tzinfo)) <= instant:
+                break
+        else:
+            raise ValueError(f"cron {self.expression!r} never fired before {instant.isoformat()}")
+        # the second time of such an hour is found forwards
+        for following in self.after(began):
+            if following > instant:
+                break
+            began = following
+        return began

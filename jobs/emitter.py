@@ -193,6 +193,19 @@ def emit_triggers(now: datetime) -> int:
         return sum(_emit(provider, triggers, now) for provider, triggers in by_provider.items())
 
 
+def correct_watermarks(now: datetime) -> int:
+    """Bring back watermarks beyond the next trigger: of a clock that was set back since. Returns how many."""
+    corrected = []
+    for schedule in Schedule.objects.filter(enabled=True, next_trigger_at__gt=now):
+        emitted_up_to = schedule.next_trigger_at
+        if emitted_up_to and can_emit(schedule) and (trigger_at := schedule.period.next_after(now)) < emitted_up_to:
+            log.warning("schedule %s is emitted up to %s already: the clock was set back", schedule, emitted_up_to)
+            schedule.next_trigger_at = trigger_at
+            corrected.append(schedule)
+    Schedule.objects.bulk_update(corrected, ["next_trigger_at"])
+    return len(corrected)
+
+
 def can_emit(schedule: Schedule) -> bool:
     """Whether its cron and zone are valid: rows written past the forms must not stop the others."""
     try:

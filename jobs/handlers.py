@@ -83,6 +83,7 @@ class Registry:
         self.kinds: dict[str, Kind] = {}
         self.providers: dict[str, Callable[..., int]] = {}
         self.catch_ups: list[Callable[[], int]] = []
+        self.periodic: list[Callable[[], int]] = []
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._async_ones: dict[Handler, bool] = {}
 
@@ -127,6 +128,11 @@ class Registry:
         self.providers[name] = emit
         if catch_up:
             self.catch_ups.append(catch_up)
+
+    def add_periodic(self, task: Callable[[], int]) -> None:
+        """Register what is done every minute beside the tick: short, idempotent. Returns how many rows it changed."""
+        if task not in self.periodic:
+            self.periodic.append(task)
 
 
 def _unknown(run: Run) -> Outcome:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from jobs import retries
+from jobs import order, retries
 from jobs.states import AttemptOutcome, Status, WaitingFor
 
 FIRST_IN_LINE = 1_000_000
@@ -83,10 +83,14 @@ class Unavailable:
 
 @dataclass(frozen=True)
 class Handoff:
-    """This queue's part is done; go on in `queue`, under `exclusive_key` (at most one running record per key)."""
+    """This queue's part is done; go on in `queue`, under `exclusive_key` (at most one running record per key).
+
+    `said`: what was found, for the log.
+    """
 
     queue: str
     exclusive_key: str | None = None
+    said: str = ""
 
 
 @dataclass(frozen=True)
@@ -201,7 +205,7 @@ def _after_handoff(record: Claimed, kept: Transition, outcome: Handoff) -> Trans
     handed = replace(
         kept, queue=outcome.queue, exclusive_key=outcome.exclusive_key, attempt_outcome=AttemptOutcome.HANDOFF
     )
-    if record.tried_at is not None and record.tried_at == record.last_failure_at:
+    if order.was_demoted_by_failure(record.tried_at, record.last_failure_at):
         return handed
     return replace(handed, rank_day=record.due_day, tried_at=None)
 
@@ -243,5 +247,4 @@ def _after_failure(
 
 
 def _demoted(record: Claimed, today: date, now: datetime) -> dict[str, Any]:
-    """Behind everything untried that is due by now, yet before what only becomes due tomorrow."""
-    return {"rank_day": max(record.rank_day, today) if record.rank_day else today, "tried_at": now}
+    return {"rank_day": order.demoted(record.rank_day, today), "tried_at": now}

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from django.db import connection
 
-from jobs import conf, emitter
+from jobs import conf, decisions, emitter
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import Worker
@@ -34,18 +34,22 @@ def tick() -> str:
 
     It rescues nothing: only a worker, which ticks each second, can tell a dead worker from a database that was away.
     """
+    emitter.correct_watermarks(database_clock())
     ticked = emitter.tick(rescue=False)
     found = sum(catch_up() for catch_up in registry.catch_ups)
-    return f"{ticked}, {found} found due in mid-period"
+    changed = sum(task() for task in registry.periodic)
+    return f"{ticked}, {found} found due in mid-period, {changed} changed besides"
 
 
 def prune(now: datetime | None = None) -> int:
     """Delete finished records and their attempts once their retention is over, in small batches.
 
-    Rows of workers that went as long ago go too. Returns how many records.
+    Rows of workers that went as long ago go too, and what the log of decisions no longer keeps. Returns the number of
+    records.
     """
     before = (now or database_clock()) - conf.keep_finished()
     Worker.objects.filter(heartbeat_at__lt=before).delete()
+    decisions.prune(now)
     pruned = 0
     while True:
         with connection.cursor() as cursor:

@@ -33,8 +33,8 @@ def notify_at_once(queue: str) -> None:
     """The same without the limit: for what somebody waits for, as a source that has just checked in."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, queue])
-    if heard_here:
-        transaction.on_commit(lambda: heard_here and heard_here(queue))
+    if (heard := heard_here) is not None:
+        transaction.on_commit(lambda: heard(queue))
 
 
 def notify_of_room(queue: str) -> None:

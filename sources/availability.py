@@ -1,19 +1,36 @@
 """Is the source there? Asked outside the execution units, so an absent laptop costs none of them anything.
 
-A source answers when a connection to its engine's port is accepted; a local folder, when it is the expected volume
-(its marker file is there) and not an empty mount point. What it answers is the engine's business.
+| kind | it is there when |
+|---|---|
+| sftp | its port accepts a connection and says something: a frozen host accepts, and is silent |
+| s3, webdav | its port accepts a connection |
+| postgresql | the server answers `SELECT 1`, or refuses us: the engine will say what is wrong |
+| local | the folder is the expected volume (its marker file is there) and not an empty mount point |
+
+What it answers is the engine's business. All of it, look-up of the name included, takes one timeout.
 """
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sources import contact
+from sources.availability_of_postgresql import ask_server
+from sources.bounded_threads import BoundedThreads
 from sources.models import Source
 from sources.models.source import SourceKind
 
 USUAL_PORTS = {SourceKind.SFTP: 22, SourceKind.POSTGRESQL: 5432}
+
+FOLDER_THREADS = 64
+"""Folders looked at at once. Each dead share holds one; asked again, it holds no second."""
+BANNER_BYTES = 255
+"""The longest first line of an SSH server (RFC 4253, 4.2)."""
+
+folders = BoundedThreads("look-at-folder", FOLDER_THREADS)
 
 
 @dataclass(frozen=True)
@@ -25,13 +42,17 @@ class Answer:
 
 
 async def ask(source: Source, timeout: float) -> Answer:
-    """Contact `source`, for at most `timeout` seconds."""
-    if source.kind == SourceKind.LOCAL:
-        try:
-            return await asyncio.wait_for(asyncio.to_thread(_ask_folder, source), timeout)
-        except TimeoutError:
-            return Answer(False, f"{source.path} did not answer within {timeout:g} s")
-    return await _ask_port(source, timeout)
+    """Contact `source`, for at most `timeout` seconds. Never raises for what the source or the network does."""
+    place = place_of(source)
+    try:
+        async with asyncio.timeout(timeout):
+            return await _ask(source, place, timeout)
+    except TimeoutError:
+        busy = source.kind == SourceKind.LOCAL and folders.are_all_busy
+        why = f": {FOLDER_THREADS} folders hang; is a share of this worker dead?" if busy else ""
+        return Answer(False, f"{place} did not answer within {timeout:g} s{why}")
+    except OSError as error:
+        return Answer(False, f"{place} did not answer: {contact.reason(error)}")
 
 
 def ask_now(source: Source, timeout: float) -> Answer:
@@ -39,39 +60,18 @@ def ask_now(source: Source, timeout: float) -> Answer:
     return asyncio.run(ask(source, timeout))
 
 
-def _ask_folder(source: Source) -> Answer:
-    folder = Path(source.path)
-    marker = source.options.get("marker")
-    try:
-        if not folder.is_dir():
-            return Answer(False, f"there is no folder {folder}")
-        if marker and not (folder / str(marker)).exists():
-            return Answer(False, f"{folder} lacks its marker {marker}: is the volume mounted?")
-    except OSError as error:  # no permission, a stale mount
-        return Answer(False, f"cannot look at {folder}: {error.strerror}")
-    return Answer(True, f"{folder} is there")
+def place_of(source: Source) -> str:
+    """Where a source is asked, for people: a folder, a socket, or host and port."""
+    if source.kind == SourceKind.LOCAL:
+        return source.path
+    if is_at_socket(source):
+        return f"{source.address}/.s.PGSQL.{source.port or USUAL_PORTS[SourceKind.POSTGRESQL]}"
+    return "{}:{}".format(*contact_point(source))
 
 
-async def _ask_port(source: Source, timeout: float) -> Answer:
-    if source.kind == SourceKind.POSTGRESQL and source.address.startswith("/"):
-        place = f"{source.address}/.s.PGSQL.{source.port or 5432}"
-        connecting = asyncio.open_unix_connection(place)
-    else:
-        host, port = contact_point(source)
-        place = f"{host}:{port}"
-        connecting = asyncio.open_connection(host, port)
-    try:
-        _, writer = await asyncio.wait_for(connecting, timeout)
-    except TimeoutError:
-        return Answer(False, f"{place} did not answer within {timeout:g} s")
-    except OSError as error:
-        return Answer(False, f"{place} did not answer: {error.strerror or error}")
-    except UnicodeError:
-        return Answer(False, f"{place} did not answer: that is no host name")
-    writer.close()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
-    return Answer(True, f"{place} answered")
+def is_at_socket(source: Source) -> bool:
+    """Whether it is a database server of this host, asked at the socket in its directory."""
+    return source.kind == SourceKind.POSTGRESQL and source.address.startswith("/")
 
 
 def contact_point(source: Source) -> tuple[str, int]:
@@ -80,3 +80,55 @@ def contact_point(source: Source) -> tuple[str, int]:
         url = urlsplit(source.address)
         return url.hostname or "", source.port or url.port or (80 if url.scheme == "http" else 443)
     return source.address, source.port or USUAL_PORTS[SourceKind(source.kind)]
+
+
+async def _ask(source: Source, place: str, timeout: float) -> Answer:
+    if source.kind == SourceKind.LOCAL:
+        folder, marker = Path(source.path), str(source.options.get("marker") or "")
+        return await folders.call((folder, marker), lambda: _look_at(folder, marker))
+    if is_at_socket(source):
+        return Answer(True, await ask_server(source, place, source.address, timeout))
+    host, port = contact_point(source)
+
+    async def ask_address(address: str) -> Answer:
+        match source.kind:
+            case SourceKind.POSTGRESQL:
+                return Answer(True, await ask_server(source, place, address, timeout))
+            case SourceKind.SFTP:
+                return Answer(True, f"{place} {await _listen_to(address, port)}")
+            case _:
+                async with _connected(address, port):
+                    return Answer(True, f"{place} answered")
+
+    return await contact.first_of(await contact.addresses_of(host), ask_address)
+
+
+def _look_at(folder: Path, marker: str) -> Answer:
+    try:
+        if not folder.is_dir():
+            return Answer(False, f"there is no folder {folder}")
+        if marker and not (folder / marker).exists():
+            return Answer(False, f"{folder} lacks its marker {marker}: is the volume mounted?")
+    except OSError as error:  # no permission, a stale mount
+        return Answer(False, f"cannot look at {folder}: {error.strerror}")
+    return Answer(True, f"{folder} is there")
+
+
+@contextlib.asynccontextmanager
+async def _connected(address: str, port: int) -> AsyncIterator[asyncio.StreamReader]:
+    reader, writer = await asyncio.open_connection(address, port)
+    try:
+        yield reader
+    finally:
+        writer.transport.abort()  # at once: nothing was sent that could be lost
+
+
+async def _listen_to(address: str, port: int) -> str:
+    """What the first bytes of an SSH host say about it. Raises: OSError when it hangs up without a word."""
+    async with _connected(address, port) as reader:
+        heard = await reader.read(BANNER_BYTES)
+    if not heard:
+        raise OSError("it hung up without a word")
+    if heard.startswith(b"SSH-"):
+        return "answered"
+    return f"answered, but not as an SSH host: {heard.decode('ascii', 'backslashreplace').strip()[:80]!r}"

@@ -24,7 +24,7 @@ from sources.models import Assignment, Backup, Policy, Repository, Source
 __all__ = ["FleetError", "FleetReport", "import_fleet"]
 
 SCHEDULE_FIELDS = ("name", "cron", "zone", "priority", "enabled", "retry_policy")
-PLANNED_FROM = {"cron", "zone", "window", "enabled"}
+PLANNED_FROM = {"cron", "zone", "window", "excluded_dates", "only_if_it_fits", "enabled", "priority", "seeding_limit"}
 """A change of these moves next-backup dates or records on the backlog."""
 
 
@@ -32,7 +32,8 @@ PLANNED_FROM = {"cron", "zone", "window", "enabled"}
 class FleetReport:
     """Per table, how many rows were created, changed and left as they were.
 
-    `removed`: assignments that the file took away; `emitted`: backlog records.
+    `removed`: assignments that the file took away; `emitted`: backlog records; `warnings`: lines for people, of what is
+    allowed but may not be meant.
     """
 
     created: dict[str, int] = field(default_factory=dict)
@@ -40,6 +41,7 @@ class FleetReport:
     unchanged: dict[str, int] = field(default_factory=dict)
     removed: int = 0
     emitted: int = 0
+    warnings: list[str] = field(default_factory=list)
 
 
 def import_fleet(data: object, origin: str, *, folder: Path | None = None, dry_run: bool = False) -> FleetReport:
@@ -88,6 +90,7 @@ class _Import:
         self.memberships: dict[str, list[str]] = {}
         self.surplus: list[Assignment] = []
         self.existing: set[tuple[str, str]] = set()
+        self.warnings: list[str] = []
 
     def check(self, data: object) -> None:
         """Build every row as it will be. Raises: FleetError with all that is wrong."""
@@ -152,8 +155,14 @@ class _Import:
         fixed = {"kind": planning.KIND, "provider": "assignments"}
         self.schedules = self._build(Schedule, "policies", of_schedule, schedules, **fixed)
         self.policies = self._build(Policy, "policies", of_policy, policies)
+        numbers = {row["name"]: number for number, row in rows.items()}
         for name, policy in self.policies.rows.items():
             policy.schedule = self.schedules.rows[name]
+            try:
+                self.warnings += [f"policy {name}: {warning}" for warning in policy.check_openings()]
+            except ValidationError as error:
+                for where, messages in error.message_dict.items():
+                    self.problems.add("policies", numbers[name], name, f"{where}: {' '.join(messages)}")
 
     def _resolve(self, rows: Rows, key: str, section: str, table: _Table) -> None:
         """Replace the names in column `key` by rows, of the file or else of the database."""
@@ -232,6 +241,8 @@ class _Import:
         for policy in self.policies.rows.values():
             if self._changes_of(policy) & PLANNED_FROM:
                 planning.replan(policy)
+            elif policy in self.policies.created:
+                planning.limit_seeding(policy)
         assignments = Assignment.objects.filter(source__in=self.sources.rows.values()).order_by("pk")
         report = self._report()
         report.created["assignments"], report.changed["assignments"] = len(created), 0
@@ -243,7 +254,7 @@ class _Import:
         return self.policies.changed.get(policy, set()) | self.schedules.changed.get(policy.schedule, set())
 
     def _report(self) -> FleetReport:
-        report = FleetReport(removed=len(self.surplus))
+        report = FleetReport(removed=len(self.surplus), warnings=self.warnings)
         changed = {
             "repositories": len(self.repositories.changed),
             "retry_policies": len(self.retry_policies.changed),

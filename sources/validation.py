@@ -8,12 +8,17 @@ import os
 import re
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
 
+from jobs.cron import Period
+from sources.domain.excluded_dates import ExcludedDates
+from sources.domain.preview import check_period_meets_window
 from sources.domain.windows import Window
 from sources.host_keys import check_host_key
 from sources.kinds import RULES, Rule
@@ -54,12 +59,40 @@ def check_source(source: "Source") -> None:
         raise ValidationError(dict(errors))
 
 
-def check_window(rows: Any) -> None:
-    """Check the rows of a weekly window. Raises: ValidationError on `window`, naming the range."""
+def check_window(rows: Any, excluded: Any = ()) -> None:
+    """Check the ranges of a weekly window and its excluded dates.
+
+    Raises: ValidationError on `window`, naming the range, on `excluded_dates`, naming the entry, or on both.
+    """
+    errors = {}
+    checks: tuple[tuple[str, Callable[[], object]], ...] = (
+        ("window", lambda: Window.parse(rows, "UTC")),
+        ("excluded_dates", lambda: ExcludedDates.parse(excluded)),
+    )
+    for field, check in checks:
+        try:
+            check()
+        except ValueError as error:
+            errors[field] = str(error)
+    if errors:
+        raise ValidationError(dict(errors))
+
+
+def check_period_and_window(period: Period, window: Window, now: datetime) -> list[str]:
+    """Check that the window opens at all. Returns warnings about coming periods without an opening.
+
+    Raises: ValidationError on `excluded_dates` if these are what leaves no opening, else on `window`.
+    """
     try:
-        Window.parse(rows, "UTC")
+        return check_period_meets_window(period, window, now)
+    except ValueError as error:
+        if not window.excluded:
+            raise ValidationError({"window": str(error)}) from error
+    try:
+        replace(window, excluded=ExcludedDates()).current_or_next(now)
     except ValueError as error:
         raise ValidationError({"window": str(error)}) from error
+    raise ValidationError({"excluded_dates": "leave no opening within two years; take some of them away"})
 
 
 def check_engine_options(options: Any) -> None:

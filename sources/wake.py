@@ -7,26 +7,59 @@ import logging
 from datetime import datetime, timedelta
 
 import wakeonlan
+from django.db import Error
 
+from sources import contact
 from sources.models import Policy, Source
 
 log = logging.getLogger(__name__)
 
+LOOKUP_SECONDS = 5.0
+"""To look up a broadcast address that is given as a name. A broadcast that does not know where to is not worth more."""
+
 
 def may_wake(source: Source, policy: Policy, now: datetime) -> bool:
-    """Whether to send a packet at `now`: allowed by the source, else its policy, and none sent lately."""
+    """Whether to send a packet at `now`: allowed by the source, else its policy, and none sent lately.
+
+    One of the future (a clock was set back) holds up the next one for twice `wake_every` at the most.
+    """
     allowed = policy.wake_allowed if source.wake_allowed is None else source.wake_allowed
     if not allowed or not source.mac_address:
         return False
-    return source.last_woken_at is None or now - source.last_woken_at >= timedelta(seconds=policy.wake_every)
+    return source.last_woken_at is None or abs(now - source.last_woken_at) >= timedelta(seconds=policy.wake_every)
 
 
 def wake(source: Source, now: datetime) -> str | None:
-    """Send the packet and remember when. Returns an error message when the network refuses it."""
+    """Send the packet and remember when. Returns an error message when it cannot be sent.
+
+    Blocks for a few seconds at the most, when its address is a name. Never raises: a source that cannot be woken is a
+    silent source.
+    """
     try:
-        wakeonlan.wake(source.mac_address, host=source.wake_address, port=source.wake_port)
-    except (OSError, ValueError) as error:
-        return f"cannot send a magic packet to {source.wake_address}:{source.wake_port}: {error}"
-    Source.objects.filter(pk=source.pk).update(last_woken_at=now)
+        [address, *_] = contact.addresses_now(source.wake_address, LOOKUP_SECONDS)
+        wakeonlan.wake(_plain(source.mac_address), host=address, port=source.wake_port)
+    except TimeoutError:
+        return _refusal(source, f"its name was not found within {LOOKUP_SECONDS:g} s")
+    except OSError as error:
+        return _refusal(source, contact.reason(error))
+    except (ValueError, OverflowError) as error:
+        return _refusal(source, str(error))
     log.info("sent a magic packet for %s to %s:%s", source.name, source.wake_address, source.wake_port)
+    try:
+        Source.objects.filter(pk=source.pk).update(last_woken_at=now)
+    except Error:
+        log.exception("cannot remember that %s was sent a magic packet: the next one may come too soon", source.name)
     return None
+
+
+def _plain(mac_address: str) -> str:
+    """The twelve digits alone. Raises: ValueError for anything but a MAC address."""
+    digits = "".join(sign for sign in mac_address if sign not in ":-. ")
+    if len(digits) != 12:
+        raise ValueError(f"{mac_address!r} is not a MAC address")
+    bytes.fromhex(digits)
+    return digits
+
+
+def _refusal(source: Source, why: str) -> str:
+    return f"cannot send a magic packet to {source.wake_address}:{source.wake_port}: {why}"

@@ -9,7 +9,18 @@ from uuid import UUID
 import pytest
 
 from backupsched import settings
-from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable, transition
+from jobs.outcomes import (
+    Cancelled,
+    Claimed,
+    Failed,
+    Handoff,
+    Outcome,
+    Postponed,
+    Released,
+    Succeeded,
+    Unavailable,
+    transition,
+)
 from jobs.retries import Rule
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from sources.fleet_format import SECTIONS
@@ -25,6 +36,7 @@ OUTCOMES: list[Outcome] = [
     Succeeded(),
     Cancelled(),
     Released(),
+    Postponed(NOW, WaitingFor.SNOOZE, "its user wants none before"),
     Handoff("backups", exclusive_key="source:1"),
     Unavailable("silent", recheck_after=900),
     Unavailable("woken", recheck_after=180, first_in_line=True),
@@ -118,7 +130,7 @@ def test_the_diagram_draws_the_transitions_of_the_table() -> None:
     text = LIFECYCLE.read_text(encoding="utf-8")
     drawn = set(re.findall(r"^    (\[\*\]|\w+) --> (\w+):", text, re.MULTILINE))
     tabled = {(before or "[*]", after) for before, after, _ in documented_transitions()}
-    assert drawn == tabled - {("ready", "ready")}
+    assert drawn == tabled - {("ready", "ready"), ("waiting", "waiting")}
 
 
 def test_every_glossary_word_is_bold_where_it_is_defined_and_defined_once() -> None:

@@ -23,6 +23,10 @@ class Hints:
         """`queue` had ready records a moment ago."""
         self._worth.add(queue)
 
+    def again(self, queue: str, seconds: float) -> None:
+        """`queue` is worth a claim in so many seconds."""
+        self._again_at[queue] = boot_seconds() + seconds
+
     def take(self, queue: str) -> bool:
         """Whether `queue` is worth a claim now. What is heard from here on counts for the next time."""
         again_at = self._again_at.get(queue)

@@ -1,35 +1,87 @@
-"""How far a queue that feeds another may run ahead of it."""
+"""How far a queue that feeds another may run ahead of it.
+
+`availability` feeds `backups`: a source is asked while the execution units are short of sources that have answered. Of
+those that are asked some are silent, and most that answer do so at once; so as many again are asked every moment, until
+enough have answered. Silent ones hold nobody up, and no more sources are asked ahead than units can use soon.
+"""
 
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db import connection
 
 from jobs import conf
 from jobs.states import Status
 
-# Both counts are served by partial indexes and bounded by the number of units.
+PATIENCE_SECONDS = 0.1
+"""What has not answered by then is taken for silent, and the next one is asked beside it."""
+
+ASKED_PER_PLACE = 2
+"""Sources asked at once for each that the units are short of."""
+
+# Each count is served by a partial index and bounded by the number of units, or by the limit. Ready records count as
+# far as their throttles have room: what waits behind a full throttle keeps no unit busy.
 SHORTAGE = f"""
-WITH units AS (
-    SELECT COALESCE(sum((queues ->> %(queue)s)::int), 0) AS all_units
+WITH alive AS (
+    SELECT queues
       FROM jobs_worker
      WHERE stopped_at IS NULL
        AND heartbeat_at > COALESCE(%(now)s::timestamptz, clock_timestamp()) - %(lease)s * interval '1 second'
+), units AS (
+    SELECT COALESCE(sum((queues ->> %(queue)s)::int), 0) AS all_units,
+           count(*) FILTER (WHERE queues ? %(feeder)s) AS feeders
+      FROM alive
 ), running AS (
     SELECT count(*) AS busy FROM jobs_backlogrecord WHERE status = {Status.RUNNING} AND queue = %(queue)s
+), in_flight AS (
+    SELECT lane, count(*) AS count
+      FROM jobs_backlogrecord
+     WHERE status = {Status.RUNNING} AND lane <> 0 AND queue <> ALL(%(feeding)s)
+     GROUP BY lane
+), waiting AS (
+    SELECT lane, count(*) AS count
+      FROM (SELECT lane FROM jobs_backlogrecord WHERE status = {Status.READY} AND queue = %(queue)s LIMIT 10000) AS head
+     GROUP BY lane
 ), ready AS (
-    SELECT count(*) AS waiting
-      FROM (SELECT FROM jobs_backlogrecord WHERE status = {Status.READY} AND queue = %(queue)s LIMIT 10000) AS head
+    SELECT COALESCE(sum(LEAST(waiting.count, COALESCE(room.room, waiting.count))), 0) AS ready
+      FROM waiting
+      LEFT JOIN LATERAL (
+           SELECT min(GREATEST(0, t.max_in_flight - (
+                  SELECT COALESCE(sum(f.count), 0)
+                    FROM in_flight f
+                    JOIN jobs_lane fl ON fl.id = f.lane
+                   WHERE t.id = ANY(fl.throttle_ids)))) AS room
+             FROM jobs_lane l
+             JOIN jobs_throttle t ON t.id = ANY(l.throttle_ids)
+            WHERE l.id = waiting.lane) AS room ON TRUE
 )
-SELECT all_units - busy + (all_units + 1) / 2 - waiting FROM units, running, ready
+SELECT (all_units - busy + (all_units + 1) / 2 - ready)::int, feeders FROM units, running, ready
 """
 
 
-def shortage(queue: str, now: datetime | None = None) -> int:
+class Shortage(NamedTuple):
+    """`missing`: ready records that a queue is short of; `feeders`: workers alive that serve the queue feeding it."""
+
+    missing: int
+    feeders: int
+
+
+def shortage(queue: str, feeder: str = "", now: datetime | None = None) -> Shortage:
     """How many ready records `queue` is short of: its free units plus half of all, less what is ready.
 
     The units are those of all workers alive: with a heartbeat within the last lease. Zero or less: it has enough, so
     what feeds it need not be claimed.
     """
+    values = {"queue": queue, "feeder": feeder, "feeding": conf.feeding_queues(), "now": now}
     with connection.cursor() as cursor:
-        cursor.execute(SHORTAGE, {"queue": queue, "now": now, "lease": conf.lease_seconds()})
-        return int(cursor.fetchone()[0])
+        cursor.execute(SHORTAGE, {**values, "lease": conf.lease_seconds()})
+        return Shortage(*cursor.fetchone())
+
+
+def to_ask(short: Shortage, asked_lately: int) -> int:
+    """How many more records of the feeding queue this worker claims now, `asked_lately` of its own being under way.
+
+    Several workers that serve it share the work.
+    """
+    share = -(-ASKED_PER_PLACE * short.missing // max(1, short.feeders))
+    return max(0, share - asked_lately)

@@ -17,8 +17,8 @@ from django.db import connection, connections
 from django.db.models.functions import Now
 from django.db.utils import Error, InterfaceError, OperationalError
 
-from jobs import claiming, conf, emitter, wakeups
-from jobs.clock import boot_seconds
+from jobs import claiming, conf, decisions, emitter, wakeups
+from jobs.clock import boot_seconds, database_clock
 from jobs.conf import QueueRule
 from jobs.handlers import Run
 from jobs.models import Worker
@@ -29,7 +29,7 @@ from jobs.worker.guard import Guard
 from jobs.worker.heartbeat import Heartbeat, clock_skew
 from jobs.worker.hints import Hints
 from jobs.worker.listener import Listener
-from jobs.worker.lookahead import shortage
+from jobs.worker.lookahead import PATIENCE_SECONDS, shortage, to_ask
 from jobs.worker.settler import Settler
 from jobs.worker.units import HOSTAGE_SECONDS, Units
 
@@ -76,6 +76,7 @@ class WorkerProcess:
     def register(self) -> bool:
         """Make the worker's row, under which it claims. Returns True. Raises: django.db.Error."""
         hostname = socket.gethostname()
+        emitter.correct_watermarks(database_clock())
         self.row = Worker.objects.create(
             name=f"{hostname}:{os.getpid()}",
             hostname=hostname,
@@ -157,16 +158,32 @@ class WorkerProcess:
         room = self.units.room(rule.name)
         if not room or not self.hints.take(rule.name):
             return 0
-        if rule.feeds and shortage(rule.feeds) <= 0:
-            self.hints.add(rule.name)  # asked again when something ends
+        limit = min(room, self._worth_asking(rule.name, rule.feeds)) if rule.feeds else room
+        if not limit:
             return 0
         sent_at = boot_seconds()
-        claimed = claiming.claim(rule.name, worker_id=self.row.pk, limit=room)
-        if len(claimed) == room:
-            self.hints.add(rule.name)
+        claimed = claiming.claim(rule.name, worker_id=self.row.pk, limit=limit)
+        if len(claimed) == limit:
+            if rule.feeds:
+                self.hints.again(rule.name, PATIENCE_SECONDS)
+            else:
+                self.hints.add(rule.name)
         if claimed:
             self.units.start(claimed, sent_at)
+            if conf.considering():
+                decisions.consider(rule.name, claimed, wanted=limit, worker_id=self.row.pk)
         return len(claimed)
+
+    def _worth_asking(self, queue: str, fed: str) -> int:
+        """How many records of `queue` to claim for the sake of the queue that it feeds."""
+        short = shortage(fed, queue)
+        if short.missing <= 0:
+            self.hints.add(queue)  # asked again when something ends
+            return 0
+        limit = to_ask(short, self.units.begun_lately(queue, PATIENCE_SECONDS))
+        if not limit:
+            self.hints.again(queue, PATIENCE_SECONDS)
+        return limit
 
     def _seconds_to_sleep(self) -> float:
         until_look = self._look_at - boot_seconds()

@@ -153,6 +153,11 @@ class Units:
         """Those whose handler runs now."""
         return [run for queue in self._queues.values() for run in queue.busy()]
 
+    def begun_lately(self, queue: str, seconds: float) -> int:
+        """How many of `queue` were claimed and have run for less than `seconds`, or not begun."""
+        units, since = self._queues[queue], boot_seconds() - seconds
+        return units.waiting() + sum(run.began_at is None or run.began_at > since for run in units.busy())
+
     def find(self, record_id: int) -> Run | None:
         return self._runs.get(record_id)
 

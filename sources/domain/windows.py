@@ -1,16 +1,32 @@
 """Weekly windows: when a policy's backups may run. Pure: `now` is always an argument.
 
-A window is a list of ranges in the policy's zone. A range is half-open, belongs to the weekday of its start, may
-cross midnight, and lasts 24 hours when start and end are equal. Local times are turned into UTC before any
-arithmetic, since same-zone aware datetimes compare by wall clock.
+A window is a list of ranges in the policy's zone, less excluded dates. A range is half-open, belongs to the date of its
+start (on an excluded date none begins; one that began the evening before goes on), may cross midnight, and lasts
+24 hours when start and end are equal. Local times are turned into UTC before any arithmetic, since same-zone aware
+datetimes compare by wall clock: a start in a gap is the end of the gap, one in a fold is the first of the two.
 """
 
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from jobs.cron import check_zone, instant_of
+from sources.domain.excluded_dates import ExcludedDates
+
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+DAY = timedelta(days=1)
+
+SEARCHED_DAYS = 731
+"""Two years. No opening is looked for farther away, and none is followed for longer."""
+
+LOOKED_BACK_DAYS = (4, 40, SEARCHED_DAYS)
+"""How far back the beginning of an opening is looked for: nearly always four days are enough."""
+
+TOUCHED_DAYS = 2
+"""A range lasts less than two days; so openings that begin two days after the first day looked at are whole."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +36,9 @@ class Range:
     days: frozenset[int]
     start: time
     end: time
+
+
+ALL_DAY = Range(frozenset(range(7)), time(0), time(0))
 
 
 @dataclass(frozen=True)
@@ -32,82 +51,130 @@ class Opening:
 
 @dataclass(frozen=True)
 class Window:
-    """Weekly ranges in a zone. No ranges: always open."""
+    """Weekly ranges in a zone, less excluded dates. No ranges: open on every date that is not excluded."""
 
     ranges: tuple[Range, ...]
     zone: str
+    excluded: ExcludedDates = field(default_factory=ExcludedDates)
 
     @classmethod
     def parse(cls, rows: Any, zone: str, excluded: Any = ()) -> "Window":
         """Build from JSON rows `{"days": "mon-fri", "start": "22:00", "end": "06:00"}`.
 
-        Raises: ValueError saying which row and field is wrong.
+        `excluded` are local dates, as "2026-12-24", "12-25" (each year), "2026-12-27..2026-12-31".
+        Raises: ValueError saying which row and field, which excluded date, or that the zone, is wrong.
         """
+        check_zone(zone)
         if not isinstance(rows, list):
             raise ValueError("a window is a list of ranges, as [{'days': 'mon-fri', 'start': '22:00', 'end': '06:00'}]")
-        return cls(tuple(_parse_range(row, number) for number, row in enumerate(rows, 1)), zone)
+        ranges = tuple(_parse_range(row, number) for number, row in enumerate(rows, 1))
+        return cls(ranges, zone, ExcludedDates.parse(excluded))
+
+    @property
+    def always_open(self) -> bool:
+        """Whether it never closes."""
+        return not self.excluded and (not self.ranges or _covers_the_week(self.ranges))
 
     def current_or_next(self, now: datetime) -> Opening | None:
         """The opening that `now` lies in, else the next one; None when always open.
 
-        Raises: ValueError when no opening exists in the two weeks after `now`.
+        Ranges that touch or overlap are one opening. One that lasts for more than two years may be told in parts.
+        Raises: ValueError when no opening exists in the two years after `now`.
         """
-        if not self.ranges:
+        if self.always_open:
             return None
-        today = now.astimezone(ZoneInfo(self.zone)).date()
-        openings = sorted(
-            (
-                opening
-                for offset in range(-2, 15)
-                for opening in self._openings_on(today + timedelta(days=offset))
-                if opening.closes_at > now
-            ),
-            key=lambda opening: opening.opens_at,
-        )
-        if not openings:
-            raise ValueError("the window has no opening within two weeks")
-        return _joined(openings)
+        for found in _openings_from(self, now.astimezone(ZoneInfo(self.zone)).date()):
+            if found.closes_at > now:
+                return found
+        raise ValueError("the window has no opening within two years; change its ranges or its excluded dates")
 
-    def _openings_on(self, day: date) -> list[Opening]:
+    def openings(self, start: datetime, end: datetime) -> Iterator[Opening]:
+        """The openings that overlap [start, end), whole, in order. Always open: one from `start` to `end`."""
+        now = start
+        while now < end:
+            try:
+                found = self.current_or_next(now) or Opening(start, end)
+            except ValueError:
+                return
+            if found.opens_at >= end:
+                return
+            # the rest of an opening that was told in parts does not begin before it
+            yield found if now == start else Opening(max(found.opens_at, now), found.closes_at)
+            now = found.closes_at
+
+    def _begun_on(self, day: date) -> list[Opening]:
+        """What its ranges make of one local date, in order; what lies in a gap is nothing."""
+        if day in self.excluded:
+            return []
+        zone = ZoneInfo(self.zone)
         found = []
-        for span in self.ranges:
-            if day.weekday() not in span.days:
-                continue
-            last = day if span.end > span.start else day + timedelta(days=1)
-            opens_at, closes_at = _instant(day, span.start, self.zone), _instant(last, span.end, self.zone)
-            if opens_at < closes_at:
-                found.append(Opening(opens_at, closes_at))
-        return found
+        for span in self.ranges or (ALL_DAY,):
+            if day.weekday() in span.days:
+                last = day if span.end > span.start else day + DAY
+                opens_at = instant_of(datetime.combine(day, span.start), zone)
+                closes_at = instant_of(datetime.combine(last, span.end), zone)
+                if opens_at < closes_at:
+                    found.append(Opening(opens_at, closes_at))
+        return sorted(found, key=lambda opening: opening.opens_at)
 
 
-def _joined(openings: list[Opening]) -> Opening:
-    """The first of `openings` (sorted), grown by those that touch or overlap it."""
-    first = openings[0]
-    closes_at = first.closes_at
-    for following in openings[1:]:
-        if following.opens_at > closes_at:
+@lru_cache(maxsize=4096)
+def _openings_from(window: Window, today: date) -> tuple[Opening, ...]:
+    """The openings that lie in the local date `today`, whole, and the first one after it if there is any.
+
+    The emission asks for each policy: within one day it is answered from here.
+    """
+    zone = ZoneInfo(window.zone)
+    midnight = instant_of(datetime.combine(today, time(0)), zone)
+    found: list[Opening] = []
+    for days in LOOKED_BACK_DAYS:
+        first = today - days * DAY
+        found = [opening for opening in _joined(window, first, today) if opening.closes_at > midnight]
+        if not found or found[0].opens_at >= instant_of(datetime.combine(first + TOUCHED_DAYS * DAY, time(0)), zone):
             break
-        closes_at = max(closes_at, following.closes_at)
-    return Opening(first.opens_at, closes_at)
+    return tuple(found)
 
 
-def _instant(day: date, wall: time, zone: str) -> datetime:
-    """A local wall clock time as UTC: the first of two in a fold, the first valid instant after a gap."""
-    naive = datetime.combine(day, wall)
-    local = naive.replace(tzinfo=ZoneInfo(zone))
-    instant = local.astimezone(UTC)
-    if instant.astimezone(ZoneInfo(zone)).replace(tzinfo=None) == naive:
-        return instant
-    # in a gap: fold 0 reads it with the offset before the gap, fold 1 with the one after; the gap ends where the
-    # offset changes, between those two readings
-    low, high = local.replace(fold=1).astimezone(UTC), instant
-    while high - low > timedelta(seconds=1):
-        middle = low + (high - low) / 2
-        if middle.astimezone(ZoneInfo(zone)).replace(tzinfo=None) < naive:
-            low = middle
-        else:
-            high = middle
-    return high.replace(microsecond=0)
+def _joined(window: Window, first: date, today: date) -> Iterator[Opening]:
+    """The openings of what begins from `first` on, up to the first that begins after `today`."""
+    tomorrow = instant_of(datetime.combine(today + DAY, time(0)), ZoneInfo(window.zone))
+    current: Opening | None = None
+    for offset in range((today - first).days + SEARCHED_DAYS + 1):
+        for following in window._begun_on(first + offset * DAY):
+            if current and following.opens_at <= current.closes_at:
+                current = Opening(current.opens_at, max(current.closes_at, following.closes_at))
+                continue
+            if current:
+                yield current
+                if current.opens_at >= tomorrow:
+                    return
+            current = following
+    if current:
+        yield current
+
+
+@lru_cache(maxsize=1024)
+def _covers_the_week(ranges: tuple[Range, ...]) -> bool:
+    """Whether no minute of the week is left out. A change of clocks opens no hole: what touches by the wall touches."""
+    spans = sorted(
+        (begins + week, begins + week + _length(span))
+        for span in ranges
+        for day in span.days
+        for begins in [timedelta(days=day, hours=span.start.hour, minutes=span.start.minute)]
+        for week in (timedelta(0), timedelta(weeks=1))
+    )
+    covered = spans[0][1]
+    for begins, ends in spans:
+        if begins > covered:
+            return False
+        covered = max(covered, ends)
+    return covered >= spans[0][0] + timedelta(weeks=1)
+
+
+def _length(span: Range) -> timedelta:
+    """By the wall clock."""
+    since_midnight = [timedelta(hours=wall.hour, minutes=wall.minute) for wall in (span.start, span.end)]
+    return since_midnight[1] - since_midnight[0] + (DAY if span.end <= span.start else timedelta(0))
 
 
 def _parse_range(row: Any, number: int) -> Range:

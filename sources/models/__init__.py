@@ -8,4 +8,14 @@ from sources.models.progress import Progress
 from sources.models.repository import Repository
 from sources.models.source import Source
 
-__all__ = ["AgentToken", "Assignment", "AtClose", "Backup", "EnrolmentCode", "Policy", "Progress", "Repository", "Source"]
+__all__ = [
+    "AgentToken",
+    "Assignment",
+    "AtClose",
+    "Backup",
+    "EnrolmentCode",
+    "Policy",
+    "Progress",
+    "Repository",
+    "Source",
+]

@@ -1,7 +1,12 @@
-from django.core.exceptions import ValidationError
+from collections.abc import Callable
+from datetime import datetime
+
+from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
+from django.utils import timezone
 
+from jobs.cron import check_expression, check_zone
 from jobs.models import Schedule, Throttle
 from jobs.retries import LONGEST
 from sources.domain.windows import Window
@@ -85,7 +90,7 @@ class Policy(models.Model):
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
-        help_text="Seconds without a backup after which an assignment is overdue. Empty: when a whole period was missed.",
+        help_text="Seconds without a backup after which an assignment is overdue. Empty: a whole period was missed.",
     )
     wake_allowed = models.BooleanField(default=False, help_text="Send a magic packet to a silent source.")
     wake_every = models.FloatField(
@@ -106,21 +111,43 @@ class Policy(models.Model):
         return self.schedule.name
 
     def clean(self) -> None:
-        """Check durations, window and engine options. Raises: ValidationError naming the field."""
+        """Check durations, choices, window and engine options. Raises: ValidationError naming the field."""
         from sources.validation import check_engine_options, check_window
 
         errors: dict[str, list[str]] = {}
+        if self.at_close not in AtClose.values:
+            errors["at_close"] = [f"is {' or '.join(AtClose.values)}, not {self.at_close!r}"]
         for name in ("connect_timeout", "recheck_after", "vanish_grace", "alert_after", "wake_every", "wake_wait"):
             seconds = getattr(self, name)
             if isinstance(seconds, int | float) and not seconds <= LONGEST:
                 errors[name] = [f"must be at most {LONGEST} seconds, not {seconds}"]
-        for check, value in ((check_window, self.window), (check_engine_options, self.engine_options)):
+        checks: tuple[Callable[[], object], ...] = (
+            lambda: check_window(self.window, self.excluded_dates),
+            lambda: check_engine_options(self.engine_options),
+            self.check_openings,
+        )
+        for check in checks:
             try:
-                check(value)
+                check()
             except ValidationError as error:
-                errors |= error.message_dict
+                errors = error.message_dict | errors
         if errors:
             raise ValidationError(dict(errors))
+
+    def check_openings(self, now: datetime | None = None) -> list[str]:
+        """Check that its window ever opens for its periods. Returns warnings: of coming periods without an opening.
+
+        What its schedule or window has wrong otherwise is told elsewhere. Raises: ValidationError naming the field.
+        """
+        from sources.validation import check_period_and_window
+
+        try:
+            check_expression(self.schedule.cron)
+            check_zone(self.schedule.zone)
+            window = self.weekly_window
+        except (ObjectDoesNotExist, ValueError):
+            return []
+        return check_period_and_window(self.schedule.period, window, now or timezone.now())
 
     @property
     def weekly_window(self) -> Window:

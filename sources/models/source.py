@@ -67,8 +67,8 @@ class Source(models.Model):
     addresses = models.JSONField(
         default=list, blank=True, editable=False, help_text="Where it may be reached, by its last check-in."
     )
-    on_battery = models.BooleanField(null=True, editable=False, help_text="By its last check-in; empty: it did not say.")
-    metered = models.BooleanField(null=True, editable=False, help_text="By its last check-in; empty: it did not say.")
+    on_battery = models.BooleanField(null=True, editable=False, help_text="By its last check-in; empty: not said.")
+    metered = models.BooleanField(null=True, editable=False, help_text="By its last check-in; empty: not said.")
     clock_skew = models.FloatField(
         null=True, editable=False, help_text="Seconds by which its clock was ahead at its last check-in."
     )

@@ -14,6 +14,7 @@ from psycopg._queries import PostgresQuery
 from jobs import claiming, emitter
 from jobs.lease_statements import SETTLE_SUCCEEDED
 from jobs.models import BacklogRecord, Lane
+from jobs.order import claim_key, in_claim_order
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
 
@@ -51,6 +52,8 @@ def test_batches_of_claims_come_in_the_order_of_the_model(throttled, rows, batch
     while found := claiming.claim("default", worker_id=worker.pk, limit=batch, now=NOON):
         claimed += [record.id for record in found]
     assert claimed == in_order_of_the_design(records)
+    assert claimed == [record.pk for record in in_claim_order(records)]
+    assert claimed == [record.pk for record in sorted(records, key=claim_key)]
 
 
 @pytest.mark.django_db

@@ -1,15 +1,15 @@
 """When a period begins, in zones whose clocks jump."""
 
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.exceptions import ValidationError
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.cron import Period, check_expression, check_zone
+from jobs.cron import NAMES, Period, check_expression, check_zone, instant_of
 from jobs.models import Schedule
 
 ZONES = [
@@ -20,8 +20,22 @@ ZONES = [
     "Australia/Lord_Howe",
     "Pacific/Apia",
     "Asia/Kathmandu",
+    "Africa/Cairo",
+    "America/Santiago",
 ]
-CRONS = ["0 9 * * *", "30 2 * * *", "0 0 * * *", "*/15 * * * *", "0 * * * *", "0 22 * * 1-5", "0 0 1 * *", "0 0 29 2 *"]
+CRONS = [
+    "*/15 2 * * *",
+    "0 */2 * * *",
+    "20,40 0-23 * * *",
+    "0 9 * * *",
+    "30 2 * * *",
+    "0 0 * * *",
+    "*/15 * * * *",
+    "0 * * * *",
+    "0 22 * * 1-5",
+    "0 0 1 * *",
+    "0 0 29 2 *",
+]
 
 periods = st.builds(Period, st.sampled_from(CRONS), st.sampled_from(ZONES))
 CLOCK_CHANGES = [
@@ -29,6 +43,7 @@ CLOCK_CHANGES = [
     for text in (
         "2026-03-29T01:00", "2026-10-25T01:00", "2026-03-08T05:00", "2026-11-01T05:00", "2026-03-28T22:00",
         "2026-10-24T21:00", "2026-10-03T15:30", "2026-04-04T15:00", "2011-12-30T10:00", "2012-02-29T00:00",
+        "2024-04-25T22:00", "2024-10-31T21:00", "2023-09-03T04:00", "2023-04-02T03:00",
     )
 ]  # fmt: skip
 
@@ -51,6 +66,15 @@ def utc(text: str) -> datetime:
 def triggers(cron: str, zone: str, after: str, count: int) -> list[str]:
     """The next `count` triggers after a UTC instant, as UTC text to the minute."""
     return [f"{found:%Y-%m-%d %H:%M}" for found in islice(Period(cron, zone).after(utc(after)), count)]
+
+
+def refusal(expression: str) -> str | None:
+    """What is said of an expression that is wrong."""
+    try:
+        check_expression(expression)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 class TestClockChanges:
@@ -98,6 +122,156 @@ class TestClockChanges:
             "2011-12-29 19:00", "2011-12-30 10:00", "2011-12-30 19:00",
         ]  # fmt: skip
 
+    @pytest.mark.parametrize(
+        ("zone", "before", "expected"),
+        [
+            ("Africa/Cairo", "2024-04-24T12:00", ["2024-04-24 22:00", "2024-04-25 22:00", "2024-04-26 21:00"]),
+            ("Asia/Beirut", "2022-03-25T12:00", ["2022-03-25 22:00", "2022-03-26 22:00", "2022-03-27 21:00"]),
+            ("America/Havana", "2024-03-09T00:00", ["2024-03-09 05:00", "2024-03-10 05:00", "2024-03-11 04:00"]),
+            ("America/Santiago", "2023-09-02T00:00", ["2023-09-02 04:00", "2023-09-03 04:00", "2023-09-04 03:00"]),
+        ],
+    )
+    @pytest.mark.parametrize("cron", ["0 0 * * *", "0 0 * * 0-6", "*/60 0 * * *"])
+    def test_a_day_without_midnight_has_its_trigger_once_when_it_begins(self, cron, zone, before, expected):
+        assert triggers(cron, zone, before, 3) == expected
+
+    @pytest.mark.parametrize(
+        ("zone", "day", "begins"),
+        [
+            ("Africa/Cairo", "2024-04-26", "2024-04-25 22:00"),
+            ("Asia/Beirut", "2022-03-27", "2022-03-26 22:00"),
+            ("America/Havana", "2024-03-10", "2024-03-10 05:00"),
+            ("America/Santiago", "2023-09-03", "2023-09-03 04:00"),
+        ],
+    )
+    def test_steps_within_a_missing_midnight_hour_are_one_trigger_and_not_none(self, zone, day, begins):
+        before = datetime.fromisoformat(f"{day}T00:00").replace(tzinfo=UTC) - timedelta(hours=12)
+        found = list(islice(Period("*/15 0 * * *", zone).after(before), 2))
+        assert f"{found[0]:%Y-%m-%d %H:%M}" == begins
+        assert found[1].astimezone(ZoneInfo(zone)).strftime("%H:%M") == "00:00"
+        assert found[1] - found[0] == timedelta(hours=23)
+
+    def test_every_second_hour_loses_none_in_a_gap_and_doubles_none_in_a_fold(self):
+        assert triggers("0 */2 * * *", "Europe/Berlin", "2026-03-28T22:00", 3) == [
+            "2026-03-28 23:00", "2026-03-29 01:00", "2026-03-29 02:00",
+        ]  # fmt: skip
+        assert triggers("0 */2 * * *", "Europe/Berlin", "2026-10-24T21:00", 3) == [
+            "2026-10-24 22:00", "2026-10-25 00:00", "2026-10-25 03:00",
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize("hours", ["*", "0-23", "*/1"])
+    def test_an_hour_that_comes_twice_fires_twice_when_all_hours_are_named(self, hours):
+        assert triggers(f"0,30 {hours} * * *", "Europe/Berlin", "2026-10-24T23:45", 5) == [
+            "2026-10-25 00:00", "2026-10-25 00:30", "2026-10-25 01:00", "2026-10-25 01:30", "2026-10-25 02:00",
+        ]  # fmt: skip
+
+    def test_what_lies_between_its_two_times_is_found_from_the_middle_of_either(self):
+        period = Period("0,30 * * * *", "Europe/Berlin")
+        assert period.next_after(utc("2026-10-25T00:45")) == utc("2026-10-25T01:00")
+        assert period.next_after(utc("2026-10-25T01:10")) == utc("2026-10-25T01:30")
+        assert period.current(utc("2026-10-25T01:10")) == utc("2026-10-25T01:00")
+        assert period.current(utc("2026-10-25T00:50")) == utc("2026-10-25T00:30")
+
+    @pytest.mark.parametrize(
+        ("after", "expected"),
+        [
+            ("2026-10-03T13:45", ["2026-10-03 14:30", "2026-10-03 15:30", "2026-10-03 16:00"]),  # 02:00 becomes 02:30
+            ("2026-04-04T13:30", ["2026-04-04 14:00", "2026-04-04 15:30", "2026-04-04 16:30"]),  # 02:00 becomes 01:30
+        ],
+    )
+    def test_each_full_hour_by_the_clock_of_lord_howe_fires(self, after, expected):
+        assert triggers("0 * * * *", "Australia/Lord_Howe", after, 3) == expected
+
+    def test_steps_after_the_jump_of_lord_howe_begin_with_the_hour(self):
+        for after, first in (("2026-10-03T06:00", "2026-10-03 16:00"), ("2026-04-04T06:00", "2026-04-04 16:30")):
+            found = triggers("*/10 3 * * *", "Australia/Lord_Howe", after, 7)
+            assert found[0] == first
+            assert {at[:10] for at in found[:6]} == {first[:10]}
+
+    def test_a_midnight_that_comes_twice_by_a_clock_set_back_over_it_fires_once(self):
+        # Havana goes back from 01:00 to 00:00 on 1 November 2026
+        assert triggers("0 0 * * *", "America/Havana", "2026-10-31T12:00", 2) == [
+            "2026-11-01 04:00",
+            "2026-11-02 05:00",
+        ]
+
+
+class TestAgainstAScanOfTheWallClock:
+    """What is due at a time on the wall fires when the clock first shows that time or a later one."""
+
+    @settings(max_examples=150, deadline=None)
+    @given(periods, st.sampled_from(CLOCK_CHANGES), st.integers(-12, 12))
+    def test_no_trigger_is_dropped_or_doubled_about_a_jump_of_the_clock(self, period, change, hours):
+        start = change + timedelta(hours=hours - 12)
+        ends = start + timedelta(hours=24)
+        found = list(takewhile(lambda trigger: trigger < ends, period.after(start - FIVE_MINUTES)))
+        assert found == scanned(period, start, ends)
+
+
+FIVE_MINUTES = timedelta(minutes=5)
+"""Every expression of CRONS, and every jump of a clock of ZONES, keeps to it."""
+
+
+def scanned(period: Period, start: datetime, ends: datetime) -> list[datetime]:
+    """The triggers in [start, ends) by the wall clock alone; cron is only asked whether a time on the wall is due."""
+    all_hours = period.expression.split()[1] in ("*", "0-23")
+    furthest = wall_clock(start - timedelta(hours=6), period)
+    instant, found = start - timedelta(hours=6), []
+    while instant < ends:
+        shown = wall_clock(instant, period)
+        if shown > furthest:
+            steps = (shown - furthest) // FIVE_MINUTES
+            fires = any(is_due(furthest + number * FIVE_MINUTES, period) for number in range(1, steps + 1))
+            furthest = shown
+        else:
+            fires = all_hours and is_due(shown, period)
+        if fires and instant >= start:
+            found.append(instant)
+        instant += FIVE_MINUTES
+    return found
+
+
+def wall_clock(instant: datetime, period: Period) -> datetime:
+    return instant.astimezone(period.tzinfo).replace(tzinfo=None, fold=0)
+
+
+def is_due(shown: datetime, period: Period) -> bool:
+    in_utc = shown.replace(tzinfo=UTC)
+    return Period(period.expression, "UTC").next_after(in_utc - timedelta(seconds=1)) == in_utc
+
+
+class TestDatesThatNotEveryMonthHas:
+    def test_the_31st_comes_in_seven_months(self):
+        assert triggers("0 9 31 * *", "UTC", "2026-01-01T00:00", 8) == [
+            f"{date} 09:00"
+            for date in (
+                "2026-01-31", "2026-03-31", "2026-05-31", "2026-07-31", "2026-08-31", "2026-10-31", "2026-12-31",
+                "2027-01-31",
+            )
+        ]  # fmt: skip
+
+    def test_the_29th_of_february_comes_in_leap_years_and_2100_is_none(self):
+        assert triggers("0 0 29 2 *", "UTC", "2026-01-01T00:00", 2) == ["2028-02-29 00:00", "2032-02-29 00:00"]
+        assert triggers("0 0 29 2 *", "UTC", "2097-01-01T00:00", 1) == ["2104-02-29 00:00"]
+
+    def test_the_last_day_of_the_month_comes_in_each(self):
+        assert triggers("0 9 L * *", "UTC", "2028-01-31T09:00", 2) == ["2028-02-29 09:00", "2028-03-31 09:00"]
+
+
+class TestWallClock:
+    """`instant_of` against a scan: the first instant at which the clock has shown that time or a later one."""
+
+    @given(st.sampled_from(ZONES), st.data())
+    def test_a_time_on_the_wall_is_the_first_instant_that_shows_it_or_a_later_one(self, zone, data):
+        tz = ZoneInfo(zone)
+        around = data.draw(st.sampled_from(CLOCK_CHANGES)).replace(tzinfo=None)
+        wall = around + timedelta(minutes=data.draw(st.integers(-15 * 60, 30 * 60)))
+        found = instant_of(wall, tz)
+        minute = timedelta(minutes=1)
+        earlier = [found - number * minute for number in range(1, 26 * 60)]
+        assert found.astimezone(tz).replace(tzinfo=None) >= wall
+        assert all(instant.astimezone(tz).replace(tzinfo=None) < wall for instant in earlier)
+
 
 class TestPeriods:
     @given(periods, instants)
@@ -133,15 +307,23 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("expression", "said"),
         [
-            ("0 0 30 2 *", "30 2"),
-            ("0 0 31 4 *", "31 4"),
-            ("61 * * * *", "minute"),
-            ("* 24 * * *", "hour"),
+            ("0 0 30 2 *", "'0 0 30 2 \\*' never fires: no such date exists"),
+            ("0 0 31 4 *", "'0 0 31 4 \\*' never fires: no such date exists"),
+            ("0 0 31 feb,jun *", "never fires: no such date exists"),
+            ("61 * * * *", "'61' is no minute; use 0 to 59"),
+            ("* 24 * * *", "'24' is no hour; use 0 to 23"),
+            ("0 9 0 * *", "'0' is no day of month; use 1 to 31"),
+            ("0 9 * 13 *", "'13' is no month; use 1 to 12"),
+            ("0 9 * * mon-8", "'mon-8' is no day of week; use 0 to 7"),
+            ("0 17-9 * * *", "'17-9' is no hour"),
+            ("*/0 * * * *", "'\\*/0' is no minute"),
             ("0 9 * *", "has 4 fields, not 5"),
             ("0 0 9 * * *", "has 6 fields, not 5"),
             ("", "has 0 fields, not 5"),
-            ("@daily", "has 1 fields, not 5"),
-            ("a b c d e", "minute"),
+            ("@daily", "'@daily' is a name; write it in five fields, as `0 0 \\* \\* \\*`"),
+            (" @Hourly ", "is a name; write it in five fields, as `0 \\* \\* \\* \\*`"),
+            ("@reboot", "has 1 field, not 5"),
+            ("a b c d e", "'a' is no minute"),
         ],
     )
     def test_a_bad_expression_is_named_with_what_is_wrong(self, expression, said):
@@ -151,6 +333,17 @@ class TestBadInput:
     @pytest.mark.parametrize("expression", CRONS)
     def test_a_good_one_passes(self, expression):
         check_expression(expression)
+
+    @pytest.mark.parametrize(("name", "expression"), NAMES.items())
+    def test_what_a_name_is_told_to_be_in_five_fields_passes(self, name, expression):
+        check_expression(expression)
+
+    @given(st.text("0123456789*/,-#LW @MONJAN\t٣²\0", max_size=30) | st.text(max_size=20))
+    def test_whatever_is_written_is_accepted_or_refused_with_a_sentence(self, text):
+        if (said := refusal(text)) is not None:
+            assert said.startswith("cron ")
+        else:
+            assert Period(text, "Europe/Berlin").next_after(utc("2026-03-02T09:00")) > utc("2026-03-02T09:00")
 
     @pytest.mark.parametrize("zone", ["Mars/Olympus", "", "CET+1", "../etc/passwd", "Europe"])
     def test_an_unknown_zone_is_named(self, zone):

@@ -64,11 +64,24 @@ class TestCap:
 
     def test_a_source_that_is_only_asked_whether_it_is_there_takes_no_place(self):
         lane = make_lane(make_throttle(1))
-        for queue in ("availability", "availability", "availability", "backups", "backups"):
+        for queue in ("availability", "availability", "availability", "backups"):
             make_record(lane=lane, queue=queue)
         assert len(claim(queue="availability")) == 3
         assert len(claim(queue="backups")) == 1
         assert claim(queue="backups") == []
+
+    def test_who_waits_behind_a_full_throttle_is_not_asked_ahead_of_those_that_could_run(self):
+        full, roomy = make_lane(make_throttle(2)), make_lane(make_throttle(9))
+        for queue in ("backups", "backups", "backups", "availability"):
+            make_record(lane=full, queue=queue)
+        other, unthrottled = (make_record(lane=lane, queue="availability") for lane in (roomy, 0))
+        assert {record.id for record in claim(queue="availability")} == {other.pk, unthrottled.pk}
+
+    def test_half_as_many_again_as_a_throttle_lets_through_are_asked(self):
+        lane = make_lane(make_throttle(2))
+        for queue in ("backups", "backups", "availability"):
+            make_record(lane=lane, queue=queue)
+        assert len(claim(queue="availability")) == 1
 
     @pytest.mark.parametrize("outcome", [Succeeded(), Failed("no"), Released()])
     def test_a_place_is_free_again_once_its_record_is_settled(self, outcome):

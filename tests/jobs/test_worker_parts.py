@@ -39,17 +39,17 @@ class TestLookAhead:
         self.units(2)
         self.units(8, stopped_at=database_clock())
         self.units(8, heartbeat_at=database_clock() - timedelta(hours=1))
-        assert shortage("backups") == 6 + 3
+        assert shortage("backups").missing == 6 + 3
 
     def test_subtracts_what_runs_and_what_is_ready(self):
         worker = self.units(4)
         make_record(status=Status.RUNNING, queue="backups", worker=worker)
         make_record(queue="backups")
         make_record(queue="availability")
-        assert shortage("backups") == 4 - 1 + 2 - 1
+        assert shortage("backups").missing == 4 - 1 + 2 - 1
 
     def test_is_nothing_without_a_worker(self):
-        assert shortage("backups") == 0
+        assert shortage("backups").missing == 0
 
 
 class TestGuard:

@@ -12,9 +12,11 @@ from asgiref.sync import async_to_sync
 from jobs import emitter
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
-from jobs.outcomes import Cancelled, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
-from jobs.states import Status
-from sources.backups import ask_source, copy_source
+from jobs.outcomes import Cancelled, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
+from jobs.states import Status, WaitingFor
+from sources import copying
+from sources.asking import ask_source
+from sources.copying import copy_source
 from sources.models import Assignment, Backup, Policy, Repository, Source
 from tests.sources.engines.peers import free_port, loopback_address
 from tests.sources.factories import MONDAY, claim, claimed_for, make_assignment, make_policy, make_source, settle
@@ -61,7 +63,9 @@ def copy(assignment: Assignment) -> Outcome:
 class TestAsking:
     def test_a_source_that_answers_is_handed_on_under_its_own_key(self, folder: Path) -> None:
         assignment = make_assignment(source=make_source(path=str(folder)))
-        assert ask(assignment) == Handoff("backups", exclusive_key=f"source:{assignment.source.pk}")
+        outcome = ask(assignment)
+        assert isinstance(outcome, Handoff)
+        assert (outcome.queue, outcome.exclusive_key) == ("backups", f"source:{assignment.source.pk}")
 
     def test_a_silent_source_is_asked_again_as_its_policy_says(self, folder: Path) -> None:
         assignment = make_assignment(make_policy(recheck_after=77), make_source(path=str(folder / "gone")))
@@ -92,6 +96,19 @@ class TestAsking:
     @pytest.mark.parametrize("handler", [ask, copy])
     def test_a_paused_source_is_neither_asked_nor_copied(self, handler) -> None:  # type: ignore[no-untyped-def]
         assert handler(make_assignment(source=make_source(paused_at=MONDAY))) == Cancelled("its source is paused")
+
+    def test_a_snoozed_source_is_not_asked(self, folder: Path) -> None:
+        until = NINE + HOUR
+        assignment = make_assignment(source=make_source(path=str(folder), snoozed_until=until))
+        outcome = async_to_sync(ask_source)(Run(claimed_for(assignment, started_at=NINE)))
+        assert outcome == Postponed(until, WaitingFor.SNOOZE, "its user wants no backup before")
+
+    def test_a_source_on_battery_is_not_asked_if_its_policy_forbids_that(self, folder: Path) -> None:
+        source = make_source(path=str(folder), on_battery=True, checked_in_at=NINE)
+        assignment = make_assignment(make_policy(on_battery=False, recheck_after=77), source)
+        outcome = async_to_sync(ask_source)(Run(claimed_for(assignment, started_at=NINE)))
+        assert isinstance(outcome, Unavailable)
+        assert (outcome.recheck_after, "battery" in outcome.reason) == (77, True)
 
     @pytest.mark.parametrize("handler", [ask, copy])
     def test_an_assignment_that_is_gone_ends_its_record(self, handler) -> None:  # type: ignore[no-untyped-def]
@@ -156,13 +173,33 @@ class TestCopying:
         assignment = make_assignment(policy, make_source(path=str(folder / "gone")))
         outcome = copy(assignment)
         assert isinstance(outcome, Unavailable)
-        assert outcome.recheck_after == policy.recheck_after
+        assert (outcome.recheck_after, outcome.first_in_line) == (policy.vanish_grace, True)
         assert f"there is no folder {folder / 'gone'}" in outcome.reason
 
     def test_a_copy_that_is_told_to_stop_is_given_back_unspent(self, folder: Path, policy: Policy) -> None:
         run = Run(claimed_for(make_assignment(policy, make_source(path=str(folder))), queue="backups"))
         run.stop.set()
         assert copy_source(run) == Released()
+
+    def test_a_copy_is_stopped_when_its_window_closes(
+        self, folder: Path, policy: Policy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(copying, "_seconds_to_close", lambda *_: 0.5)
+        (folder / "large").write_bytes(bytes(5_000_000))
+        policy.engine_options = {"bwlimit": "100K"}
+        policy.save()
+        outcome = copy(make_assignment(policy, make_source(path=str(folder))))
+        assert outcome == Released("its window closed; it goes on in the next opening")
+
+    @pytest.mark.parametrize(("seconds", "asked_again"), [(59, False), (61, True)])
+    def test_a_source_that_answered_long_ago_is_asked_again_before_a_unit_is_spent(
+        self, folder: Path, policy: Policy, seconds: int, asked_again: bool
+    ) -> None:
+        assignment = make_assignment(policy, make_source(path=str(folder)), last_contacted_at=NINE)
+        record = claimed_for(assignment, queue="backups", started_at=NINE + timedelta(seconds=seconds))
+        outcome = copy_source(Run(record))
+        assert isinstance(outcome, Handoff if asked_again else Succeeded)
+        assert not asked_again or outcome.queue == "availability"
 
 
 def test_a_source_goes_from_its_period_to_its_backup(folder: Path, policy: Policy) -> None:

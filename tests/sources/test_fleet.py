@@ -306,3 +306,54 @@ def test_two_imports_of_one_file_at_once_make_every_row_once(tmp_path: Path) -> 
     reports = at_once(imported, imported)
     assert sorted(report.created["sources"] for report in reports) == [0, 2]
     assert Assignment.objects.count() == 3 == BacklogRecord.objects.count()
+
+
+def with_policy(folder: Path, **fields: Any) -> dict[str, Any]:
+    """The small fleet, its daily policy with these fields."""
+    fleet = small_fleet(folder)
+    fleet["policies"][0] |= fields
+    return fleet
+
+
+def test_windows_limits_and_alerts_of_a_policy_are_imported(tmp_path: Path) -> None:
+    fields = {
+        "excluded_dates": ["12-25", "2026-12-27..2026-12-31"],
+        "at_close": "stop",
+        "only_if_it_fits": True,
+        "seeding_limit": 4,
+        "vanish_grace": 30,
+        "address_follows": True,
+        "on_battery": False,
+        "on_metered": False,
+        "alert_after": 604_800,
+    }
+    import_fleet(with_policy(tmp_path, **fields), "office.json", folder=tmp_path)
+    policy = Policy.objects.select_related("seeding_throttle").get(schedule__name="daily")
+    assert {name: getattr(policy, name) for name in fields} == fields
+    assert policy.seeding_throttle is not None
+    assert policy.seeding_throttle.max_in_flight == 4
+    import_fleet(with_policy(tmp_path, seeding_limit=2), "office.json", folder=tmp_path)
+    policy.seeding_throttle.refresh_from_db()
+    assert policy.seeding_throttle.max_in_flight == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"at_close": "kill"}, "at_close"),
+        ({"excluded_dates": ["02-30"]}, "excluded_dates"),
+        ({"excluded_dates": ["01-01..12-31"]}, "excluded_dates"),
+        ({"seeding_limit": 0}, "seeding_limit"),
+        ({"alert_after": 0}, "alert_after"),
+    ],
+)
+def test_what_a_policy_cannot_be_is_told_by_its_field(fields: dict[str, Any], where: str, tmp_path: Path) -> None:
+    [error] = errors_of(with_policy(tmp_path, **fields), tmp_path)
+    assert error.startswith(f"office.json: policies[0] (daily): {where}: ")
+
+
+def test_periods_that_no_opening_meets_are_warned_of(tmp_path: Path) -> None:
+    fleet = with_policy(tmp_path, window=[{"days": "sat", "start": "10:00", "end": "11:00"}])
+    [warning] = import_fleet(fleet, "office.json", folder=tmp_path).warnings
+    assert warning.startswith("policy daily: ")
+    assert "have no opening" in warning

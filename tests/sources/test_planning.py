@@ -253,3 +253,65 @@ def test_five_emitters_at_once_emit_each_assignment_once() -> None:
         make_assignment(policies[number % 3])
     emissions = [lambda: planning.emit_due(NINE)] * 3 + [lambda: emitter.emit_triggers(NINE)] * 2
     assert sum(at_once(*emissions)) == 60 == unfinished()
+
+
+class TestAClockThatWasWrong:
+    """It ran a year ahead for a while and was set back."""
+
+    YEAR = timedelta(days=365)
+
+    def test_a_last_backup_in_the_future_is_no_reason_to_wait_for_that_year(self) -> None:
+        policy = make_policy()
+        assignment = backed_up(policy, NINE + self.YEAR)
+        assert planning.emit_due(NINE) == 1
+        record = record_of(assignment)
+        assert (record.status, record.due_day) == (Status.READY, MONDAY.date())
+
+    def test_seconds_of_correction_are_no_such_thing(self) -> None:
+        backed_up(make_policy(), NINE + timedelta(seconds=5))
+        assert planning.emit_due(NINE) == 0
+
+    def test_the_next_backup_date_is_that_of_the_present(self) -> None:
+        policy = make_policy()
+        assignment = backed_up(policy, NINE + self.YEAR)
+        planning.replan(policy, NINE)
+        assignment.refresh_from_db()
+        assert assignment.next_backup_at == NINE + DAY
+
+    def test_a_watermark_in_the_future_comes_back_to_the_next_trigger(self) -> None:
+        far, near = make_policy(next_trigger_at=NINE + self.YEAR), make_policy(next_trigger_at=NINE + DAY)
+        make_assignment(far)
+        assert emitter.emit_triggers(NINE + HOUR) == 0
+        assert emitter.correct_watermarks(NINE + HOUR) == 1
+        assert set(Schedule.objects.values_list("next_trigger_at", flat=True)) == {NINE + DAY}
+        assert emitter.emit_triggers(near.schedule.next_trigger_at) == 1
+
+
+class TestAnEditThatMovesWhatIsOnTheBacklog:
+    def test_what_is_not_due_any_more_is_taken_off_and_may_be_emitted_again(self) -> None:
+        policy = make_policy()
+        assignment = backed_up(policy, NINE - DAY)
+        planning.emit_due(NINE)
+        policy.schedule.cron = "0 9 1 * *"
+        policy.schedule.save()
+        planning.replan(policy, NINE)
+        assert not BacklogRecord.objects.unfinished().exists()
+        policy.schedule.cron = "0 9 * * *"
+        policy.schedule.save()
+        planning.replan(policy, NINE)
+        emitter.tick(NINE, rescue=False)
+        assert record_of(assignment).status == Status.READY
+
+    def test_another_zone_moves_the_day_buckets_of_what_is_on_the_backlog(self) -> None:
+        policy = make_policy(cron="0 3 * * *")
+        late_on_saturday = MONDAY - timedelta(minutes=24 * 60 + 30)
+        assignment, tried = backed_up(policy, late_on_saturday), backed_up(policy, late_on_saturday)
+        planning.emit_due(MONDAY)
+        sunday, tuesday = (MONDAY - DAY).date(), (MONDAY + DAY).date()
+        BacklogRecord.objects.filter(pk=record_of(tried).pk).update(rank_day=tuesday, tried_at=MONDAY)
+        assert record_of(assignment).due_day == sunday
+        policy.schedule.zone = "Asia/Tokyo"
+        policy.schedule.save()
+        planning.replan(policy, MONDAY)
+        assert [record_of(one).due_day for one in (assignment, tried)] == [MONDAY.date()] * 2
+        assert [record_of(one).rank_day for one in (assignment, tried)] == [MONDAY.date(), tuesday]

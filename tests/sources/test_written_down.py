@@ -10,7 +10,7 @@ from jobs.models import BacklogRecord, Schedule
 from jobs.outcomes import Cancelled, Failed, Outcome, Released, Succeeded, Unavailable
 from jobs.states import Status, WaitingFor
 from sources import planning
-from sources.backups import ProgressWriter
+from sources.copying import ProgressWriter
 from sources.engines.base import EngineProgress, EngineResult, Verdict
 from sources.models import Assignment, Backup, Progress, Source
 from tests.sources.factories import (

@@ -84,6 +84,7 @@ def _table(report: FleetReport, dry_run: bool) -> str:
     if not (any(report.created.values()) or any(report.changed.values()) or report.removed):
         lines.append("nothing changed")
     lines.append(f"{report.emitted} backups put on the backlog")
+    lines += [f"warning: {warning}" for warning in report.warnings]
     if dry_run:
         lines.append("dry run: nothing was kept")
     return "\n".join(lines)

@@ -1,0 +1,157 @@
+"""The log of decisions, in two levels, kept as rows so that yesterday can be explained.
+
+*Doing*: what was done to a record and why, one line a step. *Considering*: for each claim what it took, what it left,
+and the key of the claim order that decided between them; off unless `JOBS["CONSIDERING"]` is set. Both also go to the
+loggers `jobs.doing` and `jobs.considering`. Rows are pruned by age and number: docs/operations.md.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+
+from jobs import conf
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord, Decision, Level
+from jobs.order import REASONS, deciding_key, in_claim_order
+from jobs.outcomes import Claimed
+
+LOGGERS = {Level.DOING: logging.getLogger("jobs.doing"), Level.CONSIDERING: logging.getLogger("jobs.considering")}
+
+SHOWN_CLAIMED = 20
+SHOWN_LEFT = 5
+"""Candidates that a line of *considering* names: what was taken, and who would have been next."""
+
+MAX_ROWS = {Level.DOING: 1_000_000, Level.CONSIDERING: 100_000}
+"""Whatever their age, no more lines are kept: some 500 MB."""
+
+PRUNE_BATCH = 5_000
+
+PRUNE = """
+DELETE FROM jobs_decision
+ WHERE ctid = ANY(ARRAY(
+       SELECT ctid FROM jobs_decision WHERE level = %(level)s AND at < %(before)s ORDER BY at LIMIT %(limit)s))
+"""
+
+# Served by `decision_level_at`.
+FIRST_TOO_OLD = "SELECT at FROM jobs_decision WHERE level = %s ORDER BY at DESC OFFSET %s LIMIT 1"
+
+
+def doing(
+    what: str,
+    text: str,
+    *,
+    record: Claimed | None = None,
+    kind: str = "",
+    subject: str = "",
+    facts: dict[str, Any] | None = None,
+    now: datetime | None = None,
+) -> None:
+    """Write one line of what was done. `what`: its name, as `answered`; `text`: one sentence for people.
+
+    `record`: the claimed record that it was done to; without one, `kind` and `subject` say about whom it is. In a
+    transaction the line is written, or not, with everything else. `now` (aware): when; by default the clock's.
+    """
+    row = Decision(level=Level.DOING, what=what, text=text, facts=facts or {}, at=now or database_clock())
+    if record is not None:
+        row.kind, row.queue, row.subject = record.kind, record.queue, record.subject
+        row.record_id, row.worker_id = record.id, record.worker_id
+    else:
+        row.kind, row.subject = kind, subject
+    row.save(force_insert=True)
+    _tell(row)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of what was done, about a subject."""
+
+    what: str
+    text: str
+    kind: str
+    subject: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def doing_all(lines: Iterable[Line], now: datetime) -> None:
+    """Write many lines in one statement a thousand."""
+    rows = [Decision(level=Level.DOING, at=now, **asdict(line)) for line in lines]
+    for row in Decision.objects.bulk_create(rows, batch_size=1000):
+        _tell(row)
+
+
+def consider(
+    queue: str, claimed: Sequence[Claimed], *, wanted: int, worker_id: int, now: datetime | None = None
+) -> None:
+    """Write what a claim of `queue` looked at: what it took, who would have been next, and the key that decided."""
+    instant = now or database_clock()
+    left = _left(queue, {record.lane for record in claimed}, instant)
+    taken = f"{len(claimed)} of {wanted} wanted were claimed from {queue}"
+    decided = deciding_key(claimed[-1], left[0]) if left else None
+    text = (
+        f"{taken}; {_title(claimed[-1])} came before {_title(left[0])}: {REASONS[decided]}"
+        if left and decided
+        else f"{taken}; nobody else was ready"
+    )
+    facts = {
+        "wanted": wanted,
+        "count": len(claimed),
+        "claimed": [_keys(record) for record in claimed[:SHOWN_CLAIMED]],
+        "left": [_keys(record) for record in left],
+        "decided_by": decided,
+    }
+    row = Decision(level=Level.CONSIDERING, what="claimed", text=text, facts=facts, at=instant, queue=queue)
+    row.kind, row.worker_id = claimed[0].kind, worker_id
+    row.save(force_insert=True)
+    _tell(row)
+
+
+def _left(queue: str, lanes: set[int], now: datetime) -> list[BacklogRecord]:
+    """The first that a claim left, lane by lane, so that the index of the claim order serves it."""
+    ready = BacklogRecord.objects.ready().filter(queue=queue).open_at(now)
+    heads = [record for lane in lanes for record in ready.filter(lane=lane).in_claim_order()[:SHOWN_LEFT]]
+    return in_claim_order(heads)[:SHOWN_LEFT]
+
+
+def _title(record: Any) -> str:
+    return str(record.payload.get("title") or record.subject)
+
+
+def _keys(record: Claimed | BacklogRecord) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "subject": record.subject,
+        "title": _title(record),
+        "priority": record.priority,
+        "rank_day": record.rank_day.isoformat() if record.rank_day else None,
+        "tried_at": record.tried_at.isoformat() if record.tried_at else None,
+        "expected_seconds": record.expected_seconds,
+    }
+
+
+def _tell(row: Decision) -> None:
+    LOGGERS[Level(row.level)].info(
+        "%s: %s", row.what, row.text, extra={"subject": row.subject, "record": row.record_id, "facts": row.facts}
+    )
+
+
+def prune(now: datetime | None = None) -> int:
+    """Delete the lines that are too old or too many, in small batches. Returns how many."""
+    before = (now or database_clock()) - conf.keep_log()
+    return sum(_prune(level, before) for level in Level)
+
+
+def _prune(level: Level, before: datetime) -> int:
+    pruned = 0
+    with connection.cursor() as cursor:
+        cursor.execute(FIRST_TOO_OLD, [level, MAX_ROWS[level]])
+        if row := cursor.fetchone():
+            before = max(before, row[0] + timedelta(microseconds=1))
+        while True:
+            cursor.execute(PRUNE, {"level": level, "before": before, "limit": PRUNE_BATCH})
+            pruned += int(cursor.rowcount)
+            if cursor.rowcount < PRUNE_BATCH:
+                return pruned

@@ -1,0 +1,73 @@
+"""Queue `availability`: ask a source whether it is there. Hundreds at once, on the worker's event loop.
+
+answers  → handed to the execution units
+silent   → woken, if allowed, and first in line three minutes later; else asked again later, demoted
+"""
+
+from asgiref.sync import sync_to_async
+from django.db import close_old_connections
+
+from jobs import decisions
+from jobs.clock import database_clock
+from jobs.handlers import Run
+from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unavailable
+from jobs.states import WaitingFor
+from sources import moved, planning, wake
+from sources.conditions import unwilling
+from sources.models import Assignment, Source
+
+
+def assignment_of(record: Claimed) -> Assignment | None:
+    """The assignment of a backup record, with what a handler needs; None: it is gone."""
+    close_old_connections()
+    related = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
+    return related.filter(pk=record.payload["assignment"]).first()
+
+
+async def ask_source(run: Run) -> Outcome:
+    """Contact the source; hand the record on if it answers, else wake it or ask again later."""
+    assignment, refusal = await sync_to_async(_look_up)(run.record)
+    if assignment is None or refusal is not None:
+        return refusal or Cancelled("its assignment is gone")
+    source, policy = assignment.source, assignment.policy
+    answer, new_address = await moved.ask_where_it_is(source, policy, policy.connect_timeout)
+    if new_address:
+        await sync_to_async(_follow)(run.record, source, new_address)
+    if answer.present:
+        return Handoff(planning.BACKUPS, exclusive_key=source.exclusive_key, said=answer.said)
+    return await sync_to_async(_after_silence)(assignment, answer.said)
+
+
+def _look_up(record: Claimed) -> tuple[Assignment | None, Outcome | None]:
+    """The assignment, and what to do instead of asking it, if anything."""
+    assignment = assignment_of(record)
+    return assignment, _without_asking(assignment, record) if assignment else None
+
+
+def _without_asking(assignment: Assignment, record: Claimed) -> Outcome | None:
+    source, policy, now = assignment.source, assignment.policy, record.started_at
+    if source.paused_at:
+        return Cancelled("its source is paused")
+    if source.snoozed_until and source.snoozed_until > now:
+        return Postponed(source.snoozed_until, WaitingFor.SNOOZE, "its user wants no backup before")
+    if reason := unwilling(source, policy, now):
+        return Unavailable(reason, policy.recheck_after)
+    return None
+
+
+def _follow(record: Claimed, source: Source, address: str) -> None:
+    """The source is where its agent said: its pinned host key answered there."""
+    Source.objects.filter(pk=source.pk).update(address=address)
+    text = f"{source} is at {address} now, and no more at {source.address}: its pinned host key answers there"
+    decisions.doing("moved", text, record=record, facts={"from": source.address, "to": address})
+
+
+def _after_silence(assignment: Assignment, said: str) -> Outcome:
+    policy, source = assignment.policy, assignment.source
+    now = database_clock()
+    if wake.may_wake(source, policy, now):
+        error = wake.wake(source, now)
+        if error is None:
+            return Unavailable(f"{said}; sent a magic packet", policy.wake_wait, first_in_line=True)
+        said = f"{said}; {error}"
+    return Unavailable(said, policy.recheck_after)

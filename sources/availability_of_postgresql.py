@@ -1,0 +1,85 @@
+"""Does a PostgreSQL server answer? A real connection and `SELECT 1`, with the source's own user and secret.
+
+A server that refuses us (wrong password, no such database) is there: pg_dump will say what is wrong, and that is a
+failure. One that starts up, shuts down or has no connection left is not there for now.
+"""
+
+import re
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.conninfo import make_conninfo
+
+from sources.models import Source
+from sources.secrets_by_reference import SecretNotFound, read_secret
+
+# as the server writes them with lc_messages of English; in another language such a server counts as there
+NOT_FOR_NOW = re.compile(
+    r"the database system is (starting up|shutting down|in recovery mode|not yet accepting connections|"
+    r"not accepting connections)|"
+    r"too many (clients|connections)|remaining connection slots are reserved|terminating connection due to"
+)
+REFUSED = re.compile(
+    r"FATAL: +.*|[^:]*(no password supplied|authentication|certificate|SSL (?!SYSCALL)|protocol|negotiation).*",
+    re.DOTALL,
+)
+"""Said by the server, or by libpq about what the server asked of it."""
+PREAMBLE = re.compile(r"^(connection failed: )?(connection to server (at|on) .*? failed: )?", re.DOTALL)
+LONGEST_MESSAGE = 300
+
+
+async def ask_server(source: Source, place: str, address: str, timeout: float) -> str:
+    """Ask the server of `source` at `address` (an IP address, or the directory of its socket); return what it said.
+
+    `timeout` in seconds is libpq's; whoever calls cancels this before.
+
+    Raises: OSError saying why there is no answer for now.
+    """
+    try:
+        connection = await AsyncConnection.connect(_connection_string(source, address, timeout), autocommit=True)
+    except psycopg.Error as error:
+        return f"{place} refused us: {_refusal(error)}"
+    try:
+        await connection.execute("SELECT 1")
+    except psycopg.Error as error:
+        raise OSError(_first_line(str(error))) from None
+    finally:
+        await connection.close()
+    return f"{place} answered"
+
+
+def _connection_string(source: Source, address: str, timeout: float) -> str:
+    try:
+        secret = read_secret(source.secret)
+    except SecretNotFound:
+        secret = None  # the backup will say so
+    parameters: dict[str, Any] = {
+        "host": source.address,
+        "port": source.port or 5432,
+        "dbname": source.path,
+        # never empty-handed: else libpq would offer the worker's own PGPASSWORD
+        "password": secret or "",
+        "connect_timeout": max(2, round(timeout) + 1),
+        "application_name": "backup",
+        # asking for a ticket may block, and needs no answer here
+        "gssencmode": "disable",
+    }
+    if user := source.options.get("user"):
+        parameters["user"] = str(user)
+    if not address.startswith("/"):
+        parameters["hostaddr"] = address  # looked up already, in threads of our own
+    return make_conninfo(**parameters)
+
+
+def _refusal(error: psycopg.Error) -> str:
+    """What a server that is there said. Raises: OSError when nobody did, or "not for now"."""
+    text = PREAMBLE.sub("", str(error))
+    if NOT_FOR_NOW.search(text) or not REFUSED.search(text):
+        raise OSError(_first_line(text)) from None
+    return _first_line(text)
+
+
+def _first_line(text: str) -> str:
+    lines = text.removeprefix("FATAL:").strip().splitlines()
+    return lines[0][:LONGEST_MESSAGE] if lines else "no reason given"

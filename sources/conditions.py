@@ -1,0 +1,19 @@
+"""What an agent said of its source's present state, against what the policy allows."""
+
+from datetime import datetime, timedelta
+
+from sources.models import Policy, Source
+
+STALE_AFTER = timedelta(hours=1)
+"""What was said longer ago is no longer believed: agents announce themselves every few minutes."""
+
+
+def unwilling(source: Source, policy: Policy, now: datetime) -> str | None:
+    """Why the source should not be backed up at `now` although it is there, in words; None: it may."""
+    if source.checked_in_at is None or now - source.checked_in_at > STALE_AFTER:
+        return None
+    if source.on_battery and not policy.on_battery:
+        return "it runs on battery, which its policy does not allow"
+    if source.metered and not policy.on_metered:
+        return "its connection is metered, which its policy does not allow"
+    return None

@@ -1,0 +1,100 @@
+"""How a host is reached: its name looked up, then its addresses tried, all within a time and without end of threads.
+
+A name is given to the system's resolver and to nobody else, never to a program, so one that begins with "-" is just a
+name that nobody has.
+"""
+
+import asyncio
+import ipaddress
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from sources.bounded_threads import BoundedThreads
+
+LOOKUP_THREADS = 256
+"""More than the sources that a worker asks at once: a resolver that is silent takes half a minute over each name."""
+MAX_ADDRESSES = 8
+"""Of one name. More would be a flood, not a host."""
+NEXT_ADDRESS_AFTER = 0.25
+"""Seconds after which the next address is tried beside the one before (RFC 8305)."""
+
+Found = TypeVar("Found")
+
+lookups = BoundedThreads("look-up", LOOKUP_THREADS)
+
+
+async def addresses_of(host: str) -> list[str]:
+    """The IP addresses of a host name, the preferred one first; those of an IP address are itself.
+
+    Raises: OSError when there is none.
+    """
+    if is_address(host):
+        return [host]
+    return _distinct(await lookups.call(host, lambda: _look_up(host)))
+
+
+def addresses_now(host: str, timeout: float) -> list[str]:
+    """The same, from a thread without an event loop, within `timeout` seconds. Raises: OSError, also for the time."""
+    if is_address(host):
+        return [host]
+    return _distinct(lookups.call_now(host, lambda: _look_up(host), timeout))
+
+
+def is_address(host: str) -> bool:
+    """Whether it is an IP address, which takes no look-up."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def reason(error: OSError) -> str:
+    """What an error of the network means, in the system's words, without addresses and numbers."""
+    if error.errno is None or isinstance(error, socket.gaierror):
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
+
+
+def _look_up(host: str) -> list[str]:
+    try:
+        return [str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+    except UnicodeError:
+        raise OSError("that is no host name") from None
+
+
+def _distinct(addresses: list[str]) -> list[str]:
+    return list(dict.fromkeys(addresses))[:MAX_ADDRESSES]
+
+
+async def first_of(addresses: list[str], ask: Callable[[str], Awaitable[Found]]) -> Found:
+    """Ask `addresses`, the next one as soon as one fails or takes long; return what the first that succeeds returns.
+
+    `ask` raises OSError for an address where there is nothing. The others are given up once there is an answer.
+
+    Raises: the first address's OSError when there is nothing at any.
+    """
+    if len(addresses) == 1:
+        return await ask(addresses[0])
+    to_come, under_way = list(addresses), dict[asyncio.Future[Found], str]()
+    errors: dict[str, BaseException] = {}
+    try:
+        while to_come or under_way:
+            if to_come:
+                address = to_come.pop(0)
+                under_way[asyncio.ensure_future(ask(address))] = address
+            patience = NEXT_ADDRESS_AFTER if to_come else None
+            ended, _ = await asyncio.wait(under_way, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            for asked in ended:
+                address = under_way.pop(asked)
+                error = asked.exception()
+                if error is None:
+                    return asked.result()
+                errors[address] = error
+    finally:
+        for asked in under_way:
+            asked.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+    raise next((errors[address] for address in addresses), OSError("it has no address"))

@@ -1,0 +1,20 @@
+"""When an assignment is due again, and on which day that is. Pure: `now` is always an argument."""
+
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
+
+from jobs.cron import Period
+
+
+def next_backup_at(period: Period, started_at: datetime, now: datetime) -> datetime:
+    """The first trigger after the period in which the last backup started. Returns an aware UTC instant.
+
+    Neither the end of the backup nor how late it began matters, so nothing drifts. A start in the future (the clock has
+    been set back since) counts as `now`: it does not put the next backup off beyond the next trigger.
+    """
+    return period.next_after(min(started_at, now))
+
+
+def due_day(next_backup_at: datetime | None, zone: str) -> date | None:
+    """The local date of a next-backup date in the policy's zone; None: never backed up, which comes first."""
+    return next_backup_at.astimezone(ZoneInfo(zone)).date() if next_backup_at else None

@@ -1,0 +1,80 @@
+"""The periods of a policy with the openings of its window in them, and whether both ever meet. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice, pairwise
+from zoneinfo import ZoneInfo
+
+from jobs.cron import Period
+from sources.domain.excluded_dates import ExcludedDates
+from sources.domain.windows import Opening, Window
+
+CHECKED_PERIODS = 10
+"""So many coming periods are looked at when a policy is saved: as many as a preview shows."""
+
+
+@dataclass(frozen=True)
+class PreviewedPeriod:
+    """A period `begins_at` ≤ t < `ends_at` (aware UTC), and the openings in it, cut at its ends.
+
+    `warning` says why there is no opening; empty if there is one.
+    """
+
+    begins_at: datetime
+    ends_at: datetime
+    openings: tuple[Opening, ...]
+    warning: str = ""
+
+
+def coming_periods(period: Period, window: Window, start: datetime, count: int) -> list[PreviewedPeriod]:
+    """The first `count` periods that begin at or after `start` (aware)."""
+    triggers = period.after(start - timedelta(microseconds=1))
+    return [_previewed(window, *ends) for ends in pairwise(islice(triggers, count + 1))]
+
+
+def check_period_meets_window(period: Period, window: Window, now: datetime) -> list[str]:
+    """Warnings about those of the coming ten periods that have no opening; empty if each has one.
+
+    A backup that is due waits for the next opening, however many periods that takes; so only a window that does not
+    open at all is wrong. Raises: ValueError when it has no opening within two years.
+    """
+    window.current_or_next(now)
+    coming = coming_periods(period, window, now, CHECKED_PERIODS)
+    closed = [previewed for previewed in coming if not previewed.openings]
+    if not closed:
+        return []
+    verb = "has" if len(closed) == 1 else "have"
+    begins = f"{local(closed[0].begins_at, period.zone)} {period.zone}"
+    example = "the one that begins" if len(closed) == 1 else "as the one that begins"
+    return [
+        f"{len(closed)} of the next {len(coming)} periods {verb} no opening, {example} {begins}: "
+        "backups will be rarer than the cron says"
+    ]
+
+
+def local(instant: datetime, zone: str) -> str:
+    """An instant to the minute as the clocks of `zone` show it."""
+    return f"{instant.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M}"
+
+
+def _previewed(window: Window, begins_at: datetime, ends_at: datetime) -> PreviewedPeriod:
+    openings = tuple(_cut(window, begins_at, ends_at))
+    return PreviewedPeriod(begins_at, ends_at, openings, "" if openings else _why_none(window, begins_at, ends_at))
+
+
+def _cut(window: Window, begins_at: datetime, ends_at: datetime) -> Iterator[Opening]:
+    for opening in window.openings(begins_at, ends_at):
+        yield Opening(max(opening.opens_at, begins_at), min(opening.closes_at, ends_at))
+
+
+def _why_none(window: Window, begins_at: datetime, ends_at: datetime) -> str:
+    if window.excluded and any(Window(window.ranges, window.zone, ExcludedDates()).openings(begins_at, ends_at)):
+        why = "its openings fall on excluded dates"
+    else:
+        why = "the window is closed throughout"
+    try:
+        following = window.current_or_next(ends_at)
+    except ValueError:
+        return f"{why}; no opening follows within two years"
+    return f"{why}; the next opening is at {local(following.opens_at, window.zone)}" if following else why

@@ -1,0 +1,48 @@
+"""What is due, put on the backlog; and what people and agents ask for about it.
+
+emission     due assignments → records, one statement for any number of policies
+openings     when their windows are open, and what only starts if it fits
+replanning   after an edit of a policy
+requests     back up now, snooze, pause, resume
+arrivals     a source checks in
+"""
+
+from sources.planning.arrivals import check_in, has_checked_in_since
+from sources.planning.emission import emit_batches, emit_due
+from sources.planning.lanes import limit_seeding
+from sources.planning.names import (
+    AVAILABILITY,
+    BACK_UP_NOW_PRIORITY,
+    BACKUPS,
+    KIND,
+    subject_of,
+    subject_of_policy,
+    subject_of_source,
+)
+from sources.planning.openings import next_openings, opening, stops_at
+from sources.planning.replanning import replan
+from sources.planning.requests import back_up_now, pause, resume, snooze, unsnooze
+
+__all__ = [
+    "AVAILABILITY",
+    "BACKUPS",
+    "BACK_UP_NOW_PRIORITY",
+    "KIND",
+    "back_up_now",
+    "check_in",
+    "emit_batches",
+    "emit_due",
+    "has_checked_in_since",
+    "limit_seeding",
+    "next_openings",
+    "opening",
+    "pause",
+    "replan",
+    "resume",
+    "snooze",
+    "stops_at",
+    "subject_of",
+    "subject_of_policy",
+    "subject_of_source",
+    "unsnooze",
+]

@@ -1,0 +1,133 @@
+"""What is due, put on the backlog; and what a person asks for about it.
+
+One statement emits the due assignments of any number of policies. Nothing is emitted twice: a period's trigger yields
+one record per assignment, and an assignment has one unfinished record, both by unique index.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import connection, transaction
+
+from jobs import decisions
+from jobs.clock import database_clock
+from jobs.emitter import can_emit
+from jobs.models import Schedule
+from jobs.states import Status, WaitingFor
+from jobs.wakeups import notify
+from sources.models import Policy
+from sources.planning.lanes import lane_of
+from sources.planning.names import AVAILABILITY, KIND, subject_of_policy
+from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER, opening
+
+# Served by `assignment_due`. The order of insertion is the assignments' own, so `id` is the claim's "prior order".
+# A last backup that lies in the future was dated by a clock that was wrong: its next-backup date is no reason to wait.
+EMIT = f"""
+WITH emitted AS (
+INSERT INTO jobs_backlogrecord
+       (kind, queue, subject, payload, status, waiting_for, run_after, closes_at, priority, due_day, rank_day,
+        expected_seconds, failures, last_error, attempt, schedule_id, trigger_at, retry_policy_id, lane)
+SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id, jsonb_build_object('assignment', a.id, 'title', s.name),
+       CASE WHEN GREATEST(p.opens_at, s.snoozed_until) <= %(now)s THEN {Status.READY} ELSE {Status.WAITING} END,
+       CASE WHEN GREATEST(p.opens_at, s.snoozed_until) <= %(now)s THEN NULL
+            WHEN s.snoozed_until > p.opens_at THEN {WaitingFor.SNOOZE}
+            ELSE {WaitingFor.WINDOW} END,
+       GREATEST(p.opens_at, s.snoozed_until),
+       CASE WHEN p.must_fit AND a.skips < {STARTS_ALL_THE_SAME_AFTER}
+            THEN p.closes_at - COALESCE(a.last_backup_for, 0) * interval '1 second'
+            ELSE p.closes_at END,
+       p.priority, due.day, due.day,
+       a.last_backup_for, a.failures, '', 0, p.schedule_id, p.trigger_at, p.retry_policy_id,
+       CASE WHEN a.last_backup_at IS NULL THEN p.seeding_lane ELSE p.lane END
+  FROM unnest(%(policy_id)s::bigint[], %(schedule_id)s::bigint[], %(trigger_at)s::timestamptz[], %(zone)s::text[],
+              %(opens_at)s::timestamptz[], %(closes_at)s::timestamptz[], %(must_fit)s::boolean[], %(priority)s::int[],
+              %(retry_policy_id)s::bigint[], %(lane)s::int[], %(seeding_lane)s::int[])
+       AS p(policy_id, schedule_id, trigger_at, zone, opens_at, closes_at, must_fit, priority, retry_policy_id, lane,
+            seeding_lane)
+  JOIN sources_assignment a ON a.policy_id = p.policy_id
+  JOIN sources_source s ON s.id = a.source_id
+ CROSS JOIN LATERAL (
+       SELECT CASE WHEN a.next_backup_at IS NOT NULL
+                   THEN (LEAST(a.next_backup_at, %(now)s) AT TIME ZONE p.zone)::date END AS day) AS due
+ WHERE s.paused_at IS NULL
+   AND (a.next_backup_at IS NULL OR a.next_backup_at <= %(now)s OR a.last_backup_at > %(now)s + interval '1 hour')
+   AND (%(assignment_ids)s::bigint[] IS NULL OR a.id = ANY(%(assignment_ids)s::bigint[]))
+ ORDER BY a.id
+    ON CONFLICT DO NOTHING
+RETURNING schedule_id
+)
+SELECT schedule_id, count(*) FROM emitted GROUP BY schedule_id
+"""
+
+
+def emit_batches(triggers: Sequence[tuple[Schedule, datetime]], now: datetime) -> int:
+    """The provider of backup schedules: put the due assignments of each trigger's policy on the backlog."""
+    policies = Policy.objects.filter(schedule__in=[schedule for schedule, _ in triggers]).select_related("schedule")
+    trigger_at = {schedule.pk: instant for schedule, instant in triggers}
+    return _emit([(policy, trigger_at[policy.schedule_id]) for policy in policies], now, None)
+
+
+def emit_due(now: datetime | None = None, assignment_ids: Iterable[int] | None = None) -> int:
+    """Put due assignments on the backlog: all, or those of `assignment_ids`. Returns how many records.
+
+    A period's start does this by itself; this is for what becomes due in mid-period: a new source, one resumed, one
+    whose backup ran across a trigger.
+    """
+    instant = now or database_clock()
+    ids = None if assignment_ids is None else list(assignment_ids)
+    policies = Policy.objects.filter(schedule__enabled=True).select_related("schedule")
+    if ids is not None:
+        policies = policies.filter(assignments__in=ids).distinct()
+    batches = [(policy, policy.schedule.period.current(instant)) for policy in policies if can_emit(policy.schedule)]
+    return _emit(batches, instant, ids)
+
+
+def _emit(batches: list[tuple[Policy, datetime]], now: datetime, assignment_ids: list[int] | None) -> int:
+    if not batches:
+        return 0
+    rows = [_batch_row(policy, trigger_at, now) for policy, trigger_at in batches]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(EMIT, {**columns, "now": now, "assignment_ids": assignment_ids})
+            counts = dict(cursor.fetchall())
+        lines = [
+            _line(policy, trigger_at, count)
+            for policy, trigger_at in batches
+            if (count := counts.get(policy.schedule_id))
+        ]
+        decisions.doing_all(lines, now)
+    if counts:
+        notify(AVAILABILITY)
+    return sum(counts.values())
+
+
+def _line(policy: Policy, trigger_at: datetime, count: int) -> decisions.Line:
+    """A line a policy, and not one an assignment: a period may begin for a hundred thousand."""
+    began = f"{trigger_at:%Y-%m-%d %H:%M} UTC"
+    return decisions.Line(
+        "emitted",
+        f"{count} due assignments of {policy} were put on the backlog, in the period that began at {began}",
+        KIND,
+        subject_of_policy(policy.pk),
+        {"emitted": count, "trigger_at": trigger_at.isoformat()},
+    )
+
+
+def _batch_row(policy: Policy, trigger_at: datetime, now: datetime) -> dict[str, Any]:
+    schedule = policy.schedule
+    opens_at, closes_at = opening(policy, now)
+    return {
+        "policy_id": policy.pk,
+        "schedule_id": schedule.pk,
+        "trigger_at": trigger_at,
+        "zone": schedule.zone,
+        "opens_at": opens_at,
+        "closes_at": closes_at,
+        "must_fit": policy.only_if_it_fits,
+        "priority": schedule.priority,
+        "retry_policy_id": schedule.retry_policy_id,
+        "lane": lane_of(policy, first_backup=False),
+        "seeding_lane": lane_of(policy, first_backup=True),
+    }

@@ -1,0 +1,29 @@
+"""Which throttles hold the records of a policy: its own, and for first backups the one of its seeding limit."""
+
+from jobs import throttles
+from jobs.models import Throttle
+from sources.models import Policy
+
+
+def lane_of(policy: Policy, *, first_backup: bool) -> int:
+    """The lane of a policy's records."""
+    ids = [policy.schedule.throttle_id]
+    if first_backup and policy.seeding_limit:
+        ids.append(policy.seeding_throttle_id)
+    return throttles.lane_of([throttle for throttle in ids if throttle is not None])
+
+
+def limit_seeding(policy: Policy) -> None:
+    """Make the throttle that holds the policy's first backups to its `seeding_limit`, or bring it up to date.
+
+    Without a limit it is left as it is: records that name it may still run.
+    """
+    if not policy.seeding_limit:
+        return
+    name = f"first backups of {policy.schedule.name}"[:100]
+    throttle = policy.seeding_throttle
+    if throttle is None:
+        throttle, _ = Throttle.objects.get_or_create(name=name, defaults={"max_in_flight": policy.seeding_limit})
+        policy.seeding_throttle = throttle
+        policy.save(update_fields=["seeding_throttle"])
+    Throttle.objects.filter(pk=throttle.pk).update(name=name, max_in_flight=policy.seeding_limit)

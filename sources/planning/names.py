@@ -1,0 +1,28 @@
+"""What backup records are called on the backlog."""
+
+KIND = "backup"
+AVAILABILITY = "availability"
+BACKUPS = "backups"
+
+BACK_UP_NOW_PRIORITY = 100
+"""Added to the policy's priority for what a person asked for now."""
+
+
+def subject_of(assignment_id: int) -> str:
+    """The subject of an assignment's backup records."""
+    return f"assignment:{assignment_id}"
+
+
+def subject_of_source(source_id: int) -> str:
+    """The subject of lines of the log that are about a source, whatever its policies."""
+    return f"source:{source_id}"
+
+
+def subject_of_policy(policy_id: int) -> str:
+    """The subject of lines of the log that are about all assignments of a policy."""
+    return f"policy:{policy_id}"
+
+
+def assignment_of(subject: str) -> int:
+    """The assignment that a backup record's subject names."""
+    return int(subject.partition(":")[2])

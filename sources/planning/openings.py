@@ -1,0 +1,102 @@
+"""From when to when a policy's backups may start, and what only starts if it fits.
+
+A record's `closes_at` is the instant from which it is not begun any more: the close of its window, or, under a policy
+that starts only what fits, as much earlier as its last backup took. So neither a claim nor an execution unit has to
+think about it, and the tick that closes windows puts off what no longer fits.
+"""
+
+import logging
+from datetime import datetime, timedelta
+
+from django.db.models import F
+
+from jobs import decisions
+from sources.models import Assignment, AtClose, Policy
+from sources.planning.names import KIND, assignment_of, subject_of
+
+log = logging.getLogger(__name__)
+
+LOOK_AGAIN_AFTER = timedelta(hours=1)
+"""When to look again at a window that cannot be read."""
+
+STARTS_ALL_THE_SAME_AFTER = 3
+"""Openings running that an assignment may be left out of since it does not fit; in the next one it is started."""
+
+Opening = tuple[datetime, datetime | None]
+
+
+def opening(policy: Policy, now: datetime) -> Opening:
+    """From when (not before `now`) to when the policy's backups may run; None: the window never closes.
+
+    A window that cannot be read (a row written past the forms) is closed, and must not hold up other policies.
+    """
+    try:
+        found = policy.weekly_window.current_or_next(now)
+    except ValueError as error:
+        log.error("policy %s backs up nothing: its window cannot be read: %s", policy, error)
+        return now + LOOK_AGAIN_AFTER, now + LOOK_AGAIN_AFTER
+    return (max(found.opens_at, now), found.closes_at) if found else (now, None)
+
+
+def must_fit(policy: Policy, assignment: Assignment) -> bool:
+    """Whether its backup may only start if its last duration lets it end before the window closes."""
+    skipped_enough = assignment.skips >= STARTS_ALL_THE_SAME_AFTER
+    return policy.only_if_it_fits and bool(assignment.last_backup_for) and not skipped_enough
+
+
+def stops_at(policy: Policy, assignment: Assignment, now: datetime) -> datetime | None:
+    """When a backup that begins at `now` has to be stopped; None: it may finish.
+
+    What is started although it does not fit may finish, else it never would.
+    """
+    if policy.at_close != AtClose.STOP or assignment.skips >= STARTS_ALL_THE_SAME_AFTER:
+        return None
+    opens_at, closes_at = opening(policy, now)
+    return closes_at if opens_at <= now else None
+
+
+def next_openings(records: list[tuple[int, str]], now: datetime) -> dict[int, Opening]:
+    """For backup records (id, subject) whose `closes_at` has passed: record id → (run_after, closes_at) from here on.
+
+    Those that would not end any more before their window closes are put off to its next opening, and that is counted.
+    To be called in a transaction.
+    """
+    ids = {record_id: assignment_of(subject) for record_id, subject in records}
+    assignments = Assignment.objects.select_related("source", "policy__schedule").in_bulk(set(ids.values()))
+    by_policy: dict[int, Opening] = {}
+    openings: dict[int, Opening] = {}
+    for record_id, assignment_id in ids.items():
+        if assignment := assignments.get(assignment_id):
+            policy = assignment.policy
+            if policy.pk not in by_policy:
+                by_policy[policy.pk] = opening(policy, now)
+            openings[record_id] = _for_assignment(policy, assignment, by_policy[policy.pk], now)
+    return openings
+
+
+def _for_assignment(policy: Policy, assignment: Assignment, found: Opening, now: datetime) -> Opening:
+    opens_at, closes_at = found
+    if closes_at is None or not must_fit(policy, assignment):
+        return found
+    duration = timedelta(seconds=assignment.last_backup_for or 0)
+    if opens_at <= now and closes_at - duration <= now:
+        _skip(policy, assignment, closes_at, now)
+        opens_at, closes_at = opening(policy, closes_at)
+        if closes_at is None or not must_fit(policy, assignment):
+            return opens_at, closes_at
+    return opens_at, closes_at - duration
+
+
+def _skip(policy: Policy, assignment: Assignment, closes_at: datetime, now: datetime) -> None:
+    assignment.skips += 1
+    Assignment.objects.filter(pk=assignment.pk).update(skips=F("skips") + 1)
+    decisions.doing(
+        "left out",
+        f"{assignment.source} under {policy}: its last backup took {assignment.last_backup_for:.0f} s and its window "
+        f"closes at {closes_at:%H:%M} UTC; it is put off for the {assignment.skips}. time in a row, "
+        f"and starts all the same after {STARTS_ALL_THE_SAME_AFTER}",
+        kind=KIND,
+        subject=subject_of(assignment.pk),
+        facts={"skips": assignment.skips, "closes_at": closes_at.isoformat()},
+        now=now,
+    )

@@ -1,0 +1,75 @@
+"""After an edit of a policy: what was computed from it is computed anew, in the transaction of the edit."""
+
+from datetime import datetime
+
+from django.db import connection, transaction
+from django.db.models import Q, QuerySet
+
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord, Schedule
+from jobs.states import Status, WaitingFor
+from sources.domain.due import next_backup_at
+from sources.models import Assignment, Policy
+from sources.planning.idle import cancel, locked
+from sources.planning.lanes import lane_of, limit_seeding
+from sources.planning.names import BACK_UP_NOW_PRIORITY, subject_of
+
+# The day bucket is the policy's zone's. What silence or a failure moved back stays behind what is due by then.
+RANK = """
+UPDATE jobs_backlogrecord b
+   SET due_day = due.day,
+       rank_day = CASE WHEN b.rank_day IS NOT DISTINCT FROM b.due_day THEN due.day
+                       ELSE GREATEST(b.rank_day, due.day) END
+  FROM sources_assignment a
+ CROSS JOIN LATERAL (
+       SELECT CASE WHEN a.next_backup_at IS NOT NULL
+                   THEN (LEAST(a.next_backup_at, %(now)s) AT TIME ZONE %(zone)s)::date END AS day) AS due
+ WHERE b.id = ANY(%(ids)s) AND b.subject = 'assignment:' || a.id AND a.policy_id = %(policy)s
+"""
+
+
+@transaction.atomic
+def replan(policy: Policy, now: datetime | None = None) -> None:
+    """Compute anew what follows from the policy's cron, zone, window, priority, throttle and limits.
+
+    Next-backup dates follow the new period; what is not due any more is taken off the backlog, as are the records of a
+    disabled policy. Ready and window-waiting records look for the new window at the next tick, which also emits what
+    has become due. What runs goes on as it began.
+    """
+    instant = now or database_clock()
+    limit_seeding(policy)
+    assignments = _reschedule(policy, instant)
+    records = locked(BacklogRecord.objects.filter(schedule=policy.schedule, trigger_at__isnull=False))
+    if policy.schedule.enabled:
+        ahead = [subject_of(a.pk) for a in assignments if a.next_backup_at and a.next_backup_at > instant]
+        cancel(records.filter(subject__in=ahead), "not due any more: its policy was edited", instant)
+        _move(policy, records.filter(status__in=[Status.READY, Status.WAITING]), instant)
+    else:
+        cancel(records, "its policy was disabled", instant)
+    Schedule.objects.filter(pk=policy.schedule_id).update(next_trigger_at=None)
+
+
+def _reschedule(policy: Policy, now: datetime) -> list[Assignment]:
+    """Set the next-backup dates by the policy's period. Returns the assignments that have one."""
+    assignments = list(policy.assignments.exclude(last_backup_at=None).select_for_update().order_by("pk"))
+    for assignment in assignments:
+        if assignment.last_backup_at:
+            assignment.next_backup_at = next_backup_at(policy.schedule.period, assignment.last_backup_at, now)
+    Assignment.objects.bulk_update(assignments, ["next_backup_at"], batch_size=1000)
+    return assignments
+
+
+def _move(policy: Policy, records: QuerySet[BacklogRecord], now: datetime) -> None:
+    """Bring the policy's idle records under its new rules."""
+    ids = list(records.values_list("pk", flat=True))
+    records = BacklogRecord.objects.filter(pk__in=ids)
+    with connection.cursor() as cursor:
+        cursor.execute(RANK, {"ids": ids, "now": now, "zone": policy.schedule.zone, "policy": policy.pk})
+    open_or_closed = Q(status=Status.READY) | Q(status=Status.WAITING, waiting_for=WaitingFor.WINDOW)
+    records.filter(open_or_closed).update(run_after=now)
+    # whatever else a record waits for, it comes back through the new window
+    records.update(closes_at=now, lane=lane_of(policy, first_backup=False))
+    if policy.seeding_limit:
+        records.filter(due_day=None).update(lane=lane_of(policy, first_backup=True))
+    # what a person moved ahead, or was just woken, stays ahead
+    records.filter(priority__lt=BACK_UP_NOW_PRIORITY).update(priority=policy.schedule.priority)

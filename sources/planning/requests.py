@@ -1,0 +1,143 @@
+"""What a person asks for about sources: back up now, not before, pause, resume."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from jobs import decisions, exclusivity
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord
+from jobs.states import Status, WaitingFor
+from jobs.wakeups import notify_at_once
+from sources.models import Assignment, Source
+from sources.planning.emission import emit_due
+from sources.planning.idle import cancel, locked
+from sources.planning.lanes import lane_of
+from sources.planning.names import AVAILABILITY, BACK_UP_NOW_PRIORITY, KIND, subject_of, subject_of_source
+
+
+@transaction.atomic
+def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None) -> int:
+    """Put assignments at the head of the backlog, out of their period and window. Returns how many were moved.
+
+    What runs already is left alone, and so is a paused source. A snooze is over. The extra priority lasts for one
+    attempt.
+    """
+    instant = now or database_clock()
+    related = Assignment.objects.filter(source__paused_at=None).select_related("source", "policy__schedule")
+    asked = list(related.filter(pk__in=[assignment.pk for assignment in assignments]))
+    wanted = {subject_of(assignment.pk): assignment for assignment in asked}
+    unfinished = BacklogRecord.objects.filter(kind=KIND, subject__in=wanted).unfinished()
+    records = list(unfinished.select_for_update().order_by("pk"))
+    exclusivity.give_back([record.exclusive_key for record in records if record.status == Status.READY], instant)
+    Source.objects.filter(assignments__in=asked, snoozed_until__isnull=False).update(snoozed_until=None)
+    moved = 0
+    for record in records:
+        assignment = wanted.pop(record.subject)
+        if record.status != Status.RUNNING:
+            record.status, record.waiting_for, record.queue = Status.READY, None, AVAILABILITY
+            record.run_after, record.closes_at, record.exclusive_key = instant, None, None
+            record.priority = assignment.policy.schedule.priority + BACK_UP_NOW_PRIORITY
+            record.save()
+            moved += 1
+    created = BacklogRecord.objects.bulk_create(
+        [_asked_for(assignment, instant) for assignment in wanted.values()], ignore_conflicts=True
+    )
+    _log("asked for", "a person asked for a backup now", [subject_of(assignment.pk) for assignment in asked], instant)
+    notify_at_once(AVAILABILITY)
+    return moved + len(created)
+
+
+def _asked_for(assignment: Assignment, now: datetime) -> BacklogRecord:
+    schedule = assignment.policy.schedule
+    due = assignment.next_backup_at
+    day = due.astimezone(schedule.period.tzinfo).date() if due else None
+    return BacklogRecord(
+        kind=KIND,
+        queue=AVAILABILITY,
+        subject=subject_of(assignment.pk),
+        payload={"assignment": assignment.pk, "title": assignment.source.name},
+        status=Status.READY,
+        run_after=now,
+        priority=schedule.priority + BACK_UP_NOW_PRIORITY,
+        due_day=day,
+        rank_day=day,
+        expected_seconds=assignment.last_backup_for,
+        failures=assignment.failures,
+        schedule=schedule,
+        retry_policy_id=schedule.retry_policy_id,
+        lane=lane_of(assignment.policy, first_backup=due is None),
+    )
+
+
+@transaction.atomic
+def pause(sources: Iterable[Source], now: datetime | None = None) -> int:
+    """No more backups of these sources until `resume`. Running ones go on. Returns how many were paused.
+
+    Their records are taken off the backlog, and out of their trigger, so that a resume in the same period emits again.
+    """
+    instant = now or database_clock()
+    ids = [source.pk for source in sources]
+    paused = Source.objects.filter(pk__in=ids, paused_at=None).update(paused_at=instant)
+    _log("paused", "a person paused it", map(subject_of_source, ids), instant)
+    cancel(_records_of(ids), "paused by a person", instant)
+    return paused
+
+
+@transaction.atomic
+def resume(sources: Iterable[Source], now: datetime | None = None) -> int:
+    """Back up these sources again, at once if they are due. Returns how many were resumed."""
+    instant = now or database_clock()
+    ids = [source.pk for source in sources]
+    resumed = Source.objects.filter(pk__in=ids, paused_at__isnull=False).update(paused_at=None)
+    _log("resumed", "a person resumed it", map(subject_of_source, ids), instant)
+    assignments = Assignment.objects.filter(source__in=ids).values_list("pk", flat=True)
+    emit_due(instant, assignments)
+    return resumed
+
+
+@transaction.atomic
+def snooze(sources: Iterable[Source], until: datetime, now: datetime | None = None) -> int:
+    """No backups of these sources before `until` (aware). What runs already goes on. Returns how many sources.
+
+    Raises: ValueError when `until` is not in the future.
+    """
+    instant = now or database_clock()
+    if until <= instant:
+        raise ValueError(f"{until.isoformat(timespec='seconds')} is not in the future")
+    ids = [source.pk for source in sources]
+    snoozed = Source.objects.filter(pk__in=ids).update(snoozed_until=until)
+    records = list(locked(_records_of(ids)))
+    exclusivity.give_back([record.exclusive_key for record in records if record.status == Status.READY], instant)
+    for record in records:
+        if record.status == Status.READY or record.run_after < until:
+            record.status, record.waiting_for, record.run_after = Status.WAITING, WaitingFor.SNOOZE, until
+            record.queue, record.exclusive_key = AVAILABILITY, None
+    BacklogRecord.objects.bulk_update(records, ["status", "waiting_for", "run_after", "queue", "exclusive_key"])
+    said = f"its user wants no backup before {until:%Y-%m-%d %H:%M} UTC"
+    _log("snoozed", said, map(subject_of_source, ids), instant)
+    return snoozed
+
+
+@transaction.atomic
+def unsnooze(sources: Iterable[Source], now: datetime | None = None) -> int:
+    """End the snooze of these sources: what waited for its end is ready. Returns how many had one."""
+    instant = now or database_clock()
+    ids = [source.pk for source in sources]
+    ended = Source.objects.filter(pk__in=ids, snoozed_until__isnull=False).update(snoozed_until=None)
+    waiting = locked(_records_of(ids)).filter(waiting_for=WaitingFor.SNOOZE)
+    if waiting.update(status=Status.READY, waiting_for=None, run_after=instant):
+        notify_at_once(AVAILABILITY)
+    _log("snooze over", "its user ended the snooze", map(subject_of_source, ids), instant)
+    return ended
+
+
+def _records_of(source_ids: list[int]) -> QuerySet[BacklogRecord]:
+    assignments = Assignment.objects.filter(source__in=source_ids).values_list("pk", flat=True)
+    return BacklogRecord.objects.filter(kind=KIND, subject__in=[subject_of(pk) for pk in assignments])
+
+
+def _log(what: str, text: str, subjects: Iterable[str], now: datetime) -> None:
+    decisions.doing_all((decisions.Line(what, text, KIND, subject) for subject in subjects), now)

@@ -1,0 +1,27 @@
+"""When a running backup has to stop because its window closes."""
+
+from jobs.clock import boot_seconds
+from sources.engines.base import StopSignal
+
+
+class StopAtClose:
+    """A stop signal that is also set once `seconds` are over (None: never). `closed` says that this was why."""
+
+    def __init__(self, stop: StopSignal, seconds: float | None) -> None:
+        self._stop = stop
+        self._at = None if seconds is None else boot_seconds() + seconds
+
+    @property
+    def closed(self) -> bool:
+        """Whether the time is over."""
+        return self._at is not None and boot_seconds() >= self._at
+
+    def is_set(self) -> bool:
+        return self._stop.is_set() or self.closed
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Sleep until it is set, or for `timeout` seconds. Returns whether it is set."""
+        if self._at is not None:
+            left = max(0.0, self._at - boot_seconds())
+            timeout = left if timeout is None else min(timeout, left)
+        return self._stop.wait(timeout) or self.is_set()

@@ -1,0 +1,122 @@
+"""What a settled attempt means for its assignment, and the line of the log that says so."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import F
+
+from jobs import decisions
+from jobs.models import BacklogRecord
+from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
+from jobs.states import Status
+from jobs.telling import span
+from sources import engines, planning
+from sources.domain.alerts import overdue_since
+from sources.domain.due import next_backup_at
+from sources.engines.base import EngineResult
+from sources.models import Assignment, Backup, Progress
+
+
+def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+    """Bring the assignment of a settled attempt up to date. Runs in the settle's transaction."""
+    assignments = Assignment.objects.filter(pk=record.payload["assignment"])
+    asked = record.queue == planning.AVAILABILITY
+    if not asked:
+        Progress.objects.filter(record_id=record.id).delete()
+    match outcome:
+        case Handoff():
+            if asked:
+                assignments.update(last_contacted_at=now, vanished_at=None)
+            _log(record, "answered" if asked else "asked again", outcome.said, now)
+        case Unavailable():
+            _write_silence(record, outcome, now)
+        case Postponed():
+            _log(record, "postponed", f"{outcome.reason} {outcome.until:%Y-%m-%d %H:%M} UTC", now)
+        case Released():
+            _log(record, "released", outcome.reason, now)
+        case Cancelled():
+            # out of its trigger, so that a resume in the same period emits again; what a person cancelled stays so
+            if assignments.filter(source__paused_at__isnull=False).exists():
+                BacklogRecord.objects.filter(pk=record.id).update(trigger_at=None)
+            _log(record, "cancelled", outcome.reason, now)
+        case Failed():
+            assignments.update(failures=F("failures") + 1)
+            if record.closes_at is None:
+                _back_into_its_window(record, now)
+            _log_failure(record, outcome, now)
+        case Succeeded(result=EngineResult() as result):
+            if assignment := assignments.select_related("policy__schedule", "source").first():
+                _write_success(assignment, record, result, now)
+
+
+def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None:
+    assignments = Assignment.objects.filter(pk=record.payload["assignment"])
+    if record.queue == planning.BACKUPS:
+        assignments.update(vanished_at=now)
+    source_id = assignments.values_list("source_id", flat=True).first()
+    if source_id is not None and planning.has_checked_in_since(source_id, record, now):
+        _log(record, "silent", f"{outcome.reason}; but it checked in meanwhile and is asked at once", now)
+        return
+    again_at = now + timedelta(seconds=outcome.recheck_after)
+    place = ", first in line" if outcome.first_in_line else ""
+    what = "silent" if record.queue == planning.AVAILABILITY else "vanished"
+    facts = {"again_at": again_at.isoformat(), "first_in_line": outcome.first_in_line}
+    _log(record, what, f"{outcome.reason}; asked again at {again_at:%H:%M:%S} UTC{place}", now, **facts)
+
+
+def _log_failure(record: Claimed, outcome: Failed, now: datetime) -> None:
+    row = BacklogRecord.objects.filter(pk=record.id).values_list("status", "run_after", "failures").first()
+    if row is None:
+        return
+    status, run_after, failures = row
+    then = "it gave up" if status == Status.FAILED else f"tried again at {run_after:%Y-%m-%d %H:%M:%S} UTC"
+    what = "rescued" if outcome.rescued else "failed"
+    _log(record, what, f"{outcome.error.splitlines()[0]}; {then}", now, failures=failures)
+
+
+def _back_into_its_window(record: Claimed, now: datetime) -> None:
+    """What a person asked for runs out of its window for one attempt; a tick finds the opening of the next one."""
+    retried = BacklogRecord.objects.filter(pk=record.id, status=Status.WAITING)
+    retried.exclude(schedule__policy__window=[]).update(closes_at=now)
+
+
+def _write_success(assignment: Assignment, record: Claimed, result: EngineResult, now: datetime) -> None:
+    """The next-backup date follows the period in which the backup *started*; if that has passed already, the next
+    record is emitted here, so no period is lost."""
+    started_at = record.started_at
+    assignment.last_backup_at = started_at
+    assignment.last_backup_for = (now - started_at).total_seconds()
+    assignment.last_backup_size = result.size
+    assignment.last_contacted_at = now
+    assignment.failures = assignment.skips = 0
+    assignment.vanished_at = None
+    assignment.next_backup_at = next_backup_at(assignment.policy.schedule.period, started_at, now)
+    policy = assignment.policy
+    assignment.overdue_since = overdue_since(assignment.alert_facts, policy.schedule.period, policy.alert_after, now)
+    assignment.save()
+    Backup.objects.create(
+        assignment=assignment,
+        repository=assignment.policy.repository,
+        record_id=record.id,
+        attempt=record.attempt,
+        engine=engines.engine_for(assignment.source.kind).name,
+        started_at=started_at,
+        ended_at=now,
+        size=result.size,
+        transferred=result.transferred,
+        files=result.files,
+        snapshot=result.snapshot,
+        warnings=result.warnings,
+    )
+    text = (
+        f"backed up in {span(assignment.last_backup_for)}, {result.files} files, {result.size} bytes; "
+        f"its next-backup date is {assignment.next_backup_at:%Y-%m-%d %H:%M} UTC"
+    )
+    _log(record, "succeeded", text, now, size=result.size, next_backup_at=assignment.next_backup_at.isoformat())
+    if assignment.next_backup_at <= now:
+        planning.emit_due(now, [assignment.pk])
+
+
+def _log(record: Claimed, what: str, text: str, now: datetime, **facts: Any) -> None:
+    title = record.payload.get("title") or record.subject
+    decisions.doing(what, f"{title}: {text}", record=record, facts={"attempt": record.attempt, **facts}, now=now)

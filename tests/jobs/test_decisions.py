@@ -1,0 +1,119 @@
+"""The log of decisions: what was done, what a claim considered, and how much of it is kept."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import transaction
+
+from jobs import claiming, decisions, periodic
+from jobs.models import Decision, Level
+from tests.factories import NOON, make_claimed, make_lane, make_record, make_throttle, make_worker
+
+pytestmark = pytest.mark.django_db
+
+DAY = timedelta(days=1)
+
+
+class TestDoing:
+    def test_a_line_says_what_was_done_to_which_record_and_when(self) -> None:
+        record = make_claimed(queue="backups", subject="assignment:7")
+        decisions.doing("answered", "it answered", record=record, facts={"attempt": 1}, now=NOON)
+        line = Decision.objects.get()
+        assert (line.level, line.what, line.text, line.facts) == (
+            Level.DOING,
+            "answered",
+            "it answered",
+            {"attempt": 1},
+        )
+        assert (line.kind, line.queue, line.subject) == ("test", "backups", "assignment:7")
+        assert (line.record_id, line.worker_id, line.at) == (record.id, record.worker_id, NOON)
+
+    def test_it_is_told_to_its_own_logger_with_its_facts(self, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level("INFO", logger="jobs.doing"):
+            decisions.doing("snoozed", "not before noon", kind="backup", subject="source:3", facts={"until": "noon"})
+        [told] = caplog.records
+        assert (told.name, told.getMessage()) == ("jobs.doing", "snoozed: not before noon")
+        assert (told.__dict__["subject"], told.__dict__["facts"]) == ("source:3", {"until": "noon"})
+
+    def test_what_is_rolled_back_was_not_done(self) -> None:
+        with transaction.atomic():
+            decisions.doing("failed", "no", kind="backup", subject="assignment:7")
+            transaction.set_rollback(True)
+        assert not Decision.objects.exists()
+
+    def test_many_lines_are_one_statement(self, django_assert_num_queries) -> None:  # type: ignore[no-untyped-def]
+        lines = [decisions.Line("paused", "by a person", "backup", f"source:{n}") for n in range(50)]
+        with django_assert_num_queries(1):
+            decisions.doing_all(lines, NOON)
+        assert Decision.objects.filter(what="paused", at=NOON).count() == 50
+
+
+class TestConsidering:
+    def consider(self, wanted: int) -> Decision:
+        worker = make_worker()
+        claimed = claiming.claim("default", worker_id=worker.pk, limit=wanted, now=NOON)
+        decisions.consider("default", claimed, wanted=wanted, worker_id=worker.pk, now=NOON)
+        return Decision.objects.get(level=Level.CONSIDERING)
+
+    def test_it_names_the_candidates_and_the_key_that_decided(self) -> None:
+        short = make_record(expected_seconds=10.0, payload={"title": "laptop"})
+        long = make_record(expected_seconds=900.0, payload={"title": "server"})
+        line = self.consider(1)
+        assert [row["id"] for row in line.facts["claimed"]] == [short.pk]
+        assert [row["id"] for row in line.facts["left"]] == [long.pk]
+        assert line.facts["decided_by"] == "expected_seconds"
+        assert line.text == (
+            "1 of 1 wanted were claimed from default; laptop came before server: a shorter last duration, or none yet"
+        )
+
+    def test_without_anybody_left_nothing_decided(self) -> None:
+        make_record()
+        line = self.consider(5)
+        assert (line.facts["decided_by"], line.facts["left"], line.facts["count"]) == (None, [], 1)
+        assert line.text.endswith("nobody else was ready")
+
+    def test_the_lanes_of_what_was_claimed_are_looked_at_together(self) -> None:
+        lane = make_lane(make_throttle(1))
+        make_record(priority=9)
+        make_record(priority=8, lane=lane)
+        behind = make_record(priority=7, lane=lane)
+        other = make_record(priority=1)
+        line = self.consider(2)
+        assert [row["id"] for row in line.facts["left"]] == [behind.pk, other.pk]
+
+    def test_the_number_of_candidates_that_are_kept_is_bounded(self) -> None:
+        for _ in range(60):
+            make_record()
+        facts = self.consider(40).facts
+        assert (len(facts["claimed"]), facts["count"], len(facts["left"])) == (20, 40, 5)
+
+
+class TestPruning:
+    def line(self, level: Level = Level.DOING, age: timedelta = timedelta()) -> Decision:
+        return Decision.objects.create(level=level, what="x", text="x", at=NOON - age)
+
+    def test_what_is_older_than_its_time_goes(self, settings) -> None:  # type: ignore[no-untyped-def]
+        settings.JOBS = {**settings.JOBS, "KEEP_LOG_DAYS": 14}
+        kept = [self.line(level, 14 * DAY) for level in Level]
+        for level in Level:
+            self.line(level, 14 * DAY + timedelta(seconds=1))
+        assert decisions.prune(NOON) == 2
+        assert set(Decision.objects.all()) == set(kept)
+
+    def test_of_each_level_only_the_latest_are_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(decisions.MAX_ROWS, Level.CONSIDERING, 2)
+        lines = [self.line(Level.CONSIDERING, timedelta(minutes=minutes)) for minutes in range(5)]
+        doing = [self.line(age=timedelta(minutes=minutes)) for minutes in range(5)]
+        assert decisions.prune(NOON) == 3
+        assert set(Decision.objects.all()) == {*lines[:2], *doing}
+
+    def test_it_goes_on_beyond_one_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(decisions, "PRUNE_BATCH", 2)
+        for _ in range(5):
+            self.line(age=40 * DAY)
+        assert decisions.prune(NOON) == 5
+
+    def test_the_hourly_task_prunes_it(self) -> None:
+        self.line(age=40 * DAY)
+        periodic.prune(NOON)
+        assert not Decision.objects.exists()

@@ -1,0 +1,59 @@
+"""How far the queue that asks runs ahead of the queue that copies."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.clock import database_clock
+from jobs.models import Worker
+from jobs.states import Status
+from jobs.worker.lookahead import ASKED_PER_PLACE, Shortage, shortage, to_ask
+from tests.factories import make_lane, make_record, make_throttle, make_worker
+
+
+def living(**queues: int) -> Worker:
+    worker = make_worker()
+    Worker.objects.filter(pk=worker.pk).update(queues=queues, heartbeat_at=database_clock())
+    return worker
+
+
+@pytest.mark.django_db
+class TestShortage:
+    def test_what_waits_behind_a_full_throttle_keeps_no_unit_busy(self) -> None:
+        worker = living(backups=8)
+        full, roomy = make_lane(make_throttle(1)), make_lane(make_throttle(2))
+        make_record(Status.RUNNING, queue="backups", lane=full, worker=worker)
+        for lane, count in ((full, 30), (roomy, 5), (0, 1)):
+            for _ in range(count):
+                make_record(queue="backups", lane=lane)
+        assert shortage("backups").missing == 8 - 1 + 4 - (0 + 2 + 1)
+
+    def test_of_a_record_with_several_throttles_the_narrowest_counts(self) -> None:
+        living(backups=8)
+        wide, narrow = make_throttle(9), make_throttle(2)
+        for _ in range(5):
+            make_record(queue="backups", lane=make_lane(wide, narrow))
+        assert shortage("backups").missing == 8 + 4 - 2
+
+    def test_the_workers_that_share_the_asking_are_counted(self) -> None:
+        living(backups=4, availability=200)
+        living(availability=10)
+        living(backups=4)
+        assert shortage("backups", "availability") == Shortage(missing=8 + 4, feeders=2)
+
+
+class TestToAsk:
+    def test_twice_as_many_as_are_missing_less_what_was_asked_a_moment_ago(self) -> None:
+        assert to_ask(Shortage(8, 1), 0) == 8 * ASKED_PER_PLACE
+        assert to_ask(Shortage(8, 1), 10) == 6
+        assert to_ask(Shortage(8, 1), 200) == 0
+
+    def test_workers_share_it_and_nobody_does_nothing(self) -> None:
+        assert to_ask(Shortage(8, 4), 0) == 4
+        assert to_ask(Shortage(1, 9), 0) == 1
+        assert to_ask(Shortage(8, 0), 0) == 16
+
+    @given(st.integers(1, 500), st.integers(1, 50))
+    def test_together_they_ask_enough_and_not_much_more(self, missing: int, feeders: int) -> None:
+        together = feeders * to_ask(Shortage(missing, feeders), 0)
+        assert ASKED_PER_PLACE * missing <= together < ASKED_PER_PLACE * missing + feeders

@@ -1,0 +1,46 @@
+"""An agent for tests: requests with a token through Django's own client."""
+
+import json
+from typing import Any
+
+from django.http import HttpResponse
+from django.test import Client
+
+from sources import tokens
+from sources.models import Source
+from tests.sources.factories import make_source
+
+
+class Agent:
+    """Speaks for `source` (a new one, if none is given) from `remote`."""
+
+    def __init__(self, source: Source | None = None, remote: str = "192.0.2.7") -> None:
+        self.source = source or make_source()
+        self.token = tokens.issue(self.source)
+        self.client = Client(REMOTE_ADDR=remote)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Any:
+        """POST `body` as JSON (text as it is)."""
+        content = body if isinstance(body, str | bytes) else json.dumps({} if body is None else body)
+        return self.client.post(f"/api/{path}", content, content_type="application/json", headers=self._with(headers))
+
+    def get(self, path: str) -> Any:
+        return self.client.get(f"/api/{path}", headers=self._with({}))
+
+    def delete(self, path: str) -> Any:
+        return self.client.delete(f"/api/{path}", headers=self._with({}))
+
+    def check_in(self, **facts: Any) -> Any:
+        return self.post("check-in", facts)
+
+    def _with(self, headers: dict[str, str]) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}", **headers}
+
+
+def error_of(response: HttpResponse) -> dict[str, str]:
+    """The body of an error, which has exactly the one shape."""
+    assert response.headers["Content-Type"].startswith("application/json"), response.content
+    found: dict[str, str] = json.loads(response.content)
+    assert sorted(found) == ["error", "hint"]
+    assert all(isinstance(text, str) and text for text in found.values())
+    return found

@@ -1,0 +1,97 @@
+"""Not backed up for too long: raised once, cleared by a success, in one statement for all assignments."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jobs import periodic
+from jobs.models import Decision
+from jobs.outcomes import Succeeded
+from sources import alerts, planning
+from sources.domain.alerts import AlertState, overdue_since
+from sources.engines.base import EngineResult, Verdict
+from sources.models import Assignment
+from tests.sources.factories import MONDAY, backed_up, handed_on, make_assignment, make_policy, make_source, settle
+
+pytestmark = pytest.mark.django_db
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+NINE = MONDAY + 9 * HOUR
+
+
+def since(assignment: Assignment) -> datetime | None:
+    assignment.refresh_from_db()
+    return assignment.overdue_since
+
+
+def test_it_is_raised_once_a_whole_period_was_missed_and_told() -> None:
+    assignment = backed_up(make_policy(), NINE - 2 * DAY)
+    assert alerts.look(NINE - timedelta(seconds=1)) == 0
+    assert alerts.look(NINE) == 1
+    assert alerts.look(NINE + HOUR) == 0
+    assert since(assignment) == NINE
+    assert assignment.alert_state(NINE) == AlertState.OVERDUE
+    line = Decision.objects.get(what="overdue")
+    assert (line.subject, line.at) == (planning.subject_of(assignment.pk), NINE)
+    assert "has not been backed up since 2026-02-28 09:00 UTC" in line.text
+
+
+def test_a_success_clears_it_in_its_own_settle() -> None:
+    assignment = backed_up(make_policy(), NINE - 3 * DAY, overdue_since=NINE - DAY)
+    planning.emit_due(NINE)
+    settle(handed_on(assignment, NINE), Succeeded(EngineResult(Verdict.SUCCEEDED, size=1, files=1)), NINE + HOUR)
+    assert since(assignment) is None
+    assert assignment.alert_state(NINE + HOUR) == AlertState.PROTECTED
+
+
+def test_a_policys_own_limit_counts_instead() -> None:
+    assignment = backed_up(make_policy(alert_after=7 * 86_400.0), NINE - 6 * DAY)
+    assert alerts.look(NINE) == 0
+    assert alerts.look(NINE + DAY) == 1
+    assert since(assignment) == NINE + DAY
+
+
+def test_nobody_is_told_of_a_paused_source_or_a_disabled_policy() -> None:
+    backed_up(make_policy(), NINE - 9 * DAY, source=make_source(paused_at=NINE))
+    backed_up(make_policy(enabled=False), NINE - 9 * DAY)
+    assert alerts.look(NINE) == 0
+
+
+def test_all_policies_are_one_statement(django_assert_max_num_queries) -> None:  # type: ignore[no-untyped-def]
+    for _ in range(5):
+        backed_up(make_policy(), NINE - 9 * DAY)
+    with django_assert_max_num_queries(5):  # with the transaction's own, and the lines of the log
+        assert alerts.look(NINE) == 5
+
+
+def test_the_task_of_each_minute_does_it() -> None:
+    assignment = backed_up(make_policy(), MONDAY - 900 * DAY)
+    periodic.tick()
+    assert since(assignment) is not None
+
+
+INSTANTS = st.timedeltas(-12 * DAY, timedelta()).map(lambda age: NINE + age)
+FACTS = st.fixed_dictionaries(
+    {
+        "inserted_at": INSTANTS,
+        "last_backup_at": st.none() | INSTANTS,
+        "overdue_since": st.none() | INSTANTS,
+    }
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(FACTS, min_size=1, max_size=8), alert_after=st.none() | st.floats(60, 12 * 86_400.0))
+def test_the_statement_says_what_the_pure_rule_says(rows: list[dict[str, datetime]], alert_after: float | None) -> None:
+    Assignment.objects.all().delete()
+    policy = make_policy(alert_after=alert_after)
+    wanted = {}
+    for row in rows:
+        last = row["last_backup_at"]
+        next_at = policy.schedule.period.next_after(last) if last else None
+        assignment = make_assignment(policy, next_backup_at=next_at, **row)
+        wanted[assignment.pk] = overdue_since(assignment.alert_facts, policy.schedule.period, alert_after, NINE)
+    alerts.look(NINE)
+    assert dict(Assignment.objects.values_list("pk", "overdue_since")) == wanted

@@ -1,0 +1,229 @@
+"""A source checks in: its record stands at its true place at once, whatever silence had made of it."""
+
+from datetime import datetime, timedelta
+from threading import Event, Thread
+
+import pytest
+from django.db import connection, transaction
+
+from jobs import claiming, emitter
+from jobs.models import BacklogRecord, Decision
+from jobs.outcomes import FIRST_IN_LINE, Failed, Handoff, Unavailable
+from jobs.states import Status, WaitingFor
+from sources import planning
+from sources.models import Assignment, Source
+from tests.factories import make_retry_policy
+from tests.sources.factories import (
+    MONDAY,
+    backed_up,
+    claim,
+    handed_on,
+    make_assignment,
+    make_policy,
+    make_source,
+    record_of,
+    settle,
+)
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.django_db
+
+HOUR, MINUTE, DAY = timedelta(hours=1), timedelta(minutes=1), timedelta(days=1)
+NINE = MONDAY + 9 * HOUR
+SILENT = Unavailable("silent", 900.0)
+
+
+def announce(source: Source, now: datetime, **facts: object) -> int:
+    """What a check-in does: its facts are committed, then its records are moved."""
+    Source.objects.filter(pk=source.pk).update(checked_in_at=now, **facts)
+    return planning.check_in(source, now)
+
+
+def silent_since_nine(assignment: Assignment) -> BacklogRecord:
+    planning.emit_due(NINE, [assignment.pk])
+    settle(claim("availability", NINE), SILENT, NINE)
+    return record_of(assignment)
+
+
+class TestWaitingForItsRecheck:
+    def test_it_is_ready_at_its_true_place(self) -> None:
+        assignment = backed_up(make_policy(), MONDAY - 5 * DAY)
+        assert silent_since_nine(assignment).rank_day == MONDAY.date()
+        assert announce(assignment.source, NINE + MINUTE) == 1
+        record = record_of(assignment)
+        assert (record.status, record.waiting_for, record.run_after) == (Status.READY, None, NINE + MINUTE)
+        assert (record.rank_day, record.tried_at) == (record.due_day, None)
+        assert record.due_day == (MONDAY - 5 * DAY).date()
+
+    def test_the_re_check_over_but_not_asked_yet_it_moves_up_too(self) -> None:
+        assignment = backed_up(make_policy(), MONDAY - 5 * DAY)
+        silent_since_nine(assignment)
+        emitter.promote(NINE + HOUR)
+        assert announce(assignment.source, NINE + HOUR) == 1
+        assert record_of(assignment).tried_at is None
+
+    def test_what_a_failure_moved_back_stays_there(self) -> None:
+        policy = make_policy(retry_policy=make_retry_policy(parameters={"base": 60}))
+        assignment = make_assignment(policy)
+        planning.emit_due(NINE)
+        settle(claim("availability", NINE), Handoff("backups", assignment.source.exclusive_key), NINE)
+        settle(claim("backups", NINE), Failed("refused"), NINE)
+        emitter.promote(NINE + MINUTE)
+        settle(claim("availability", NINE + MINUTE), Unavailable("woken", 180, first_in_line=True), NINE + MINUTE)
+        failed_at = record_of(assignment).tried_at
+        assert announce(assignment.source, NINE + 2 * MINUTE) == 1
+        assert (record_of(assignment).status, record_of(assignment).tried_at) == (Status.READY, failed_at)
+
+    @pytest.mark.parametrize("waiting_for", [WaitingFor.BACKOFF, WaitingFor.WINDOW, WaitingFor.SNOOZE])
+    def test_every_other_wait_goes_on(self, waiting_for: WaitingFor) -> None:
+        assignment = make_assignment()
+        silent_since_nine(assignment)
+        BacklogRecord.objects.update(waiting_for=waiting_for)
+        assert announce(assignment.source, NINE + MINUTE) == 0
+        record = record_of(assignment)
+        assert (record.status, record.waiting_for, record.run_after) == (
+            Status.WAITING,
+            waiting_for,
+            NINE + 15 * MINUTE,
+        )
+
+    def test_a_closed_window_stays_closed(self) -> None:
+        assignment = make_assignment(make_policy(window=[{"days": "mon-sun", "start": "08:00", "end": "10:00"}]))
+        silent_since_nine(assignment)
+        announce(assignment.source, NINE + 2 * HOUR)
+        emitter.tick(NINE + 2 * HOUR, rescue=False)
+        assert record_of(assignment).waiting_for == WaitingFor.WINDOW
+
+
+class TestNotOnTheBacklogYet:
+    def test_what_is_due_is_emitted(self) -> None:
+        assignment = make_assignment()
+        assert announce(assignment.source, NINE) == 1
+        assert record_of(assignment).status == Status.READY
+
+    def test_what_is_not_due_is_left_alone(self) -> None:
+        assignment = backed_up(make_policy(), NINE)
+        assert announce(assignment.source, NINE + HOUR) == 0
+        assert not BacklogRecord.objects.exists()
+
+    def test_each_of_its_policies_counts_by_itself_and_other_sources_not_at_all(self) -> None:
+        source = make_source()
+        for policy in (make_policy(), make_policy()):
+            make_assignment(policy, source)
+        backed_up(make_policy(), NINE, source=source)
+        make_assignment()
+        assert announce(source, NINE) == 2
+        assert BacklogRecord.objects.count() == 2
+
+    @pytest.mark.parametrize("asleep", ["paused", "disabled"])
+    def test_a_paused_source_and_a_disabled_policy_move_nothing(self, asleep: str) -> None:
+        assignment = make_assignment(make_policy(enabled=asleep != "disabled"))
+        if asleep == "paused":
+            planning.pause([assignment.source], NINE)
+        assert announce(assignment.source, NINE) == 0
+
+
+class TestBatteryAndMeter:
+    @pytest.mark.parametrize(("said", "rule"), [("on_battery", "on_battery"), ("metered", "on_metered")])
+    def test_what_the_policy_does_not_allow_moves_nothing_until_it_is_over(self, said: str, rule: str) -> None:
+        assignment = make_assignment(make_policy(**{rule: False}))
+        silent_since_nine(assignment)
+        assert announce(assignment.source, NINE + MINUTE, **{said: True}) == 0
+        assert announce(assignment.source, NINE + 2 * MINUTE, **{said: False}) == 1
+
+    def test_what_was_said_an_hour_ago_is_not_believed_any_more(self) -> None:
+        assignment = make_assignment(make_policy(on_battery=False))
+        Source.objects.update(checked_in_at=NINE - 2 * HOUR, on_battery=True)
+        assignment.source.refresh_from_db()
+        assert planning.check_in(assignment.source, NINE) == 1
+
+
+class TestVanished:
+    def test_what_was_lost_in_mid_backup_is_first_in_line_at_its_next_check_in(self) -> None:
+        policy = make_policy(vanish_grace=0)
+        vanished = backed_up(policy, MONDAY - DAY)
+        planning.emit_due(NINE)
+        settle(handed_on(vanished, NINE), SILENT, NINE + MINUTE)
+        vanished.refresh_from_db()
+        assert vanished.vanished_at == NINE + MINUTE
+        assert (vanished.failures, record_of(vanished).failures) == (0, 0)
+        urgent = make_assignment(make_policy(priority=50))
+        planning.emit_due(NINE + HOUR, [urgent.pk])
+        announce(vanished.source, NINE + HOUR)
+        assert record_of(vanished).priority == FIRST_IN_LINE
+        asked = claim("availability", NINE + HOUR)
+        assert asked.id == record_of(vanished).pk
+        settle(asked, Handoff("backups", vanished.source.exclusive_key), NINE + HOUR)
+        vanished.refresh_from_db()
+        assert (vanished.vanished_at, record_of(vanished).priority) == (None, 0)
+
+    def test_checking_in_again_and_again_does_not_pile_up_priority(self) -> None:
+        assignment = make_assignment(vanished_at=NINE)
+        silent_since_nine(assignment)
+        for minutes in (1, 2, 3):
+            announce(assignment.source, NINE + minutes * MINUTE)
+            BacklogRecord.objects.update(tried_at=NINE)
+        assert record_of(assignment).priority == FIRST_IN_LINE
+
+
+class TestWhileItIsAsked:
+    """The check-in comes while an earlier question hangs: the silence that is settled later counts for nothing."""
+
+    def test_silence_that_is_settled_after_the_check_in_neither_demotes_nor_waits(self) -> None:
+        assignment = backed_up(make_policy(), MONDAY - 5 * DAY)
+        planning.emit_due(NINE)
+        asked = claim("availability", NINE)
+        announce(assignment.source, NINE + timedelta(seconds=30))
+        settle(asked, SILENT, NINE + MINUTE)
+        record = record_of(assignment)
+        assert (record.status, record.rank_day, record.tried_at) == (Status.READY, record.due_day, None)
+        assert "checked in meanwhile" in Decision.objects.get(what="silent").text
+
+    def test_a_check_in_from_before_the_question_does_not_count(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        announce(assignment.source, NINE)
+        settle(claim("availability", NINE + MINUTE), SILENT, NINE + 2 * MINUTE)
+        assert record_of(assignment).waiting_for == WaitingFor.RECHECK
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_check_in_at_the_moment_of_the_settle_is_never_lost() -> None:
+    """The settle has found no check-in and has not committed: the check-in waits for it and then moves its record."""
+    assignment = make_assignment()
+    planning.emit_due(NINE)
+    asked = claim("availability", NINE)
+    settled, may_commit, moved = Event(), Event(), []
+
+    def settle_slowly() -> None:
+        try:
+            with transaction.atomic():
+                claiming.settle([(asked, SILENT)], now=NINE)
+                settled.set()
+                assert may_commit.wait(20)
+        finally:
+            connection.close()
+
+    def check_in() -> None:
+        try:
+            moved.append(announce(assignment.source, NINE + MINUTE))
+        finally:
+            connection.close()
+
+    settling, arriving = Thread(target=settle_slowly), Thread(target=check_in)
+    settling.start()
+    assert settled.wait(20)
+    arriving.start()
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+
+    def check_in_waits() -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute(waits)
+            return bool(cursor.fetchone()[0])
+
+    eventually(check_in_waits)
+    may_commit.set()
+    settling.join(20)
+    arriving.join(20)
+    assert moved == [1]
+    assert record_of(assignment).status == Status.READY

@@ -1,0 +1,155 @@
+"""What a check-in stores, and in which order things happen."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from jobs.models import BacklogRecord, Decision
+from jobs.states import Status, WaitingFor
+from sources import checkins, planning
+from sources.checkins import Facts, check_in, clock_skew, reachable_at
+from sources.models import Source
+from tests.factories import NOON
+from tests.sources.factories import make_assignment, make_source, record_of
+from tests.threads import another_connection
+
+SENDER = "192.0.2.7"
+
+
+class TestReachableAt:
+    def test_the_senders_address_comes_first_and_each_once(self) -> None:
+        said = ["198.51.100.4", "192.0.2.7", "2001:DB8:0::1", "2001:db8::1"]
+        assert reachable_at(said, SENDER) == ["192.0.2.7", "198.51.100.4", "2001:db8::1"]
+
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "127.0.0.1",
+            "127.8.9.10",
+            "::1",
+            "::ffff:127.0.0.1",
+            "169.254.169.254",
+            "fe80::1",
+            "fe80::1%eth0",
+            "224.0.0.1",
+            "ff02::1",
+            "0.0.0.0",
+            "0.1.2.3",
+            "::",
+            "255.255.255.255",
+            "240.0.0.1",
+        ],
+    )
+    def test_what_names_no_other_host_is_left_out(self, address: str) -> None:
+        assert reachable_at([address], SENDER) == [SENDER]
+
+    def test_private_addresses_are_where_most_sources_are(self) -> None:
+        said = ["10.1.2.3", "192.168.0.9", "100.64.0.1", "fd00::5"]
+        assert reachable_at(said, SENDER) == [SENDER, *said]
+
+    def test_loopback_counts_for_a_request_from_there_and_may_be_a_proxys(self) -> None:
+        assert reachable_at(["127.0.5.1"], "127.0.0.1") == ["127.0.5.1", "127.0.0.1"]
+        assert reachable_at([], "127.0.5.9") == ["127.0.5.9"]
+        assert reachable_at(["169.254.1.1", "0.0.0.0"], "127.0.0.1") == ["127.0.0.1"]
+
+    def test_loopback_counts_when_debugging(self, settings: Any) -> None:
+        settings.DEBUG = True
+        assert reachable_at(["127.0.5.1"], SENDER) == [SENDER, "127.0.5.1"]
+
+    def test_an_interface_behind_a_percent_sign_is_dropped(self) -> None:
+        assert reachable_at(["2001:db8::1%;touch x"], SENDER) == [SENDER, "2001:db8::1"]
+
+    def test_a_mapped_sender_is_the_ipv4_address_that_it_is(self) -> None:
+        assert reachable_at([], "::ffff:192.0.2.7") == ["192.0.2.7"]
+
+    def test_a_request_over_a_socket_of_the_file_system_has_no_address(self) -> None:
+        assert reachable_at(["192.0.2.1"], "") == ["192.0.2.1"]
+
+    def test_twenty_at_most(self) -> None:
+        assert len(reachable_at([f"10.0.0.{n}" for n in range(1, 31)], SENDER)) == 20
+
+    def test_text_that_is_no_address_is_an_error(self) -> None:
+        with pytest.raises(ValueError, match="IP"):
+            reachable_at(["-x"], SENDER)
+
+
+class TestClockSkew:
+    def test_it_is_by_how_much_the_sender_is_ahead(self) -> None:
+        east = timezone(timedelta(hours=14))
+        assert clock_skew(NOON.astimezone(east) + timedelta(seconds=90), NOON) == 90
+        assert clock_skew(NOON - timedelta(seconds=90), NOON) == -90
+        assert clock_skew(None, NOON) is None
+
+    @pytest.mark.parametrize(
+        ("sent_at", "skew"), [(datetime.min.replace(tzinfo=UTC), -1e9), (datetime.max.replace(tzinfo=UTC), 1e9)]
+    )
+    def test_the_ends_of_time_are_bounded(self, sent_at: datetime, skew: float) -> None:
+        assert clock_skew(sent_at, NOON) == skew
+
+
+@pytest.mark.django_db
+class TestCheckIn:
+    def test_the_given_source_has_the_stored_facts_too(self) -> None:
+        source = make_source()
+        facts = Facts("laptop", ("10.0.0.5",), on_battery=True, metered=True, sent_at=NOON)
+        checked_in = check_in(source, facts, SENDER, NOON)
+        stored = Source.objects.get(pk=source.pk)
+        for field in ("checked_in_at", "hostname", "addresses", "on_battery", "metered", "clock_skew"):
+            assert getattr(stored, field) == getattr(source, field)
+        assert stored.checked_in_at == NOON
+        assert stored.addresses == [SENDER, "10.0.0.5"]
+        assert (checked_in.source, checked_in.moved, checked_in.now) == (source, 0, NOON)
+
+    def test_nothing_but_these_facts_is_written(self) -> None:
+        source = make_source(name="before")
+        Source.objects.filter(pk=source.pk).update(name="renamed meanwhile", address="10.0.0.1")
+        check_in(source, Facts(), SENDER, NOON)
+        stored = Source.objects.get(pk=source.pk)
+        assert (stored.name, stored.address) == ("renamed meanwhile", "10.0.0.1")
+
+    def test_it_moves_what_waits_for_its_answer(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NOON)
+        BacklogRecord.objects.update(
+            status=Status.WAITING, waiting_for=WaitingFor.RECHECK, run_after=NOON + timedelta(minutes=15)
+        )
+        assert check_in(assignment.source, Facts(), SENDER, NOON).moved == 1
+        assert record_of(assignment).status == Status.READY
+
+    def test_a_paused_source_is_written_down_and_logged(self) -> None:
+        assignment = make_assignment(None, make_source(paused_at=NOON))
+        assert check_in(assignment.source, Facts(), SENDER, NOON).moved == 0
+        assert Source.objects.get().checked_in_at == NOON
+        assert Decision.objects.filter(what="checked in").count() == 1
+
+    def test_a_source_that_was_deleted_meanwhile_is_gone(self) -> None:
+        source = make_source()
+        Source.objects.all().delete()
+        with pytest.raises(checkins.SourceGone):
+            check_in(source, Facts(), SENDER, NOON)
+        assert not Decision.objects.exists()
+
+    def test_it_costs_few_statements(self, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NOON)
+        # UPDATE, line of the log; then the move in its transaction: savepoint twice, assignments, records
+        with django_assert_max_num_queries(6):
+            check_in(assignment.source, Facts(), SENDER, NOON)
+
+
+@pytest.mark.django_db(transaction=True)
+class TestOrder:
+    def test_the_facts_are_committed_before_records_are_moved(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        source, seen = make_source(), list[Any]()
+
+        def look_from_elsewhere(source: Source, now: datetime | None = None) -> int:
+            with another_connection() as other:
+                row = other.execute("SELECT checked_in_at FROM sources_source WHERE id = %s", [source.pk]).fetchone()
+                seen.append(row)
+            return 0
+
+        monkeypatch.setattr(planning, "check_in", look_from_elsewhere)
+        check_in(source, Facts(), SENDER, NOON)
+        assert seen == [(NOON,)]
