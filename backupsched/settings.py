@@ -12,6 +12,9 @@
 | `BACKUPSCHED_LEASE` | seconds a worker owns a record without renewing | 60 |
 | `BACKUPSCHED_WAKE` | `listen`, or `poll`: behind PgBouncer in transaction mode | `listen` |
 | `BACKUPSCHED_KEEP_DAYS` | days that finished records and their attempts are kept | 90 |
+| `BACKUPSCHED_KEEP_LOG_DAYS` | days that the log of decisions is kept | 14 |
+| `BACKUPSCHED_CHECK_IN_EVERY` | seconds after which agents announce their source again | 300 |
+| `BACKUPSCHED_CONSIDERING` | `1`: also log what each claim considered, and which key decided | off |
 """
 
 import os
@@ -46,6 +49,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "sources.api.errors.JsonErrors",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -107,6 +111,18 @@ Q_CLUSTER = {
     "label": "Periodic tasks",
 }
 
+CHECK_IN_EVERY = float(os.environ.get("BACKUPSCHED_CHECK_IN_EVERY", "300"))
+
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+    # how often somebody asked the API; of its own, and roomy, since a full cache forgets at random
+    "limits": {
+        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+        "LOCATION": "limits",
+        "OPTIONS": {"MAX_ENTRIES": 100_000},
+    },
+}
+
 JOBS = {
     # name → how many records of it one worker process runs at once; `feeds`: claim only while the named queue
     # is short of ready records (docs/lifecycle.md, look-ahead)
@@ -119,6 +135,8 @@ JOBS = {
     "LEASE_SECONDS": float(os.environ.get("BACKUPSCHED_LEASE", "60")),
     "WAKE": WAKE,
     "KEEP_FINISHED_DAYS": float(os.environ.get("BACKUPSCHED_KEEP_DAYS", "90")),
+    "CONSIDERING": os.environ.get("BACKUPSCHED_CONSIDERING") == "1",
+    "KEEP_LOG_DAYS": float(os.environ.get("BACKUPSCHED_KEEP_LOG_DAYS", "14")),
 }
 
 UNFOLD = {

@@ -17,8 +17,15 @@ PREFIX = "demo-"
 POLICY, DATABASE_POLICY = "demo-daily", "demo-nightly-dump"
 RETRY, REPOSITORY = "demo-fibonacci", "demo-repository"
 
-WAITS = {"connect_timeout": 2, "recheck_after": 2, "wake_allowed": True, "wake_every": 15, "wake_wait": 2}
-"""Seconds, not minutes: a demo is watched."""
+WAITS = {
+    "connect_timeout": 2,
+    "recheck_after": 20,
+    "vanish_grace": 3,
+    "wake_allowed": True,
+    "wake_every": 15,
+    "wake_wait": 2,
+}
+"""Seconds, not minutes: a demo is watched. Who checks in is not left waiting for its re-check."""
 
 
 def clear(home: Path) -> None:

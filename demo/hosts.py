@@ -19,6 +19,8 @@ from demo.files import generate
 
 USER = "backup"
 KEY_SECONDS = 30
+VANISHER_BYTES = 9_000_000
+"""With the brake of the demo's policy its copy takes long enough to be interrupted."""
 
 
 def program(name: str) -> str:
@@ -34,6 +36,7 @@ class Host:
     """One demo source and the process that plays it.
 
     `reachable`: it answers and lets us in, in the end. `up_after`: seconds until it comes up; None: when it is woken.
+    `has_agent`: it checks in. `vanishes`: it goes away in the middle of its first backup, and comes back later.
     """
 
     name: str
@@ -51,7 +54,10 @@ class Host:
     wake_port: int = 9
     host_key: str = ""
     wrong_secret: bool = False
+    has_agent: bool = False
+    vanishes: bool = False
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    agent: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     command: Callable[["Host"], list[str]] | None = field(default=None, repr=False)
 
     @property
@@ -101,7 +107,10 @@ def _sleep_until_woken(host: Host) -> list[str]:
 
 
 def make_sftp_hosts(home: Path, count: int) -> list[Host]:
-    """`count` SFTP hosts, written to disk but not up: two come late, one sleeps, one refuses the password."""
+    """`count` SFTP hosts, written to disk but not up.
+
+    One vanishes in mid-backup, two come late (these three have agents), one sleeps, one refuses the password.
+    """
     hosts = []
     for number in range(1, count + 1):
         address, port = address_of(number)
@@ -110,13 +119,15 @@ def make_sftp_hosts(home: Path, count: int) -> list[Host]:
         host.command = _serve_sftp
         hosts.append(host)
     for late, host in enumerate(hosts[-4:-2]):
-        host.name, host.up_after = f"demo-late-{late + 1}", 6.0 + 4 * late
+        host.name, host.up_after, host.has_agent = f"demo-late-{late + 1}", 6.0 + 4 * late, True
+    vanisher = hosts[-5]
+    vanisher.name, vanisher.vanishes, vanisher.has_agent = "demo-vanisher", True, True
     sleeper, refuser = hosts[-2:]
     sleeper.name, sleeper.up_after, sleeper.command = "demo-sleeper", 0.0, _sleep_until_woken
     sleeper.mac_address, sleeper.wake_port = "02:00:5e:00:00:01", address_of(count + 1)[1]
     refuser.name, refuser.reachable, refuser.wrong_secret = "demo-refuses-password", False, True
     for number, host in enumerate(hosts):
-        _write(host, total_bytes=1_500_000 + 700_000 * (number % 5))
+        _write(host, total_bytes=VANISHER_BYTES if host.vanishes else 1_500_000 + 700_000 * (number % 5))
         host.host_key = _make_host_key(host.home / "host_key")
     return hosts
 

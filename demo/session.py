@@ -15,6 +15,7 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 
 from demo import compare, fleet, processes, services, shop
+from demo.comings import Comings
 from demo.errors import DemoError
 from demo.hosts import Host, make_other_hosts, make_sftp_hosts
 from demo.summary import Summary, refused_attempts, summarise, unprotected
@@ -47,7 +48,8 @@ class Session:
         self.hosts: list[Host] = []
         self.services: subprocess.Popen[bytes] | None = None
         self.started_database = False
-        self.began = self.hosts_began = time.monotonic()
+        self.began = time.monotonic()
+        self.comings = Comings([], "", say)
 
     @property
     def url(self) -> str:
@@ -80,8 +82,8 @@ class Session:
 
     def start(self) -> None:
         """Bring up the hosts that are there from the start, and the services."""
-        self.hosts_began = time.monotonic()
-        self.bring_up_hosts()
+        self.comings = Comings(self.hosts, self.url.removesuffix("admin/"), self.say)
+        self.comings.look()
         self.say(f"starting web, qcluster and {self.options.workers} worker(s): {self.url}")
         manage = Path(settings.BASE_DIR) / "manage.py"
         self.services = services.start(
@@ -92,16 +94,9 @@ class Session:
             port=self.options.port,
         )
 
-    def bring_up_hosts(self) -> None:
-        """Start the hosts whose time has come. Raises: DemoError when one that should be up has ended."""
-        elapsed = time.monotonic() - self.hosts_began
-        for host in self.hosts:
-            if host.command and host.process is None and host.up_after is not None and elapsed >= host.up_after:
-                host.start()
-                if host.up_after:
-                    self.say(f"{host.name} comes up")
-            if host.process is not None and host.process.poll() is not None:
-                raise DemoError(f"{host.name} ended by itself: see {host.log}")
+    def look(self) -> None:
+        """Bring up, and take away, the hosts whose time has come. Raises: DemoError when something ended by itself."""
+        self.comings.look()
         if self.services is not None and self.services.poll() is not None:
             raise DemoError(f"a service ended by itself: see {self.home / 'services.log'}")
 
@@ -133,7 +128,7 @@ class Session:
                 self.services.terminate()
             else:
                 processes.end([self.services])
-        processes.end([host.process for host in self.hosts if host.process is not None], grace=3.0)
+        self.comings.end()
         if self.started_database:
             call_command("database", "stop", stdout=StringIO())
 

@@ -157,15 +157,13 @@ class Period:
 
     def current(self, instant: datetime) -> datetime:
         """The last trigger at or before `instant`: the start of the period that it lies in."""
-        local = instant.astimezone(self.tzinfo)
-        # in an hour that comes twice, what is due later in it has been there already
-        search = _wall(local) + max(_overlap(local), _NONE) + _SECOND
+        search = _wall(instant.astimezone(self.tzinfo)) + _SECOND
         for shown in CronSim(self.expression, search.replace(microsecond=0), reverse=True):
             if (began := instant_of(shown, self.tzinfo)) <= instant:
                 break
         else:
             raise ValueError(f"cron {self.expression!r} never fired before {instant.isoformat()}")
-        # the second time of such an hour is found forwards
+        # in an hour that comes twice, what the wall clock shows later may have been there already
         for following in self.after(began):
             if following > instant:
                 break

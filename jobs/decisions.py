@@ -18,6 +18,7 @@ from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Decision, Level
 from jobs.order import REASONS, deciding_key, in_claim_order
 from jobs.outcomes import Claimed
+from jobs.telling import storable
 
 LOGGERS = {Level.DOING: logging.getLogger("jobs.doing"), Level.CONSIDERING: logging.getLogger("jobs.considering")}
 
@@ -55,7 +56,7 @@ def doing(
     `record`: the claimed record that it was done to; without one, `kind` and `subject` say about whom it is. In a
     transaction the line is written, or not, with everything else. `now` (aware): when; by default the clock's.
     """
-    row = Decision(level=Level.DOING, what=what, text=text, facts=facts or {}, at=now or database_clock())
+    row = Decision(level=Level.DOING, what=what, text=storable(text), facts=facts or {}, at=now or database_clock())
     if record is not None:
         row.kind, row.queue, row.subject = record.kind, record.queue, record.subject
         row.record_id, row.worker_id = record.id, record.worker_id

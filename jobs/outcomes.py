@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from jobs import order, retries
 from jobs.states import AttemptOutcome, Status, WaitingFor
+from jobs.telling import storable
 
 FIRST_IN_LINE = 1_000_000
 """Added to the priority of a record whose re-check must not be missed (a source just woken), until it is settled.
@@ -178,17 +179,19 @@ def transition(
                 status=Status.CANCELLED,
                 finished_at=now,
                 attempt_outcome=AttemptOutcome.CANCELLED,
-                error=outcome.reason,
+                error=_told(outcome.reason),
             )
         case Released():
-            return replace(kept, priority=record.priority, error=outcome.reason)  # a woken source is not forgotten
+            return replace(
+                kept, priority=record.priority, error=_told(outcome.reason)
+            )  # a woken source is not forgotten
         case Postponed():
             return replace(
                 kept,
                 status=Status.WAITING,
                 waiting_for=outcome.waiting_for,
                 run_after=max(outcome.until, now),
-                error=outcome.reason,
+                error=_told(outcome.reason),
             )
         case Handoff():
             return _after_handoff(record, kept, outcome)
@@ -198,6 +201,10 @@ def transition(
             if usual_priority is not None:
                 kept = replace(kept, priority=usual_priority)
             return _after_failure(record, kept, outcome, rule, today, now)
+
+
+def _told(text: str) -> str:
+    return storable(text)[:MAX_ERROR_LENGTH]
 
 
 def _after_handoff(record: Claimed, kept: Transition, outcome: Handoff) -> Transition:
@@ -217,7 +224,7 @@ def _after_silence(record: Claimed, kept: Transition, outcome: Unavailable, toda
         waiting_for=WaitingFor.RECHECK,
         run_after=now + timedelta(seconds=outcome.recheck_after),
         attempt_outcome=AttemptOutcome.UNAVAILABLE,
-        error=outcome.reason[:MAX_ERROR_LENGTH],
+        error=_told(outcome.reason),
     )
     if outcome.first_in_line:
         return replace(waiting, priority=kept.priority + FIRST_IN_LINE)
@@ -233,7 +240,7 @@ def _after_failure(
         first_failure_at=record.first_failure_at or now,
         last_failure_at=now,
         attempt_outcome=AttemptOutcome.RESCUED if outcome.rescued else AttemptOutcome.FAILED,
-        error=outcome.error[:MAX_ERROR_LENGTH],
+        error=_told(outcome.error),
     )
     if rule.gives_up(failed.failures):
         return replace(failed, status=Status.FAILED, finished_at=now)

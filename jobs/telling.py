@@ -1,4 +1,4 @@
-"""How instants and durations are told to people."""
+"""How instants, durations and what programs said are told to people."""
 
 from datetime import datetime
 
@@ -20,6 +20,11 @@ def span(seconds: float | None) -> str:
     if whole < 86_400:
         return _two(whole // 3600, "h", whole % 3600 // 60, "min")
     return _two(whole // 86_400, "d", whole % 86_400 // 3600, "h")
+
+
+def storable(text: str) -> str:
+    """`text` as PostgreSQL can keep it: programs quote file names with NUL or half of a surrogate pair."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "�")
 
 
 def _two(larger: int, unit: str, smaller: int, smaller_unit: str) -> str:

@@ -4,6 +4,8 @@ answers  → handed to the execution units
 silent   → woken, if allowed, and first in line three minutes later; else asked again later, demoted
 """
 
+import asyncio
+
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections
 
@@ -12,7 +14,7 @@ from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unavailable
 from jobs.states import WaitingFor
-from sources import moved, planning, wake
+from sources import contact, moved, planning, wake
 from sources.conditions import unwilling
 from sources.models import Assignment, Source
 
@@ -35,7 +37,8 @@ async def ask_source(run: Run) -> Outcome:
         await sync_to_async(_follow)(run.record, source, new_address)
     if answer.present:
         return Handoff(planning.BACKUPS, exclusive_key=source.exclusive_key, said=answer.said)
-    return await sync_to_async(_after_silence)(assignment, answer.said)
+    may_be_woken = await _where_to_wake_is_known(source)
+    return await sync_to_async(_after_silence)(run.record, assignment, answer.said, may_be_woken)
 
 
 def _look_up(record: Claimed) -> tuple[Assignment | None, Outcome | None]:
@@ -62,12 +65,25 @@ def _follow(record: Claimed, source: Source, address: str) -> None:
     decisions.doing("moved", text, record=record, facts={"from": source.address, "to": address})
 
 
-def _after_silence(assignment: Assignment, said: str) -> Outcome:
+async def _where_to_wake_is_known(source: Source) -> bool:
+    """Look up the broadcast address, if it is a name: here, where that holds up nobody else."""
+    if not source.mac_address or contact.is_address(source.wake_address):
+        return True
+    try:
+        await asyncio.wait_for(contact.addresses_of(source.wake_address), wake.LOOKUP_SECONDS)
+    except OSError:  # a timeout is one
+        return False
+    return True
+
+
+def _after_silence(record: Claimed, assignment: Assignment, said: str, may_be_woken: bool) -> Outcome:
     policy, source = assignment.policy, assignment.source
     now = database_clock()
     if wake.may_wake(source, policy, now):
-        error = wake.wake(source, now)
+        place = f"{source.wake_address}:{source.wake_port}"
+        error = wake.wake(source, now) if may_be_woken else f"cannot send a magic packet to {place}: no such name"
         if error is None:
+            decisions.doing("woken", f"sent a magic packet for {source} to {place}", record=record, now=now)
             return Unavailable(f"{said}; sent a magic packet", policy.wake_wait, first_in_line=True)
         said = f"{said}; {error}"
     return Unavailable(said, policy.recheck_after)

@@ -2,8 +2,8 @@
 
 | kind | it is there when |
 |---|---|
-| sftp | its port accepts a connection and says something: a frozen host accepts, and is silent |
-| s3, webdav | its port accepts a connection |
+| sftp | its port says something; accepting a connection is not enough: a frozen host does, and is silent |
+| s3, webdav | its port answers a request, or a TLS greeting, whatever it answers |
 | postgresql | the server answers `SELECT 1`, or refuses us: the engine will say what is wrong |
 | local | the folder is the expected volume (its marker file is there) and not an empty mount point |
 
@@ -12,9 +12,11 @@ What it answers is the engine's business. All of it, look-up of the name include
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from sources import contact
@@ -29,6 +31,14 @@ FOLDER_THREADS = 64
 """Folders looked at at once. Each dead share holds one; asked again, it holds no second."""
 BANNER_BYTES = 255
 """The longest first line of an SSH server (RFC 4253, 4.2)."""
+
+HUNG_UP = "it hung up without a word"
+
+TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Takes any certificate: nothing is sent to whom it greets, and the engine looks at it."""
+TLS.check_hostname, TLS.verify_mode = False, ssl.CERT_NONE
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 folders = BoundedThreads("look-at-folder", FOLDER_THREADS)
 
@@ -97,8 +107,8 @@ async def _ask(source: Source, place: str, timeout: float) -> Answer:
             case SourceKind.SFTP:
                 return Answer(True, f"{place} {await _listen_to(address, port)}")
             case _:
-                async with _connected(address, port):
-                    return Answer(True, f"{place} answered")
+                await _greet(address, port, host, is_tls=source.address.startswith("https:"))
+                return Answer(True, f"{place} answered")
 
     return await contact.first_of(await contact.addresses_of(host), ask_address)
 
@@ -115,20 +125,40 @@ def _look_at(folder: Path, marker: str) -> Answer:
 
 
 @contextlib.asynccontextmanager
-async def _connected(address: str, port: int) -> AsyncIterator[asyncio.StreamReader]:
-    reader, writer = await asyncio.open_connection(address, port)
+async def _connected(address: str, port: int, **tls: Any) -> AsyncIterator[Streams]:
+    reader, writer = await asyncio.open_connection(address, port, **tls)
     try:
-        yield reader
+        yield reader, writer
     finally:
         writer.transport.abort()  # at once: nothing was sent that could be lost
 
 
+async def _greet(address: str, port: int, host: str, *, is_tls: bool) -> None:
+    """Return when a web server says anything. Raises: OSError when it hangs up without a word."""
+    if not is_tls:
+        async with _connected(address, port) as (reader, writer):
+            name = f"[{host}]" if ":" in host else host
+            writer.write(f"HEAD / HTTP/1.1\r\nHost: {name}:{port}\r\nConnection: close\r\n\r\n".encode())
+            await _hear(reader)
+        return
+    try:
+        async with _connected(address, port, ssl=TLS, server_hostname=host):
+            return
+    except ssl.SSLError:
+        return  # it speaks, if not to us
+
+
+async def _hear(reader: asyncio.StreamReader) -> bytes:
+    heard = await reader.read(BANNER_BYTES)
+    if not heard:
+        raise OSError(HUNG_UP)
+    return heard
+
+
 async def _listen_to(address: str, port: int) -> str:
     """What the first bytes of an SSH host say about it. Raises: OSError when it hangs up without a word."""
-    async with _connected(address, port) as reader:
-        heard = await reader.read(BANNER_BYTES)
-    if not heard:
-        raise OSError("it hung up without a word")
+    async with _connected(address, port) as (reader, _):
+        heard = await _hear(reader)
     if heard.startswith(b"SSH-"):
         return "answered"
     return f"answered, but not as an SSH host: {heard.decode('ascii', 'backslashreplace').strip()[:80]!r}"

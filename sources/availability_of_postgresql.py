@@ -20,10 +20,7 @@ NOT_FOR_NOW = re.compile(
     r"not accepting connections)|"
     r"too many (clients|connections)|remaining connection slots are reserved|terminating connection due to"
 )
-REFUSED = re.compile(
-    r"FATAL: +.*|[^:]*(no password supplied|authentication|certificate|SSL (?!SYSCALL)|protocol|negotiation).*",
-    re.DOTALL,
-)
+REFUSED = re.compile(r"FATAL: |no password supplied|authentication|certificate|SSL (?!SYSCALL)")
 """Said by the server, or by libpq about what the server asked of it."""
 PREAMBLE = re.compile(r"^(connection failed: )?(connection to server (at|on) .*? failed: )?", re.DOTALL)
 LONGEST_MESSAGE = 300

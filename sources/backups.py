@@ -6,7 +6,7 @@ settle               `written.write_down`    in the settle's own transaction, so
 """
 
 from jobs.handlers import Kind, registry
-from sources import alerts, planning
+from sources import alerts, planning, tokens
 from sources.asking import ask_source
 from sources.copying import copy_source
 from sources.written import write_down
@@ -24,5 +24,6 @@ def register() -> None:
     )
     registry.add_provider("assignments", planning.emit_batches, catch_up=planning.emit_due)
     registry.add_periodic(alerts.look)
+    registry.add_periodic(tokens.prune)
     registry.handler(planning.KIND, queue=planning.AVAILABILITY)(ask_source)
     registry.handler(planning.KIND, queue=planning.BACKUPS)(copy_source)

@@ -108,13 +108,14 @@ class Vigil:
         self._thread.join(ENDING_SECONDS)
 
     def watching(self, listener: Callable[[EngineProgress], None]) -> Callable[[EngineProgress], None]:
-        """Like `listener`, and noted here. Engines report twice a second; only other figures are progress."""
+        """Like `listener`, and noted here. Engines report twice a second; only figures that grow are progress: what an
+        engine takes back, when it tries again in vain, is none."""
 
         def watch(progress: EngineProgress) -> None:
-            if progress != self._last_seen:
-                self._last_seen = progress
+            if _has_grown(self._last_seen, progress):
                 with self._lock:
                     self._silence.gets_on(self._clock())
+            self._last_seen = progress
             listener(progress)
 
         return watch
@@ -165,6 +166,14 @@ class Vigil:
             log.warning("%s has vanished in mid-backup: %s", self._source.name, answer.said)
         elif is_silent != was_silent:
             log.info("%s in mid-backup: %s", self._source.name, answer.said or "it gets on")
+
+
+def _has_grown(before: EngineProgress | None, progress: EngineProgress) -> bool:
+    return before is None or (
+        progress.bytes_done > before.bytes_done
+        or progress.files_done > before.files_done
+        or progress.bytes_total > before.bytes_total
+    )
 
 
 class _EitherStop:

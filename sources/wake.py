@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 import wakeonlan
 from django.db import Error
+from django.db.models import F
 
 from sources import contact
 from sources.models import Policy, Source
@@ -36,17 +37,19 @@ def wake(source: Source, now: datetime) -> str | None:
     silent source.
     """
     try:
+        if not 1 <= source.wake_port <= 65535:  # the system would take it modulo 65536
+            raise ValueError("that is no port")
         [address, *_] = contact.addresses_now(source.wake_address, LOOKUP_SECONDS)
         wakeonlan.wake(_plain(source.mac_address), host=address, port=source.wake_port)
     except TimeoutError:
         return _refusal(source, f"its name was not found within {LOOKUP_SECONDS:g} s")
     except OSError as error:
         return _refusal(source, contact.reason(error))
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         return _refusal(source, str(error))
     log.info("sent a magic packet for %s to %s:%s", source.name, source.wake_address, source.wake_port)
     try:
-        Source.objects.filter(pk=source.pk).update(last_woken_at=now)
+        Source.objects.filter(pk=source.pk).update(last_woken_at=now, wakes=F("wakes") + 1)
     except Error:
         log.exception("cannot remember that %s was sent a magic packet: the next one may come too soon", source.name)
     return None

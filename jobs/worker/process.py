@@ -171,8 +171,16 @@ class WorkerProcess:
         if claimed:
             self.units.start(claimed, sent_at)
             if conf.considering():
-                decisions.consider(rule.name, claimed, wanted=limit, worker_id=self.row.pk)
+                self._consider(rule.name, claimed, limit)
         return len(claimed)
+
+    def _consider(self, queue: str, claimed: list[Claimed], wanted: int) -> None:
+        try:
+            decisions.consider(queue, claimed, wanted=wanted, worker_id=self.row.pk)
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception:
+            log.exception("cannot log what a claim of %s considered; it stands all the same", queue)
 
     def _worth_asking(self, queue: str, fed: str) -> int:
         """How many records of `queue` to claim for the sake of the queue that it feeds."""

@@ -52,6 +52,7 @@ class Source(models.Model):
         null=True, blank=True, help_text="Whether to wake it. Unknown: as its policy says."
     )
     last_woken_at = models.DateTimeField(null=True, blank=True, editable=False)
+    wakes = models.PositiveIntegerField(default=0, editable=False, help_text="Magic packets sent to it so far.")
     paused_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="Since when a person wants no backups of it."
     )

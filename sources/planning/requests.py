@@ -19,7 +19,7 @@ from sources.planning.names import AVAILABILITY, BACK_UP_NOW_PRIORITY, KIND, sub
 
 
 @transaction.atomic
-def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None) -> int:
+def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None, *, asked_by: str = "a person") -> int:
     """Put assignments at the head of the backlog, out of their period and window. Returns how many were moved.
 
     What runs already is left alone, and so is a paused source. A snooze is over. The extra priority lasts for one
@@ -45,7 +45,9 @@ def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None) 
     created = BacklogRecord.objects.bulk_create(
         [_asked_for(assignment, instant) for assignment in wanted.values()], ignore_conflicts=True
     )
-    _log("asked for", "a person asked for a backup now", [subject_of(assignment.pk) for assignment in asked], instant)
+    _log(
+        "asked for", f"{asked_by} asked for a backup now", [subject_of(assignment.pk) for assignment in asked], instant
+    )
     notify_at_once(AVAILABILITY)
     return moved + len(created)
 

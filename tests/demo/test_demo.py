@@ -68,6 +68,8 @@ def test_the_demo_protects_every_reachable_source_and_leaves_nothing_running(var
     assert refused["attempts"] >= 1
     assert all(source["identical"] and source["bytes"] > 0 and source["next_backup_at"] for source in sources.values())
     assert summary["protected"] == summary["reachable"] == len(sources)
+    assert sources["demo-vanisher"]["attempts"] == 2
+    assert "demo-vanisher vanishes in the middle of its backup" in stderr
     assert "admin account: admin, password" in stderr
     assert "Traceback" not in stderr
     assert processes_of(var_dir) == []

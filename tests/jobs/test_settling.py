@@ -265,3 +265,12 @@ def database_start() -> datetime:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_postmaster_start_time()")
         return cursor.fetchone()[0]
+
+
+@pytest.mark.parametrize("outcome", [Failed("a\0b"), Unavailable("a\0b", 60), Failed("name \udcff of a file")])
+def test_whatever_a_program_said_is_written_down_as_what_happened(outcome) -> None:
+    make_record()
+    [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)
+    claiming.settle([(claimed, outcome)], now=NOON).raise_if_lost()
+    wanted = AttemptOutcome.FAILED if isinstance(outcome, Failed) else AttemptOutcome.UNAVAILABLE
+    assert Attempt.objects.get(record_id=claimed.id).outcome == wanted

@@ -1,16 +1,13 @@
 """Hosts for tests, as processes on loopback addresses: they come and go, freeze, sleep, and change their address.
 
-A host is an `rclone serve sftp` with a host key of its own. What is switched off is played by a black hole, where
-connections are neither accepted nor refused, as from a laptop whose lid is closed.
+A host is an `rclone serve sftp` with a host key of its own. Those that are switched off: `strangers.black_hole`.
 """
 
-import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -83,6 +80,8 @@ class Host:
     def freeze(self) -> None:
         """Stop in mid-air: its system still accepts connections, and nobody is at home."""
         self._signal(signal.SIGSTOP)
+        assert self.process is not None
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)  # all its threads
 
     def thaw(self) -> None:
         self._signal(signal.SIGCONT)
@@ -169,26 +168,3 @@ class Hosts:
     def end(self) -> None:
         for host in self._made:
             host.go()
-
-
-@contextlib.contextmanager
-def black_hole() -> Iterator[int]:
-    """A port at which every loopback address that nobody has is silent: connections time out."""
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(socket.socket())
-        server.bind(("0.0.0.0", 0))
-        server.listen(0)
-        port = int(server.getsockname()[1])
-        # nobody accepts: once its queue is full, the system answers nothing any more
-        for _ in range(4):
-            client = stack.enter_context(socket.socket())
-            client.setblocking(False)
-            client.connect_ex(("127.0.0.1", port))
-        yield port
-
-
-@contextlib.contextmanager
-def mute_host() -> Iterator[tuple[str, int]]:
-    """A host that accepts connections and never says a word, as one that is frozen. Yields address and port."""
-    with socket.create_server((another_address(), 0), backlog=100) as server:
-        yield server.getsockname()

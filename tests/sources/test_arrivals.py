@@ -52,6 +52,7 @@ class TestWaitingForItsRecheck:
         assert announce(assignment.source, NINE + MINUTE) == 1
         record = record_of(assignment)
         assert (record.status, record.waiting_for, record.run_after) == (Status.READY, None, NINE + MINUTE)
+        assert record.priority == 0
         assert (record.rank_day, record.tried_at) == (record.due_day, None)
         assert record.due_day == (MONDAY - 5 * DAY).date()
 
@@ -178,6 +179,17 @@ class TestWhileItIsAsked:
         record = record_of(assignment)
         assert (record.status, record.rank_day, record.tried_at) == (Status.READY, record.due_day, None)
         assert "checked in meanwhile" in Decision.objects.get(what="silent").text
+
+    @pytest.mark.parametrize(("minutes", "status"), [(59, Status.READY), (10, Status.WAITING)])
+    def test_a_copy_that_broke_is_asked_for_again_at_once_only_if_it_checked_in_just_now(
+        self, minutes: int, status: Status
+    ) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        copied = handed_on(assignment, NINE)
+        announce(assignment.source, NINE + minutes * MINUTE)
+        settle(copied, Unavailable("it went away", 120, first_in_line=True), NINE + HOUR)
+        assert record_of(assignment).status == status
 
     def test_a_check_in_from_before_the_question_does_not_count(self) -> None:
         assignment = make_assignment()

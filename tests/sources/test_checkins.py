@@ -153,3 +153,37 @@ class TestOrder:
         monkeypatch.setattr(planning, "check_in", look_from_elsewhere)
         check_in(source, Facts(), SENDER, NOON)
         assert seen == [(NOON,)]
+
+
+class TestTheLog:
+    """An agent announces its source every few minutes: only what is news becomes a line."""
+
+    pytestmark = pytest.mark.django_db(transaction=True)
+
+    def lines(self) -> int:
+        return Decision.objects.filter(what="checked in").count()
+
+    def say(self, source: Source, now: datetime, **facts: Any) -> None:
+        source.refresh_from_db()
+        check_in(source, Facts(reason="timer", **facts), "192.0.2.7", now)
+
+    def test_saying_the_same_again_is_no_news(self) -> None:
+        source = make_source()
+        for minutes in range(5):
+            self.say(source, NOON + timedelta(minutes=minutes))
+        assert self.lines() == 1
+
+    def test_another_address_or_a_battery_is(self) -> None:
+        source = make_source()
+        self.say(source, NOON)
+        self.say(source, NOON, on_battery=True)
+        self.say(source, NOON, on_battery=True, addresses=("192.0.2.8",))
+        assert self.lines() == 3
+
+    def test_what_moves_a_record_is(self) -> None:
+        source = make_source()
+        self.say(source, NOON)
+        make_assignment(source=source)
+        self.say(source, NOON + timedelta(minutes=5))
+        self.say(source, NOON + timedelta(minutes=10))
+        assert self.lines() == 2

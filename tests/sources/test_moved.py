@@ -10,11 +10,13 @@ from pathlib import Path
 import asyncssh
 import pytest
 
+from sources import contact, moved
 from sources.availability import Answer
 from sources.models import Policy, Source
 from sources.moved import ask_where_it_is, candidates_of, find, pinned_keys, shows_pinned_key
 from tests.sources.factories import MONDAY
-from tests.sources.hosts import Host, Hosts, another_address, black_hole
+from tests.sources.hosts import Host, Hosts, another_address
+from tests.sources.strangers import black_hole
 
 TIMEOUT = 15.0
 FOLLOWS = Policy(address_follows=True)
@@ -67,6 +69,16 @@ class TestWhereItIs:
             with pytest.raises(BlockingIOError):
                 other.accept()
 
+    def test_one_that_is_slow_to_answer_stays_where_it_is(self, hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(moved, "HEAD_START_SECONDS", 0)
+        host = hosts().come()
+        elsewhere = another_address()
+        with socket.create_server((elsewhere, host.port)):  # and nobody accepts
+            began_at = time.monotonic()
+            answer, address = ask(checked_in(host, elsewhere), timeout=60)
+        assert (answer.present, address) == (True, None)
+        assert time.monotonic() - began_at < 20
+
     def test_another_host_at_the_old_address_does_not_hide_it(self, hosts: Hosts) -> None:
         host = hosts().come()
         source = checked_in(host, another_address())
@@ -89,6 +101,15 @@ class TestWhereItIs:
         answer, address = ask(checked_in(host, host.address, another_address()))
         assert (answer.present, address) == (True, None)
         assert "another host key" in answer.said
+
+    def test_another_key_at_the_name_of_a_host_is_left_to_its_engine_too(
+        self, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        host = hosts()
+        hosts("stranger", address=host.address, port=host.port).come()
+        monkeypatch.setattr(contact, "_look_up", {"laptop.example": [host.address]}.__getitem__)
+        answer, address = ask(checked_in(host, another_address(), address="laptop.example"))
+        assert (answer.present, address) == (True, None)
 
     def test_a_host_with_another_key_where_it_checked_in_from_is_not_taken(
         self, hosts: Hosts, caplog: pytest.LogCaptureFixture
@@ -162,7 +183,7 @@ class TestTheProof:
                 port = server.sockets[0].getsockname()[1]
                 return await shows_pinned_key("127.0.0.1", port, {b"key": "ssh-ed25519"})
 
-        with pytest.raises(OSError, match="hung up|reset"):
+        with pytest.raises(OSError, match=r"hung up|reset"):
             asyncio.run(ask_a_web_server())
 
 

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.django_db
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
-TEN, SIX = MONDAY + 22 * HOUR, MONDAY + 30 * HOUR
-"""Tonight's window opens and closes."""
+NINE, TEN, SIX = MONDAY + 9 * HOUR, MONDAY + 22 * HOUR, MONDAY + 30 * HOUR
+"""A policy's trigger; tonight's window opens and closes."""
 
 
 def fitting(**fields: object) -> Policy:
@@ -89,6 +89,15 @@ class TestWhatFits:
         assignment.refresh_from_db()
         assert (assignment.skips, place(assignment)) == (0, (Status.READY, MONDAY + 24 * HOUR, SIX - HOUR))
 
+    def test_before_its_window_opens_nothing_was_left_out_of_it_however_long_it_takes(self) -> None:
+        policy = fitting()
+        assignment = backed_up(policy, MONDAY - DAY, seconds=9 * 3600.0)
+        planning.emit_due(NINE)
+        planning.replan(policy, TEN - timedelta(minutes=30))
+        tick(TEN - timedelta(minutes=30))
+        assignment.refresh_from_db()
+        assert (assignment.skips, record_of(assignment).run_after) == (0, TEN)
+
     def test_a_success_begins_the_count_anew(self) -> None:
         assignment = backed_up(fitting(), MONDAY - DAY, skips=3)
         planning.emit_due(TEN)
@@ -108,6 +117,10 @@ class TestAtTheClose:
     ) -> None:
         assignment = make_assignment(make_policy(window=NIGHTS, at_close=at_close), skips=skips)
         assert stops_at(assignment.policy, assignment, TEN + HOUR) == (SIX if stops else None)
+
+    def test_what_runs_while_its_window_is_closed_is_not_stopped_at_the_end_of_the_next_opening(self) -> None:
+        assignment = make_assignment(make_policy(window=NIGHTS, at_close=AtClose.STOP))
+        assert stops_at(assignment.policy, assignment, TEN - HOUR) is None
 
     def test_without_a_window_nothing_closes(self) -> None:
         assignment = make_assignment(make_policy(at_close=AtClose.STOP))

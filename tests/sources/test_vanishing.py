@@ -9,13 +9,18 @@ from typing import Any
 
 import pytest
 
+from jobs.handlers import Run
+from jobs.outcomes import Unavailable
 from sources import availability, vanishing
 from sources.availability import Answer
+from sources.copying import copy_source
 from sources.engines import engine_for
 from sources.engines.base import EngineProgress, EngineResult, Verdict
-from sources.models import Policy, Source
+from sources.models import Policy, Repository, Source
+from sources.planning import BACKUPS
 from sources.vanishing import Silence, Vigil
-from tests.sources.engines.peers import task_for
+from tests.sources.engines.peers import PASSWORD, task_for
+from tests.sources.factories import claimed_for, make_assignment, make_policy
 from tests.sources.hosts import Host, Hosts
 from tests.waiting import eventually
 
@@ -263,3 +268,31 @@ class TestRealCopies:
         result, watch = self.copy(host, tmp_path / "copy", grace=60, meanwhile=lambda _: host.go())
         assert (watch.vanished, result.verdict) == (False, Verdict.UNAVAILABLE)  # its engine noticed by itself
         assert not availability.ask_now(host.source(), 1).present
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("_impatient")
+def test_a_backup_whose_host_freezes_is_no_failure(
+    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_OF_THE_LAPTOP", PASSWORD)
+    (tmp_path / "vault").mkdir()
+    repository = Repository.objects.create(name="vault", location=str(tmp_path / "vault"))
+    host = hosts()
+    (host.directory / "film").write_bytes(bytes(6_000_000))
+    source = host.come().source(secret="env:SECRET_OF_THE_LAPTOP")
+    source.save()
+    policy = make_policy(repository=repository, vanish_grace=0.5, connect_timeout=0.5, engine_options={"bwlimit": "1M"})
+    run = Run(claimed_for(make_assignment(policy, source), queue=BACKUPS))
+
+    def freeze_in_the_middle() -> None:
+        eventually(lambda: list((tmp_path / "vault").rglob("film*")))
+        host.freeze()
+
+    thread = threading.Thread(target=freeze_in_the_middle, daemon=True)
+    thread.start()
+    outcome = copy_source(run)
+    thread.join(20)
+    assert isinstance(outcome, Unavailable)
+    assert outcome.reason.startswith("it vanished in mid-backup: ")

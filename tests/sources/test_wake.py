@@ -1,15 +1,20 @@
 """Wake-on-LAN: the packet as a network card sees it, and when it is sent."""
 
 import socket
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+from django.db import OperationalError
 
-from sources import wake
+from sources import availability, contact, wake
 from sources.models import Policy, Source
 from tests.sources.engines.peers import loopback_address
 from tests.sources.factories import MONDAY, make_source
+from tests.sources.hosts import Hosts, another_address
+from tests.waiting import eventually
 
 MAC_ADDRESS = "02:00:00:aa:bb:cc"
 
@@ -32,13 +37,15 @@ def sleeping_source(card: socket.socket, **fields: object) -> Source:
 def test_the_packet_is_six_times_ff_and_sixteen_times_the_address(network_card: socket.socket) -> None:
     source = sleeping_source(network_card)
     assert wake.wake(source, MONDAY) is None
-    assert network_card.recv(2048) == bytes.fromhex("ff" * 6 + "020000aabbcc" * 16)
+    packet = network_card.recv(2048)
+    assert packet == bytes.fromhex("ff" * 6 + "020000aabbcc" * 16)
+    assert len(packet) == 102
     source.refresh_from_db()
     assert source.last_woken_at == MONDAY
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("written", ["02-00-00-AA-BB-CC", "0200.00aa.bbcc", "020000AABBCC"])
+@pytest.mark.parametrize("written", ["02-00-00-AA-BB-CC", "02:00:00:Aa:bB:cc", "0200.00aa.bbcc", "020000AABBCC"])
 def test_other_spellings_of_the_address_make_the_same_packet(network_card: socket.socket, written: str) -> None:
     source = sleeping_source(network_card)
     source.mac_address = written
@@ -49,7 +56,19 @@ def test_other_spellings_of_the_address_make_the_same_packet(network_card: socke
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("wake_address", "not an address"), ("mac_address", "02:00:00"), ("mac_address", "no mac here")],
+    [
+        ("wake_address", "not an address"),
+        ("wake_address", "-4"),
+        ("wake_address", "--help"),
+        ("wake_address", ""),
+        ("wake_address", "x" * 64),
+        ("mac_address", "02:00:00"),
+        ("mac_address", "no mac here"),
+        ("mac_address", "02:00:00:aa:bb:cg"),
+        ("mac_address", "02:00:00:aa:bb:cc/02:00:00:aa:bb:cc"),
+        ("mac_address", ""),
+        ("wake_port", 70_000),
+    ],
 )
 def test_a_packet_that_cannot_be_sent_is_an_error_message_and_not_remembered(
     network_card: socket.socket, field: str, value: str
@@ -63,9 +82,89 @@ def test_a_packet_that_cannot_be_sent_is_an_error_message_and_not_remembered(
     assert source.last_woken_at is None
 
 
+@pytest.mark.django_db
+def test_each_source_is_woken_at_its_own_broadcast_address_and_port(network_card: socket.socket) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind((another_address(), 0))
+        other.settimeout(20)
+        source, neighbour = sleeping_source(network_card), sleeping_source(other)
+        neighbour.mac_address = "02:00:00:00:00:01"
+        assert wake.wake(neighbour, MONDAY) is None
+        assert other.recv(2048)[6:12] == bytes.fromhex("020000000001")
+        assert wake.wake(source, MONDAY) is None
+        assert network_card.recv(2048)[6:12] == bytes.fromhex("020000aabbcc")
+
+
+@pytest.mark.django_db
+def test_a_broadcast_address_may_be_a_name(network_card: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    address, _ = network_card.getsockname()
+    monkeypatch.setattr(contact, "_look_up", {"everybody.example": [address]}.__getitem__)
+    source = sleeping_source(network_card)
+    source.wake_address = "everybody.example"
+    assert wake.wake(source, MONDAY) is None
+    assert len(network_card.recv(2048)) == 102
+
+
+@pytest.mark.django_db
+def test_a_name_that_nobody_answers_for_is_given_up(
+    network_card: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering = threading.Event()
+    monkeypatch.setattr(contact, "_look_up", lambda host: answering.wait(20) and [])
+    monkeypatch.setattr(wake, "LOOKUP_SECONDS", 0.1)
+    source = sleeping_source(network_card)
+    source.wake_address = "silent.example"
+    error = wake.wake(source, MONDAY)
+    answering.set()
+    assert error is not None
+    assert error.endswith("its name was not found within 0.1 s")
+
+
+@pytest.mark.django_db
+def test_a_packet_that_cannot_be_written_down_was_sent_all_the_same(
+    network_card: socket.socket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def be_away(**_: object) -> None:
+        raise OperationalError("the database is away")
+
+    source = sleeping_source(network_card)
+    monkeypatch.setattr(Source.objects, "filter", be_away)
+    assert wake.wake(source, MONDAY) is None
+    assert len(network_card.recv(2048)) == 102
+    assert "the next one may come too soon" in caplog.text
+
+
+@pytest.mark.slow
+@pytest.mark.django_db
+def test_a_host_that_sleeps_is_silent_until_it_is_woken(tmp_path: Path) -> None:
+    hosts = Hosts(tmp_path)
+    try:
+        host = hosts().sleep()
+        waking = {"mac_address": host.mac_address, "wake_address": host.address, "wake_port": host.wake_port}
+        source = host.source(**waking)
+        source.save()
+        assert not availability.ask_now(source, 1).present
+        neighbour = host.source(**waking | {"name": "neighbour", "mac_address": "02:00:00:00:00:01"})
+        neighbour.save()
+        assert wake.wake(neighbour, MONDAY) is None  # not its packet
+        assert not availability.ask_now(source, 1).present
+        assert wake.wake(source, MONDAY) is None
+        eventually(lambda: availability.ask_now(source, 1).present)
+    finally:
+        hosts.end()
+
+
 @pytest.mark.parametrize(
     ("seconds_ago", "wake_every", "may"),
-    [(None, 3600, True), (3599, 3600, False), (3600, 3600, True), (0, 0, True), (1, 0, True)],
+    [
+        (None, 3600, True),
+        (3599, 3600, False),
+        (3600, 3600, True),
+        (0, 0, True),
+        (1, 0, True),
+        (-60, 3600, False),  # the clock was set back
+        (-90_000, 3600, True),
+    ],
 )
 def test_a_source_is_woken_at_most_once_in_its_time(seconds_ago: int | None, wake_every: float, may: bool) -> None:
     woken = None if seconds_ago is None else MONDAY - timedelta(seconds=seconds_ago)

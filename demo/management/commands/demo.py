@@ -23,8 +23,9 @@ LOOK_EVERY_SECONDS = 0.5
 class Command(BaseCommand):
     help = (
         "Back up a real demo fleet on this machine: SFTP hosts, an S3 bucket, a WebDAV share, a folder and a database, "
-        "each a process on loopback. Some are late, one sleeps, one refuses the password. Ctrl-C ends everything that "
-        "the demo started. A new demo deletes what the last one left (sources named demo-…, var/demo)."
+        "each a process on loopback. Two are late, one sleeps, one vanishes in mid-backup, one refuses the password; "
+        "those that come and go have agents. Ctrl-C ends everything that the demo started. A new demo deletes what the "
+        "last one left (sources named demo-…, var/demo)."
     )
     requires_system_checks = []
 
@@ -83,7 +84,7 @@ class Command(BaseCommand):
         last_said = ""
         with Live(console=Console(quiet=self.quiet), auto_refresh=False) as live:
             while not self.signals:
-                session.bring_up_hosts()
+                session.look()
                 try:
                     seen = picture(session.names)
                     live.update(live_table(seen, footer), refresh=True)

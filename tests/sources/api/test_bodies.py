@@ -61,6 +61,24 @@ class TestBodies:
         assert answer.status_code in (400, 413)
         error_of(answer)
 
+    def test_a_sender_who_hangs_up_is_no_error_of_the_server(self) -> None:
+        class HungUp:
+            def read(self, *size: int) -> bytes:
+                raise ConnectionResetError
+
+            readline = read
+
+        agent = Agent()
+        answer = agent.client.post(
+            "/api/check-in",
+            "{}",
+            content_type="application/json",
+            headers={"Authorization": f"Bearer {agent.token}"},
+            **{"wsgi.input": HungUp()},
+        )
+        assert answer.status_code == 400
+        assert error_of(answer)["error"] == "the body ended too early"
+
     def test_an_unknown_length_is_refused(self) -> None:
         agent = Agent()
         answer = agent.client.post(
@@ -101,6 +119,7 @@ class TestErrors:
         answer = Client().get("/api/check-in")
         assert answer.status_code == 405
         assert answer.headers["Allow"] == "POST"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
         error_of(answer)
 
     @pytest.mark.parametrize("path", ["", "nothing", "check-in/", "agent", "\0", "%2e%2e/admin", "policies//preview"])

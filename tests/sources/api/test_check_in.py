@@ -1,14 +1,18 @@
 """POST /api/check-in and what else an agent may ask for."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
 
-from jobs.models import BacklogRecord, Decision
+from jobs.models import BacklogRecord, Decision, Schedule
 from jobs.states import Status, WaitingFor
 from sources import planning
+from sources.api.answers import _with_backlog
 from sources.models import Source
 from tests.sources.api.agents import Agent, error_of
 from tests.sources.factories import make_assignment, make_policy, make_source, record_of
@@ -48,13 +52,40 @@ class TestTheAnswer:
         answer = Agent().check_in().json()
         assert (answer["state"], answer["assignments"]) == (None, [])
 
-    def test_what_is_due_again_is_due(self) -> None:
+    @pytest.mark.parametrize(("periods_ago", "state"), [(0, "due"), (3, "overdue")])
+    def test_what_was_missed_is_due_and_after_a_whole_period_overdue(self, periods_ago: int, state: str) -> None:
+        agent = Agent()
+        policy = make_policy()
+        due_since = policy.schedule.period.current(timezone.now()) - timedelta(days=periods_ago)
+        started_at = due_since - timedelta(hours=1)
+        make_assignment(policy, agent.source, last_backup_at=started_at, next_backup_at=due_since)
+        answer = agent.check_in().json()
+        assert (answer["state"], answer["assignments"][0]["state"]) == (state, state)
+
+    def test_the_worst_state_stands_for_all(self) -> None:
         agent = Agent()
         now = timezone.now()
-        make_assignment(
-            None, agent.source, last_backup_at=now - timedelta(days=2), next_backup_at=now - timedelta(hours=1)
-        )
-        assert agent.check_in().json()["state"] == "due"
+        for fields in ({"last_backup_at": now, "next_backup_at": now + timedelta(days=1)}, {}):
+            make_assignment(make_policy(), agent.source, **fields)
+        assert agent.check_in().json()["state"] == "never"
+
+    def test_a_policy_that_cannot_be_read_is_no_error_of_the_agent(self) -> None:
+        agent = Agent()
+        policy = make_policy()
+        now = timezone.now()
+        make_assignment(policy, agent.source, last_backup_at=now, next_backup_at=now + timedelta(days=1))
+        Schedule.objects.update(cron="nonsense", zone="Nowhere/Here")
+        assert agent.get("agent/status").json()["state"] == "protected"
+        assert agent.check_in().json()["state"] == "protected"
+
+    def test_it_costs_few_statements(self, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
+        agent = Agent()
+        for _ in range(3):
+            make_assignment(make_policy(), agent.source)
+        agent.check_in()  # which also writes down the first use of the token, and emits
+        # token, facts, log, answer: 4; the move in its transaction: begin, assignments, records, end: 4
+        with django_assert_max_num_queries(8):
+            assert agent.check_in().status_code == 200
 
     def test_the_status_is_the_same_answer_and_changes_nothing(self) -> None:
         agent = Agent()
@@ -64,6 +95,13 @@ class TestTheAnswer:
         assert refreshed(agent).checked_in_at is None
         assert not BacklogRecord.objects.exists()
         assert not Decision.objects.exists()
+
+    def test_the_backlog_is_looked_up_by_its_index(self) -> None:
+        source = make_assignment().source
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")
+            plan = _with_backlog(source).explain()
+        assert re.search(r"Index Scan using one_unfinished_record_per_subject.*\n\s+Index Cond: .*subject", plan), plan
 
 
 class TestWhatIsStored:
@@ -238,6 +276,12 @@ class TestSnooze:
         assert answer.status_code == 422
         error_of(answer)
         assert refreshed(agent).snoozed_until is None
+
+    def test_both_at_once_are_refused(self) -> None:
+        until = (timezone.now() + timedelta(hours=1)).isoformat()
+        answer = Agent().post("agent/snooze", {"for": 3600, "until": until})
+        assert answer.status_code == 422
+        assert "either `until`" in error_of(answer)["error"]
 
     def test_infinity_is_refused(self) -> None:
         assert Agent().post("agent/snooze", '{"for": Infinity}').status_code == 422

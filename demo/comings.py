@@ -1,0 +1,58 @@
+"""Who comes up, announces itself, and goes away in the middle of its backup."""
+
+import time
+from collections.abc import Callable
+
+from demo import agents, processes
+from demo.errors import DemoError
+from demo.hosts import Host
+from jobs.models import BacklogRecord
+from sources.models import Assignment, Progress
+from sources.planning import subject_of
+
+VANISHES_AFTER_BYTES = 500_000
+AWAY_SECONDS = 20.0
+"""Longer than the grace of its policy, so it is let go, and its next check-in puts it first in line."""
+
+
+class Comings:
+    """The hosts of a session as time goes by. `say` prints one line for the person who watches."""
+
+    def __init__(self, hosts: list[Host], url: str, say: Callable[[str], None]) -> None:
+        self.hosts, self.url, self.say = hosts, url, say
+        self.began = time.monotonic()
+
+    def look(self) -> None:
+        """Do what is due. Raises: DemoError when a host that should be up has ended."""
+        elapsed = time.monotonic() - self.began
+        for host in self.hosts:
+            if host.command and host.process is None and host.up_after is not None and elapsed >= host.up_after:
+                host.start()
+                if host.up_after:
+                    self.say(f"{host.name} comes up")
+            if host.process is not None and host.process.poll() is not None:
+                raise DemoError(f"{host.name} ended by itself: see {host.log}")
+            if host.has_agent and host.process is not None and host.agent is None and agents.start(host, self.url):
+                self.say(f"the agent of {host.name} checks in")
+            if host.vanishes and host.process is not None and _has_copied(host, VANISHES_AFTER_BYTES):
+                self._vanish(host, elapsed)
+
+    def _vanish(self, host: Host, elapsed: float) -> None:
+        """As a lid that is closed: nothing of it says goodbye."""
+        self.say(f"{host.name} vanishes in the middle of its backup")
+        for process in filter(None, (host.process, host.agent)):
+            process.kill()
+            process.wait()
+        host.process = host.agent = None
+        host.vanishes, host.up_after = False, elapsed + AWAY_SECONDS
+
+    def end(self) -> None:
+        """End all hosts and agents."""
+        started = [process for host in self.hosts for process in (host.agent, host.process) if process is not None]
+        processes.end(started, grace=3.0)
+
+
+def _has_copied(host: Host, size: int) -> bool:
+    subjects = [subject_of(pk) for pk in Assignment.objects.filter(source__name=host.name).values_list("pk", flat=True)]
+    running = BacklogRecord.objects.running().filter(kind="backup", subject__in=subjects)
+    return Progress.objects.filter(record_id__in=running.values("pk"), bytes_done__gte=size).exists()

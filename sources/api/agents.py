@@ -1,0 +1,71 @@
+"""What agents say and ask for. The token decides which source is spoken of."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router
+
+from sources import checkins, planning
+from sources.api.answers import status_of
+from sources.api.auth import AgentAuth, agent_of
+from sources.api.errors import ApiError
+from sources.api.schemas import (
+    LONGEST_SNOOZE_SECONDS,
+    CheckInRequest,
+    Error,
+    MovedAnswer,
+    SnoozeAnswer,
+    SnoozeRequest,
+    StatusAnswer,
+)
+
+router = Router(tags=["agent"], auth=AgentAuth())
+
+REFUSALS = {(401, 403, 413, 422, 429): Error}
+
+
+@router.post("/check-in", response={200: StatusAnswer, **REFUSALS}, summary="Say that the source is here")
+def check_in(request: HttpRequest, body: CheckInRequest) -> dict[str, Any]:
+    """What is due is ready at its true place at once. The answer says when to announce the source again."""
+    agent = agent_of(request)
+    try:
+        checkins.check_in(agent.source, body.facts(), request.META["REMOTE_ADDR"], agent.now)
+    except checkins.SourceGone as error:
+        raise ApiError(401) from error
+    return status_of(agent.source, agent.now)
+
+
+@router.get("/agent/status", response={200: StatusAnswer, **REFUSALS}, summary="How the source stands")
+def status(request: HttpRequest) -> dict[str, Any]:
+    """As the answer to a check-in; changes nothing."""
+    agent = agent_of(request)
+    return status_of(agent.source, agent.now)
+
+
+@router.post("/agent/back-up-now", response={200: MovedAnswer, **REFUSALS}, summary="Back up now")
+def back_up_now(request: HttpRequest) -> dict[str, int]:
+    """Out of period and window. A paused source stays where it is; a snooze is over."""
+    agent = agent_of(request)
+    return {"moved": planning.back_up_now(agent.source.assignments.all(), agent.now, asked_by="its user")}
+
+
+@router.post("/agent/snooze", response={200: SnoozeAnswer, **REFUSALS}, summary="No backups before")
+def snooze(request: HttpRequest, body: SnoozeRequest) -> dict[str, Any]:
+    """What runs already goes on. At most seven days."""
+    agent = agent_of(request)
+    until = body.until or agent.now + timedelta(seconds=body.seconds or 0)
+    if not agent.now < until <= agent.now + timedelta(seconds=LONGEST_SNOOZE_SECONDS):
+        raise ApiError(
+            422, "until: must be in the future, and at most 7 days away", "send `for` (seconds) if your clock is off"
+        )
+    planning.snooze([agent.source], until, agent.now)
+    return {"snoozed_until": until}
+
+
+@router.delete("/agent/snooze", response={200: SnoozeAnswer, **REFUSALS}, summary="End the snooze")
+def unsnooze(request: HttpRequest) -> dict[str, None]:
+    """What waited for its end is ready."""
+    agent = agent_of(request)
+    planning.unsnooze([agent.source], agent.now)
+    return {"snoozed_until": None}

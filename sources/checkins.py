@@ -1,0 +1,178 @@
+"""An agent says "I am here": what it said is stored, then the records of its source are moved.
+
+The two are apart on purpose. The facts are committed by one UPDATE first; a settle that finds the source silent at the
+same moment then sees them, and `planning.check_in` sees what that settle did (`sources/planning/arrivals.py`).
+"""
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+
+from jobs import decisions
+from sources import planning
+from sources.models import Source
+
+MAX_ADDRESSES = 20
+
+LARGEST_SKEW_SECONDS = 1e9
+"""Some thirty years: enough to say that a clock is wrong."""
+
+NO_ADDRESS = ipaddress.IPv4Network("0.0.0.0/8")
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+UNEVENTFUL = ("", "timer")
+"""Reasons of a check-in that say nothing: its agent just announces itself again."""
+
+
+class SourceGone(LookupError):
+    """The source was deleted while its agent checked in."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What an agent says of its source. None: it did not say. `sent_at` (aware) is by its own clock."""
+
+    hostname: str | None = None
+    addresses: tuple[str, ...] = ()
+    on_battery: bool | None = None
+    metered: bool | None = None
+    sent_at: datetime | None = None
+    reason: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class CheckedIn:
+    """What became of a check-in: the source as it is stored now, and how many of its records were moved."""
+
+    source: Source
+    moved: int
+    now: datetime
+
+
+def check_in(source: Source, facts: Facts, remote: str, now: datetime) -> CheckedIn:
+    """Store what the agent of `source` said, log it, and move the records that waited for it.
+
+    What an agent says every few minutes is a line of the log only if it is news, or moved something: a fleet of 5,000
+    would fill the log within a day.
+
+    `remote`: the address that the request came from. `now`: the database's clock. Not to be called in a transaction:
+    the facts must be committed before records are moved. A paused source is written down, and nothing moves.
+
+    Raises: SourceGone. ValueError for an address that is none.
+    """
+    known = _known(source)
+    _store(source, facts, remote, now)
+    news = facts.reason not in UNEVENTFUL or _known(source) != known
+    if news:
+        _log(source, facts, now)
+    moved = planning.check_in(source, now)
+    if moved and not news:
+        _log(source, facts, now)
+    return CheckedIn(source, moved, now)
+
+
+def enrolled(source: Source, hostname: str, now: datetime) -> None:
+    """Store and log that an agent of `source` has got a token. It has not checked in yet."""
+    if hostname:
+        Source.objects.filter(pk=source.pk).update(hostname=hostname)
+    subject = planning.subject_of_source(source.pk)
+    text = f"an agent of {source.name} was enrolled"
+    decisions.doing("enrolled", text, kind=planning.KIND, subject=subject, facts={"hostname": hostname}, now=now)
+
+
+def _store(source: Source, facts: Facts, remote: str, now: datetime) -> None:
+    """Store the facts in one UPDATE, also in `source`. What was not said is unknown from now on, but for the host name.
+
+    Raises: SourceGone, ValueError.
+    """
+    values = {
+        "checked_in_at": now,
+        "hostname": facts.hostname or source.hostname,
+        "addresses": reachable_at(facts.addresses, remote),
+        "on_battery": facts.on_battery,
+        "metered": facts.metered,
+        "clock_skew": clock_skew(facts.sent_at, now),
+    }
+    if not Source.objects.filter(pk=source.pk).update(**values):
+        raise SourceGone(source.name)
+    for name, value in values.items():
+        setattr(source, name, value)
+
+
+def reachable_at(said: Iterable[str], remote: str) -> list[str]:
+    """Where a source may be reached: the address its request came from, then those that its agent named.
+
+    Each once, in its usual spelling, at most 20. Left out is what names no single other host: multicast, link-local,
+    unspecified and reserved addresses; and loopback, unless the request came from there itself (or DEBUG is on). A
+    loopback address that a request came from may be a proxy's, so it stands last.
+
+    Raises: ValueError for text that is no IP address.
+    """
+    sender = _address(remote) if is_address(remote) else None
+    named = [_address(text) for text in said]
+    if sender is not None:
+        named = [*named, sender] if sender.is_loopback else [sender, *named]
+    loopback = settings.DEBUG or (sender is not None and sender.is_loopback)
+    usable = [str(address) for address in named if _names_a_host(address, loopback=loopback)]
+    return list(dict.fromkeys(usable))[:MAX_ADDRESSES]
+
+
+def is_address(text: str) -> bool:
+    """Whether `text` is an IP address."""
+    try:
+        _address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _address(text: str) -> Address:
+    address = ipaddress.ip_address(text)
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped:  # else ::ffff:127.0.0.1 would pass for an address of another host
+            return address.ipv4_mapped
+        return ipaddress.IPv6Address(int(address))  # an interface's name behind % means nothing here
+    return address
+
+
+def _names_a_host(address: Address, *, loopback: bool) -> bool:
+    if address.is_loopback:
+        return loopback
+    if address.is_multicast or address.is_link_local or address.is_unspecified or address.is_reserved:
+        return False
+    return address not in NO_ADDRESS
+
+
+def clock_skew(sent_at: datetime | None, now: datetime) -> float | None:
+    """Seconds by which the sender's clock is ahead, bounded; None when it did not say. Nothing is decided by it."""
+    if sent_at is None:
+        return None
+    ahead = (sent_at - now).total_seconds()
+    return min(max(ahead, -LARGEST_SKEW_SECONDS), LARGEST_SKEW_SECONDS)
+
+
+def _log(source: Source, facts: Facts, now: datetime) -> None:
+    known = {**_known(source), "clock_skew": source.clock_skew, "reason": facts.reason, "version": facts.version}
+    subject = planning.subject_of_source(source.pk)
+    text = f"{source.name} checked in{_details(source, facts)}"
+    decisions.doing("checked in", text, kind=planning.KIND, subject=subject, facts=known, now=now)
+
+
+def _known(source: Source) -> dict[str, Any]:
+    return {"addresses": source.addresses, "on_battery": source.on_battery, "metered": source.metered}
+
+
+def _details(source: Source, facts: Facts) -> str:
+    details = (
+        f" from {source.addresses[0]}" if source.addresses else "",
+        ", on battery" if source.on_battery else "",
+        ", on a metered connection" if source.metered else "",
+        f" (reason: {facts.reason})" if facts.reason else "",
+    )
+    return "".join(details)

@@ -1,0 +1,65 @@
+"""The coming periods of a policy with their openings: for the admin, the API and `manage.py preview`."""
+
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from jobs.clock import database_clock
+from jobs.cron import check_expression, check_zone
+from sources.domain.preview import PreviewedPeriod, coming_periods
+from sources.domain.windows import Opening
+from sources.models import Policy
+
+LARGEST_COUNT = 1000
+
+
+def preview(
+    policy: Policy, count: int = 10, start: datetime | None = None, now: datetime | None = None
+) -> list[PreviewedPeriod]:
+    """The first `count` periods that begin at or after `start` (aware; left out: `now`).
+
+    The policy need not have been saved, so a form can show what it would do.
+    Raises: ValueError for a count that is not 1 to 1000, or when cron, zone or window cannot be read.
+    """
+    if not 1 <= count <= LARGEST_COUNT:
+        raise ValueError(f"{count} periods cannot be shown; ask for 1 to {LARGEST_COUNT}")
+    schedule = policy.schedule
+    check_zone(schedule.zone)
+    check_expression(schedule.cron)
+    return coming_periods(schedule.period, policy.weekly_window, start or now or database_clock(), count)
+
+
+def as_json(policy: Policy, periods: list[PreviewedPeriod]) -> dict[str, Any]:
+    """Instants as ISO 8601, in UTC and, by `*_local`, in the policy's zone; lengths in seconds."""
+    schedule = policy.schedule
+    return {
+        "policy": schedule.name,
+        "enabled": schedule.enabled,
+        "cron": schedule.cron,
+        "zone": schedule.zone,
+        "window": policy.window,
+        "excluded_dates": policy.excluded_dates,
+        "periods": [_period_facts(period, schedule.period.tzinfo) for period in periods],
+    }
+
+
+def _period_facts(period: PreviewedPeriod, zone: ZoneInfo) -> dict[str, Any]:
+    return {
+        **_stretch("begins_at", period.begins_at, "ends_at", period.ends_at, zone),
+        "openings": [_opening_facts(opening, zone) for opening in period.openings],
+        "warning": period.warning,
+    }
+
+
+def _opening_facts(opening: Opening, zone: ZoneInfo) -> dict[str, Any]:
+    return _stretch("opens_at", opening.opens_at, "closes_at", opening.closes_at, zone)
+
+
+def _stretch(first: str, start: datetime, last: str, end: datetime, zone: ZoneInfo) -> dict[str, Any]:
+    return {
+        first: start.isoformat(),
+        last: end.isoformat(),
+        f"{first}_local": start.astimezone(zone).isoformat(),
+        f"{last}_local": end.astimezone(zone).isoformat(),
+        "seconds": (end - start).total_seconds(),
+    }

@@ -1,0 +1,186 @@
+"""What an agent proves itself with: enrolment codes and tokens. Only their digests are stored.
+
+A person makes a **code** for a source (`make_code`) and types it on its machine. The agent exchanges it, once, for a
+**token** (`redeem`), and shows that with every request (`authenticate`). A source may have several tokens: a new one
+from `redeem` or `rotate` leaves the older ones valid, and its *first use* revokes them. So an answer that was lost on
+the way locks nobody out, and a token that was copied ends when the agent takes the next one.
+
+Everything that makes or ends a token of a source first locks the source's row: what `revoke` does not see yet waits for
+it, and then finds that it has been revoked.
+"""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import DateTimeField, Func
+from django.db.models.functions import Now
+
+from jobs.clock import database_clock
+from sources.models import AgentToken, EnrolmentCode, Source
+
+PREFIX = "bsa_"
+"""So that a token which turned up in a log or a repository is known for what it is."""
+
+USED_AT_PRECISION = timedelta(minutes=1)
+"""`used_at` is written at most this often."""
+
+KEPT_FOR = timedelta(days=90)
+"""After its end the row of a token tells until when somebody could have used it."""
+
+CODE_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+"""Digits and letters without I, L, O and U, so that what is read aloud or copied by hand arrives."""
+
+CODE_LENGTH = 16
+"""Of 32 letters: 80 bits."""
+
+CODE_GROUP = 4
+MISREAD = str.maketrans("OIL", "011")
+
+VALID_FOR_SECONDS = 3600.0
+
+
+class Refused(Exception):
+    """A code or token is unknown, used, expired or revoked. Which of them is not said."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """Whose token was accepted: the row of the token, its source, and the database's clock at that moment."""
+
+    token: AgentToken
+    source: Source
+    now: datetime
+
+
+class _Clock(Func):
+    function = "clock_timestamp"
+    output_field = DateTimeField()
+
+
+@transaction.atomic
+def issue(source: Source) -> str:
+    """Make a token for the agent of `source`. It is returned this once: nobody can read it again.
+
+    Raises: Refused when the source has been deleted meanwhile.
+    """
+    return _issue(_locked(source.pk))
+
+
+def _issue(source: Source) -> str:
+    text = PREFIX + secrets.token_urlsafe(32)
+    AgentToken.objects.create(source=source, digest=_digest(text))
+    return text
+
+
+@transaction.atomic
+def rotate(token: AgentToken) -> str:
+    """Make the token that follows `token`, which stays valid until the new one is first used.
+
+    Raises: Refused when `token` has been revoked meanwhile.
+    """
+    source = _locked(token.source_id)
+    if not AgentToken.objects.filter(pk=token.pk, revoked_at=None).exists():
+        raise Refused
+    return _issue(source)
+
+
+@transaction.atomic
+def revoke(source: Source) -> int:
+    """End all tokens and open codes of `source`. Returns how many tokens were valid until now.
+
+    Raises: Refused when the source has been deleted meanwhile.
+    """
+    _locked(source.pk)
+    EnrolmentCode.objects.filter(source=source).delete()
+    return AgentToken.objects.filter(source=source, revoked_at=None).update(revoked_at=Now())
+
+
+def authenticate(text: str, now: datetime | None = None) -> Agent | None:
+    """Whose token `text` is; None when it is unknown, revoked or no token at all.
+
+    One lookup by digest, whatever the text looks like, so the three take the same time. An accepted token costs a write
+    at most once a minute; at its first use the older ones of its source are revoked.
+    """
+    tokens = AgentToken.objects.select_related("source").annotate(clock=_Clock())
+    token = tokens.filter(digest=_digest(text), revoked_at=None).first()
+    if token is None:
+        return None
+    instant = now or token.clock
+    if token.used_at is None:
+        _first_use(token, instant)
+    elif instant - token.used_at >= USED_AT_PRECISION:
+        AgentToken.objects.filter(pk=token.pk).update(used_at=instant)
+    return Agent(token, token.source, instant)
+
+
+@transaction.atomic
+def _first_use(token: AgentToken, now: datetime) -> None:
+    AgentToken.objects.filter(pk=token.pk).update(used_at=now)
+    AgentToken.objects.filter(source=token.source_id, pk__lt=token.pk, revoked_at=None).update(revoked_at=now)
+
+
+@transaction.atomic
+def make_code(source: Source, valid_for: float = VALID_FOR_SECONDS, now: datetime | None = None) -> str:
+    """Make a one-time code for the agent of `source`, as `K7QP-2M4X-…`. It expires after `valid_for` seconds.
+
+    Codes of the source that were used or have expired are deleted; open ones stay.
+
+    Raises: Refused when the source has been deleted meanwhile.
+    """
+    instant = now or database_clock()
+    _locked(source.pk)
+    letters = "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_LENGTH))
+    EnrolmentCode.objects.filter(source=source, expires_at__lte=instant).delete()
+    EnrolmentCode.objects.filter(source=source, used_at__isnull=False).delete()
+    EnrolmentCode.objects.create(source=source, digest=_digest(letters), expires_at=expires_at(valid_for, instant))
+    return "-".join(letters[start : start + CODE_GROUP] for start in range(0, CODE_LENGTH, CODE_GROUP))
+
+
+def expires_at(valid_for: float, now: datetime) -> datetime:
+    """When a code expires that was made at `now` for `valid_for` seconds. It is not accepted from then on."""
+    return now + timedelta(seconds=valid_for)
+
+
+@transaction.atomic
+def redeem(code: str, now: datetime | None = None) -> tuple[Source, str]:
+    """Exchange a code for a token of its source. Case, dashes and spaces do not matter.
+
+    Of two that redeem the same code at the same moment one gets a token. Raises: Refused.
+    """
+    instant = now or database_clock()
+    open_codes = EnrolmentCode.objects.filter(digest=_digest(_plain(code)), used_at=None, expires_at__gt=instant)
+    found = open_codes.values_list("source", flat=True).first()
+    if found is None:
+        raise Refused
+    source = _locked(found)
+    if not open_codes.update(used_at=instant):
+        raise Refused
+    return source, _issue(source)
+
+
+def prune(now: datetime | None = None) -> int:
+    """Delete the tokens that were revoked, and the codes that expired, long ago. Returns how many."""
+    before = (now or database_clock()) - KEPT_FOR
+    tokens, _ = AgentToken.objects.filter(revoked_at__lt=before).delete()
+    codes, _ = EnrolmentCode.objects.filter(expires_at__lt=before).delete()
+    return tokens + codes
+
+
+def _locked(source_id: int) -> Source:
+    """The source, its row locked until the transaction ends. Raises: Refused when it is gone."""
+    source = Source.objects.select_for_update().filter(pk=source_id).first()
+    if source is None:
+        raise Refused
+    return source
+
+
+def _plain(code: str) -> str:
+    """The letters of a code as they were made: upper case, no dashes or spaces, misread letters put right."""
+    return "".join(code.split()).replace("-", "").upper().translate(MISREAD)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

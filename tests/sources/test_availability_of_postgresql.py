@@ -1,0 +1,126 @@
+"""Does a database server answer? The test's own, and such as say or do other things."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from sources import availability
+from sources.availability import Answer, ask_now
+from sources.models import Source
+from tests.sources.engines.peers import free_port
+from tests.sources.hosts import another_address
+from tests.sources.strangers import mute_host, talker
+
+PATIENCE = 20.0
+"""Seconds: no test waits so long unless something is broken."""
+
+
+def database(**fields: Any) -> Source:
+    """The test's own server as a source."""
+    server = connection.get_connection_params()
+    usual = {
+        "address": server["host"],
+        "port": int(server["port"]),
+        "path": server["dbname"],
+        "options": {"user": server["user"]},
+        "secret": "env:SECRET_OF_THE_SHOP" if server.get("password") else "",
+    }
+    return Source(name="shop", kind="postgresql", **(usual | fields))
+
+
+@pytest.mark.django_db
+class TestDatabases:
+    @pytest.fixture(autouse=True)
+    def _secret(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SECRET_OF_THE_SHOP", connection.get_connection_params().get("password") or "")
+
+    def test_a_server_that_answers_a_query_is_present(self) -> None:
+        answer = ask_now(database(), PATIENCE)
+        assert answer == Answer(True, f"{availability.place_of(database())} answered")
+
+    @pytest.mark.parametrize(
+        "fields",
+        [{"secret": ""}, {"secret": "env:NOT_SET"}, {"options": {"user": "nobody"}}, {"path": "no such database"}],
+    )
+    def test_one_that_refuses_us_is_present(self, fields: dict[str, Any]) -> None:
+        assert connection.get_connection_params().get("password"), "the test's server asks for a password"
+        answer = ask_now(database(**fields), PATIENCE)
+        assert answer.present
+        assert "refused us" in answer.said
+
+    def test_the_password_of_the_worker_itself_is_never_offered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PGPASSWORD", connection.get_connection_params()["password"])
+        assert "no password supplied" in ask_now(database(secret=""), PATIENCE).said
+
+    @pytest.mark.parametrize(
+        ("code", "message"),
+        [
+            ("57P03", "the database system is starting up"),
+            ("57P03", "the database system is shutting down"),
+            ("53300", "sorry, too many clients already"),
+            ("53300", "remaining connection slots are reserved for roles with the SUPERUSER attribute"),
+            ("53300", 'too many connections for role "backup"'),
+        ],
+    )
+    def test_one_that_takes_nobody_for_now_is_absent(self, code: str, message: str) -> None:
+        with server_that_says(code, message) as (address, port):
+            answer = ask_now(database(address=address, port=port), PATIENCE)
+        assert answer == Answer(False, f"{address}:{port} did not answer: {message}")
+
+    def test_one_that_refuses_a_password_by_message_is_present(self) -> None:
+        message = 'password authentication failed for user "backup"'
+        with server_that_says("28P01", message) as (address, port):
+            answer = ask_now(database(address=address, port=port), PATIENCE)
+        assert answer == Answer(True, f"{address}:{port} refused us: {message}")
+
+    @pytest.mark.timeout(20)
+    def test_one_that_hangs_is_absent_after_the_timeout(self) -> None:
+        with mute_host() as (address, port):
+            answer = ask_now(database(address=address, port=port), 0.3)
+        assert answer == Answer(False, f"{address}:{port} did not answer within 0.3 s")
+
+    def test_one_that_is_gone_is_absent(self, tmp_path: Path) -> None:
+        port = free_port("127.0.0.1")
+        for address in ("127.0.0.1", "localhost", str(tmp_path)):
+            assert not ask_now(database(address=address, port=port), PATIENCE).present
+
+    def test_one_that_hangs_up_is_absent(self) -> None:
+        with talker(hang_up=True) as (address, port):
+            assert not ask_now(database(address=address, port=port), PATIENCE).present
+
+    def test_what_is_no_database_server_is_left_to_its_engine(self) -> None:
+        with talker(b"220 mail.example ESMTP\r\n") as (address, port):
+            answer = ask_now(database(address=address, port=port), PATIENCE)
+        assert answer.present
+        assert "refused us" in answer.said
+
+
+@contextmanager
+def server_that_says(code: str, message: str) -> Iterator[tuple[str, int]]:
+    """A PostgreSQL server that refuses every connection with an error. Yields address and port."""
+    fields = b"".join(key + value.encode() + b"\0" for key, value in ((b"S", "FATAL"), (b"C", code), (b"M", message)))
+    error = b"E" + (len(fields) + 5).to_bytes(4, "big") + fields + b"\0"
+    with socket.create_server((another_address(), 0)) as server:
+
+        def refuse() -> None:
+            while True:
+                try:
+                    client, _ = server.accept()
+                except OSError:
+                    return
+                with client:
+                    while (request := client.recv(1024)) and request[4:8] == (80877103).to_bytes(4, "big"):
+                        client.sendall(b"N")  # no TLS here
+                    client.sendall(error)
+
+        thread = threading.Thread(target=refuse, daemon=True)
+        thread.start()
+        yield server.getsockname()
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(PATIENCE)
