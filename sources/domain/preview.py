@@ -7,7 +7,6 @@ from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
 from jobs.cron import Period
-from sources.domain.excluded_dates import ExcludedDates
 from sources.domain.windows import Opening, Window
 
 CHECKED_PERIODS = 10
@@ -69,7 +68,7 @@ def _cut(window: Window, begins_at: datetime, ends_at: datetime) -> Iterator[Ope
 
 
 def _why_none(window: Window, begins_at: datetime, ends_at: datetime) -> str:
-    if window.excluded and any(Window(window.ranges, window.zone, ExcludedDates()).openings(begins_at, ends_at)):
+    if any(Window(window.ranges, window.zone).openings(begins_at, ends_at)):
         why = "its openings fall on excluded dates"
     else:
         why = "the window is closed throughout"

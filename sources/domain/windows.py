@@ -161,14 +161,13 @@ def _covers_the_week(ranges: tuple[Range, ...]) -> bool:
         for span in ranges
         for day in span.days
         for begins in [timedelta(days=day, hours=span.start.hour, minutes=span.start.minute)]
-        for week in (timedelta(0), timedelta(weeks=1))
+        for week in (timedelta(weeks=-1), timedelta(0))
     )
-    covered = spans[0][1]
+    covered = timedelta(0)
     for begins, ends in spans:
-        if begins > covered:
-            return False
-        covered = max(covered, ends)
-    return covered >= spans[0][0] + timedelta(weeks=1)
+        if begins <= covered:
+            covered = max(covered, ends)
+    return covered >= timedelta(weeks=1)
 
 
 def _length(span: Range) -> timedelta:

@@ -17,6 +17,7 @@ STEP = timedelta(minutes=15)
 
 DAY = timedelta(days=1)
 ALL_DAYS = frozenset(range(7))
+MONDAYS = frozenset({0})
 
 
 def scanned(window: Window, start: datetime, end: datetime) -> list[datetime]:
@@ -102,6 +103,8 @@ class TestAgainstAScanOfTheWallClock:
         found = window.current_or_next(midnight + timedelta(minutes=minutes))
         assert found is not None
         length = found.closes_at - found.opens_at
+        if length > timedelta(days=365):
+            return  # a single excluded date of a window that else never closes: told in parts
         asked = [found.opens_at, found.opens_at + length / 3, found.closes_at - timedelta(microseconds=1)]
         assert [window.current_or_next(now) for now in asked] == [found] * 3
 
@@ -113,6 +116,13 @@ class TestWindowsThatNeverClose:
     @example((Range(ALL_DAYS, time(6), time(6)),))
     @example((Range(frozenset({0, 1, 2, 3, 4, 5}), time(0), time(0)), Range(frozenset({6}), time(0), time(23, 45))))
     @example((Range(ALL_DAYS, time(0), time(12, 30)), Range(ALL_DAYS, time(12, 30), time(0))))
+    @example(
+        (
+            Range(MONDAYS, time(0), time(0, 15)),
+            Range(MONDAYS, time(0, 30), time(0)),
+            Range(ALL_DAYS, time(0, 30), time(0, 30)),
+        )
+    )
     @example((Range(ALL_DAYS, time(20), time(8)), Range(ALL_DAYS, time(7, 45), time(20, 15))))
     def test_ranges_that_leave_no_minute_of_the_week_out_are_always_open(self, ranges: tuple[Range, ...]):
         window = Window(ranges, "UTC")

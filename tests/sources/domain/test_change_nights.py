@@ -1,0 +1,157 @@
+"""Windows in the nights and on the days on which clocks jump, case by case."""
+
+from datetime import date, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from sources.domain.windows import Opening, Window
+from tests.sources.domain.zones import MISSING_MIDNIGHTS, utc, wall
+
+BERLIN = "Europe/Berlin"
+SPRING, AUTUMN = ("2026-03-28", "2026-03-29"), ("2026-10-24", "2026-10-25")
+MONTH = timedelta(days=30)
+
+
+def window(zone: str, start: str, end: str, days: str = "mon-sun") -> Window:
+    return Window.parse([{"days": days, "start": start, "end": end}], zone)
+
+
+def opening_of(window: Window, now: str) -> Opening:
+    found = window.current_or_next(utc(now))
+    assert found is not None
+    return found
+
+
+def hours(found: Opening) -> float:
+    return (found.closes_at - found.opens_at) / timedelta(hours=1)
+
+
+class TestBerlin:
+    @pytest.mark.parametrize(("evening", "morning", "length"), [(*SPRING, 7), (*AUTUMN, 9)])
+    def test_the_night_from_22_to_6_has_7_and_9_hours(self, evening: str, morning: str, length: int):
+        found = opening_of(window(BERLIN, "22:00", "06:00"), f"{evening}T12:00")
+        assert found == Opening(wall(f"{evening}T22:00", BERLIN), wall(f"{morning}T06:00", BERLIN))
+        assert hours(found) == length
+
+    @pytest.mark.parametrize(("day", "length"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-06-01", 24)])
+    def test_a_range_whose_start_is_its_end_lasts_as_long_as_the_day(self, day: str, length: int):
+        weekday = f"{date.fromisoformat(day):%a}".lower()
+        found = opening_of(window(BERLIN, "00:00", "00:00", weekday), f"{day}T12:00")
+        assert found.opens_at == wall(f"{day}T00:00", BERLIN)
+        assert hours(found) == length
+
+    @pytest.mark.parametrize(("evening", "length"), [(SPRING[0], 23), (AUTUMN[0], 25)])
+    def test_one_from_noon_to_noon_does_so_too(self, evening: str, length: int):
+        assert hours(opening_of(window(BERLIN, "12:00", "12:00", "sat"), f"{evening}T13:00")) == length
+
+    def test_an_end_in_the_gap_is_the_end_of_the_gap(self):
+        found = opening_of(window(BERLIN, "22:00", "02:30", "sat"), "2026-03-28T22:00")
+        assert found.closes_at == utc("2026-03-29T01:00")
+
+    def test_an_end_in_the_fold_is_the_first_of_both(self):
+        found = opening_of(window(BERLIN, "22:00", "02:30", "sat"), "2026-10-24T22:00")
+        assert found.closes_at == utc("2026-10-25T00:30")
+
+    def test_a_range_about_the_fold_holds_the_hour_twice(self):
+        found = opening_of(window(BERLIN, "01:59", "03:00", "sun"), "2026-10-24T22:00")
+        assert found.closes_at - found.opens_at == timedelta(hours=2, minutes=1)
+
+
+class TestLordHowe:
+    @pytest.mark.parametrize(("day", "length"), [("2026-10-04", 1.5), ("2026-04-05", 2.5), ("2026-06-07", 2)])
+    def test_two_hours_are_half_an_hour_shorter_or_longer(self, day: str, length: float):
+        evening = date.fromisoformat(day) - timedelta(days=1)
+        found = opening_of(window("Australia/Lord_Howe", "01:00", "03:00", "sun"), f"{evening}T12:00")
+        assert f"{found.opens_at.astimezone(ZoneInfo('Australia/Lord_Howe')):%Y-%m-%d %H:%M}" == f"{day} 01:00"
+        assert hours(found) == length
+
+
+@pytest.mark.parametrize(("zone", "day", "jumps_at"), MISSING_MIDNIGHTS)
+class TestMidnightsThatDoNotExist:
+    def test_a_day_of_24_hours_has_23_and_begins_with_the_jump(self, zone: str, day: date, jumps_at: str):
+        found = opening_of(window(zone, "00:00", "00:00", f"{day:%a}"), f"{day}T12:00")
+        assert found.opens_at == utc(jumps_at)
+        assert hours(found) == 23
+
+    def test_an_evening_until_midnight_ends_with_the_jump(self, zone: str, day: date, jumps_at: str):
+        evening = day - timedelta(days=1)
+        found = opening_of(window(zone, "20:00", "00:00", f"{evening:%a}"), f"{evening}T12:00")
+        assert found.closes_at == utc(jumps_at)
+        assert hours(found) == 4
+
+    def test_an_evening_and_the_morning_after_it_are_one_opening(self, zone: str, day: date, jumps_at: str):
+        evening = day - timedelta(days=1)
+        rows = [
+            {"days": f"{evening:%a}", "start": "20:00", "end": "00:00"},
+            {"days": f"{day:%a}", "start": "00:00", "end": "04:00"},
+        ]
+        found = opening_of(Window.parse(rows, zone), f"{evening}T12:00")
+        assert found.opens_at < utc(jumps_at) < found.closes_at
+        assert hours(found) == 7
+
+    def test_a_range_within_the_missing_hour_is_left_out_that_day(self, zone: str, day: date, jumps_at: str):
+        missing = window(zone, "00:10", "00:50")
+        start = utc(jumps_at) - timedelta(hours=12)
+        days = [found.opens_at.astimezone(ZoneInfo(zone)).date() for found in missing.openings(start, start + MONTH)]
+        assert day not in days
+        assert len(days) == len(set(days)) >= 28
+
+
+class TestApia:
+    ZONE = "Pacific/Apia"
+
+    def test_the_day_that_was_left_out_is_no_opening_and_no_hole(self):
+        daily = window(self.ZONE, "09:00", "17:00")
+        found = list(daily.openings(utc("2011-12-29T00:00"), utc("2011-12-31T12:00")))
+        assert [f"{one.opens_at.astimezone(ZoneInfo(self.ZONE)):%m-%d}" for one in found] == ["12-28", "12-29", "12-31"]
+        assert [hours(one) for one in found] == [8, 8, 8]
+
+    def test_whole_days_before_and_after_it_are_one_opening(self):
+        found = opening_of(window(self.ZONE, "00:00", "00:00", "thu-sat"), "2011-12-29T12:00")
+        assert found == Opening(utc("2011-12-29T10:00"), utc("2011-12-31T10:00"))
+
+    def test_excluding_it_excludes_nothing_else(self):
+        without = Window.parse([], self.ZONE, ["2011-12-30"])
+        assert opening_of(without, "2011-12-29T12:00").closes_at > utc("2012-12-01T00:00")
+
+
+class TestWeeks:
+    def test_saturday_to_monday_is_one_opening_over_the_end_of_the_week(self):
+        found = opening_of(window("UTC", "00:00", "00:00", "sat-mon"), "2026-03-01T12:00")
+        assert found == Opening(utc("2026-02-28T00:00"), utc("2026-03-03T00:00"))
+
+    def test_nights_from_saturday_to_monday_end_on_tuesday(self):
+        nights = window("UTC", "22:00", "06:00", "sat-mon")
+        found = list(nights.openings(utc("2026-03-03T00:00"), utc("2026-03-10T12:00")))
+        assert [f"{one.opens_at:%a}-{one.closes_at:%a}" for one in found] == [
+            "Mon-Tue", "Sat-Sun", "Sun-Mon", "Mon-Tue",
+        ]  # fmt: skip
+
+
+class TestAZoneThatIsChangedInTheMiddleOfAWindow:
+    ROWS = [{"start": "22:00", "end": "06:00"}]
+
+    def test_the_rest_of_the_opening_is_the_new_zones(self):
+        now = "2026-03-02T23:00"
+        in_berlin = opening_of(Window.parse(self.ROWS, BERLIN), now)
+        in_havana = opening_of(Window.parse(self.ROWS, "America/Havana"), now)
+        in_london = opening_of(Window.parse(self.ROWS, "Europe/London"), now)
+        assert in_berlin == Opening(utc("2026-03-02T21:00"), utc("2026-03-03T05:00"))
+        assert in_london == Opening(utc("2026-03-02T22:00"), utc("2026-03-03T06:00"))
+        # 18:00 in Havana: closed for four hours yet
+        assert in_havana == Opening(utc("2026-03-03T03:00"), utc("2026-03-03T11:00"))
+
+    def test_an_excluded_date_is_the_new_zones_too(self):
+        excluded = ["2026-03-02"]
+        now = "2026-03-02T23:30"  # it is the third already in Berlin
+        assert opening_of(Window.parse([], BERLIN, excluded), now).opens_at <= utc(now)
+        assert opening_of(Window.parse([], "UTC", excluded), now).opens_at == utc("2026-03-03T00:00")
+
+
+def test_a_clock_that_steps_back_finds_the_same_opening_again() -> None:
+    nights = window(BERLIN, "22:00", "06:00")
+    before = opening_of(nights, "2026-03-02T22:30")
+    assert opening_of(nights, "2026-03-02T21:10") == before
+    assert opening_of(nights, "2026-03-02T20:30") == before
+    assert opening_of(nights, "2026-03-02T04:30").closes_at < before.opens_at

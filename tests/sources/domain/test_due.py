@@ -1,0 +1,62 @@
+"""The next-backup date and its day."""
+
+from datetime import date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.cron import Period
+from sources.domain.due import due_day, next_backup_at
+from tests.sources.domain.zones import utc, wall
+
+DAILY = Period("0 9 * * *", "UTC")
+BERLIN = "Europe/Berlin"
+
+instants = st.integers(0, 10**9).map(lambda seconds: utc("2005-01-01T00:00") + timedelta(seconds=seconds))
+periods = st.builds(
+    Period, st.sampled_from(["0 9 * * *", "0 * * * *", "30 2 * * 1-5", "0 0 1 * *"]), st.sampled_from(["UTC", BERLIN])
+)
+
+
+class TestTheNextBackupDate:
+    @pytest.mark.parametrize("started_at", ["2026-03-02T09:00", "2026-03-02T09:01", "2026-03-03T08:59"])
+    def test_it_is_the_first_trigger_after_the_period_in_which_the_backup_started(self, started_at: str):
+        assert next_backup_at(DAILY, utc(started_at), utc("2026-03-03T12:00")) == utc("2026-03-03T09:00")
+
+    def test_a_backup_that_ran_across_a_trigger_is_due_again_at_once(self):
+        ended_at = utc("2026-03-03T10:00")
+        assert next_backup_at(DAILY, utc("2026-03-02T20:00"), ended_at) < ended_at
+
+    @given(periods, instants, st.integers(0, 10**8))
+    def test_however_late_backups_start_nothing_drifts(self, period: Period, started_at: datetime, seconds: int):
+        now = started_at + timedelta(seconds=seconds)
+        assert next_backup_at(period, started_at, now) == next_backup_at(period, period.current(started_at), now)
+
+    def test_a_last_backup_in_the_future_is_due_at_the_next_trigger(self):
+        now = utc("2026-03-02T12:00")
+        assert next_backup_at(DAILY, utc("2033-01-01T00:00"), now) == utc("2026-03-03T09:00")
+
+    def test_a_clock_that_stepped_back_over_a_trigger_waits_for_that_trigger_again(self):
+        assert next_backup_at(DAILY, utc("2026-03-02T09:05"), utc("2026-03-02T08:55")) == utc("2026-03-02T09:00")
+
+    @given(periods, instants, instants)
+    def test_it_is_never_later_than_the_next_trigger(self, period: Period, started_at: datetime, now: datetime):
+        assert next_backup_at(period, started_at, now) <= period.next_after(now)
+
+    def test_it_keeps_to_the_wall_clock_when_clocks_change(self):
+        daily = Period("0 9 * * *", BERLIN)
+        saturday = wall("2026-03-28T10:00", BERLIN)
+        assert next_backup_at(daily, saturday, saturday) == wall("2026-03-29T09:00", BERLIN)
+
+
+class TestTheDayBucket:
+    def test_it_is_the_local_date_in_the_zone_of_the_policy(self):
+        late = utc("2026-03-02T23:30")
+        assert due_day(late, "UTC") == date(2026, 3, 2)
+        assert due_day(late, BERLIN) == date(2026, 3, 3)
+        assert due_day(late, "America/Havana") == date(2026, 3, 2)
+        assert due_day(utc("2011-12-30T10:00"), "Pacific/Apia") == date(2011, 12, 31)
+
+    def test_what_was_never_backed_up_has_none(self):
+        assert due_day(None, BERLIN) is None

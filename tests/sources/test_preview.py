@@ -1,0 +1,300 @@
+"""`manage.py preview`: the coming periods of a policy, for people and as JSON; and what it refuses."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.core.management import CommandError, call_command
+from freezegun import freeze_time
+
+from jobs.clock import database_clock
+from jobs.cron import Period
+from sources import previews
+from sources.domain.windows import Opening, Window
+from sources.models import Policy
+from sources.validation import check_period_and_window, check_window
+from tests.jobs.worker_processes import database_url
+from tests.sources.factories import MONDAY, make_policy
+
+pytestmark = pytest.mark.django_db
+
+NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
+
+
+def nightly(name: str = "laptops", **fields: Any) -> Policy:
+    """Each day at local midnight in Berlin, in the nights."""
+    values = {"cron": "0 0 * * *", "zone": "Europe/Berlin", "window": NIGHTS}
+    policy = make_policy(**(values | fields))
+    policy.schedule.name = name
+    policy.schedule.save()
+    return policy
+
+
+def run(*arguments: object) -> str:
+    out = io.StringIO()
+    call_command("preview", *map(str, arguments), stdout=out, stderr=io.StringIO())
+    return out.getvalue()
+
+
+def told(*arguments: object) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(*arguments, "--json"))
+    return found
+
+
+def refused(*arguments: object) -> str:
+    with pytest.raises(CommandError) as caught:
+        run(*arguments)
+    assert caught.value.returncode == 2, caught.value
+    return str(caught.value)
+
+
+class TestPeriodsOfAPolicy:
+    def test_ten_are_shown_from_now_on_by_the_clock_of_the_database(self) -> None:
+        found = previews.preview(nightly())
+        assert len(found) == 10
+        assert found[0].begins_at > database_clock()
+        assert found[0].begins_at == Period("0 0 * * *", "Europe/Berlin").next_after(database_clock())
+
+    def test_now_may_be_told_and_a_start_goes_before_it(self) -> None:
+        policy = nightly(zone="UTC")
+        later = datetime(2026, 5, 1, tzinfo=UTC)
+        assert previews.preview(policy, 1, now=MONDAY)[0].begins_at == MONDAY
+        assert previews.preview(policy, 1, start=later, now=MONDAY)[0].begins_at == later
+
+    def test_a_policy_that_is_not_saved_can_be_shown(self) -> None:
+        policy = nightly(zone="UTC")
+        policy.window = []
+        [found] = previews.preview(policy, 1, MONDAY)
+        assert found.openings == (Opening(found.begins_at, found.ends_at),)
+
+    def test_excluded_dates_are_left_out(self) -> None:
+        policy = nightly(zone="UTC", window=[], excluded_dates=["2026-03-03"])
+        assert [bool(one.openings) for one in previews.preview(policy, 3, MONDAY)] == [True, False, True]
+
+    @pytest.mark.parametrize("count", [0, -1, 1001])
+    def test_a_count_out_of_range_is_refused(self, count: int) -> None:
+        with pytest.raises(ValueError, match="ask for 1 to 1000"):
+            previews.preview(nightly(), count, MONDAY)
+
+    @pytest.mark.parametrize(
+        ("fields", "said"),
+        [
+            ({"cron": "0 0 30 2 *"}, "never fires"),
+            ({"zone": "Mars/Olympus"}, "unknown time zone"),
+            ({"window": [{"start": "25:00", "end": "06:00"}]}, "range 1, start"),
+            ({"excluded_dates": ["02-30"]}, "excluded date 1"),
+        ],
+    )
+    def test_a_row_that_was_written_past_the_forms_is_named(self, fields: dict[str, Any], said: str) -> None:
+        policy = nightly(**fields)
+        with pytest.raises(ValueError, match=said):
+            previews.preview(policy, 1, MONDAY)
+        assert said in refused("laptops", "--from", "2026-03-02")
+
+
+class TestJson:
+    def test_instants_stand_in_utc_and_by_the_local_clock_with_lengths(self) -> None:
+        nightly()
+        found = told("laptops", "--count", 1, "--from", "2026-03-28T00:00")
+        assert found == {
+            "policy": "laptops",
+            "enabled": True,
+            "cron": "0 0 * * *",
+            "zone": "Europe/Berlin",
+            "window": NIGHTS,
+            "excluded_dates": [],
+            "periods": [
+                {
+                    "begins_at": "2026-03-27T23:00:00+00:00",
+                    "ends_at": "2026-03-28T23:00:00+00:00",
+                    "begins_at_local": "2026-03-28T00:00:00+01:00",
+                    "ends_at_local": "2026-03-29T00:00:00+01:00",
+                    "seconds": 86400.0,
+                    "openings": [
+                        {
+                            "opens_at": "2026-03-27T23:00:00+00:00",
+                            "closes_at": "2026-03-28T05:00:00+00:00",
+                            "opens_at_local": "2026-03-28T00:00:00+01:00",
+                            "closes_at_local": "2026-03-28T06:00:00+01:00",
+                            "seconds": 21600.0,
+                        },
+                        {
+                            "opens_at": "2026-03-28T21:00:00+00:00",
+                            "closes_at": "2026-03-28T23:00:00+00:00",
+                            "opens_at_local": "2026-03-28T22:00:00+01:00",
+                            "closes_at_local": "2026-03-29T00:00:00+01:00",
+                            "seconds": 7200.0,
+                        },
+                    ],
+                    "warning": "",
+                }
+            ],
+        }
+
+    @pytest.mark.parametrize(("day", "seconds"), [("2026-03-28", 7 * 3600), ("2026-10-24", 9 * 3600)])
+    def test_the_night_of_a_change_has_7_or_9_hours(self, day: str, seconds: int) -> None:
+        nightly(cron="0 12 * * *")
+        [period] = told("laptops", "--count", 1, "--from", f"{day}T12:00")["periods"]
+        assert [opening["seconds"] for opening in period["openings"]] == [seconds]
+
+    def test_so_many_are_shown_as_were_asked_for(self) -> None:
+        nightly()
+        assert len(told("laptops", "--count", 1000)["periods"]) == 1000
+        assert len(told("laptops")["periods"]) == 10
+
+
+class TestTheTable:
+    def test_a_line_an_opening_with_local_time_utc_and_length(self) -> None:
+        nightly(cron="0 12 * * *")
+        lines = run("laptops", "--count", 1, "--from", "2026-03-28T12:00").splitlines()
+        assert lines[0] == "laptops: `0 12 * * *` in Europe/Berlin"
+        [line] = [line for line in lines if "22:00" in line]
+        assert line.strip().split("  ")[0] == "Sat 2026-03-28 12:00"
+        assert "03-28 11:00" in line
+        assert "23 h" in line
+        assert "Sat 2026-03-28 22:00" in line
+        assert "Sun 06:00" in line
+        assert "03-28 21:00 – 03-29 04:00" in line
+        assert line.endswith("7 h")
+
+    def test_the_second_opening_of_a_period_does_not_repeat_the_period(self) -> None:
+        nightly()
+        lines = run("laptops", "--count", 1, "--from", "2026-03-02").splitlines()
+        assert [line.count("Mon 2026-03-02 00:00") for line in lines if "2026" in line] == [2, 0]
+
+    def test_an_opening_of_many_days_closes_on_a_date(self) -> None:
+        nightly(cron="0 0 1 * *", window=[])
+        assert "Wed 2026-04-01 00:00" in run("laptops", "--count", 1, "--from", "2026-03-01")
+
+    def test_a_period_without_an_opening_says_why(self) -> None:
+        nightly(window=[], excluded_dates=["2026-03-02"])
+        said = run("laptops", "--count", 1, "--from", "2026-03-02")
+        assert "its openings fall on excluded dates; the next opening is at 2026-03-03 00:00" in said
+
+    def test_a_disabled_policy_is_shown_as_one(self) -> None:
+        nightly(enabled=False)
+        assert "it is disabled, so nothing is backed up" in run("laptops")
+        assert told("laptops")["enabled"] is False
+
+    def test_a_name_cannot_steer_the_terminal(self) -> None:
+        nightly("lap\x1b[31mtops")
+        assert "\x1b" not in run("lap\x1b[31mtops")
+
+
+class TestTheStart:
+    @pytest.mark.parametrize(
+        ("written", "begins_at"),
+        [
+            ("2026-03-02T00:00+00:00", "2026-03-02T23:00:00+00:00"),
+            ("2026-03-01T23:00Z", "2026-03-01T23:00:00+00:00"),
+            ("2026-03-02T04:00+05:00", "2026-03-01T23:00:00+00:00"),
+            ("2026-03-02T00:00", "2026-03-01T23:00:00+00:00"),
+            ("2026-03-02 00:00:01", "2026-03-02T23:00:00+00:00"),
+            ("2026-03-02", "2026-03-01T23:00:00+00:00"),
+        ],
+    )
+    def test_it_is_read_with_its_offset_or_else_in_the_zone_of_the_policy(self, written: str, begins_at: str) -> None:
+        nightly()
+        assert told("laptops", "--count", 1, "--from", written)["periods"][0]["begins_at"] == begins_at
+
+    def test_a_local_time_that_does_not_exist_is_the_end_of_the_gap(self) -> None:
+        nightly(cron="0 * * * *")
+        found = told("laptops", "--count", 1, "--from", "2026-03-29T02:30")
+        assert found["periods"][0]["begins_at"] == "2026-03-29T01:00:00+00:00"
+
+    def test_without_one_it_is_now_by_the_clock_of_the_database_not_this_hosts(self) -> None:
+        nightly()
+        with freeze_time("2031-01-01", real_asyncio=True):
+            found = told("laptops", "--count", 1)
+        assert not found["periods"][0]["begins_at"].startswith("2031")
+
+
+class TestBadUsage:
+    def test_an_unknown_policy_is_answered_with_the_known_ones(self) -> None:
+        nightly("servers")
+        nightly("laptops")
+        assert refused("labtops") == "there is no policy 'labtops'; the policies are: laptops, servers"
+
+    def test_of_many_policies_the_first_are_named(self) -> None:
+        for number in range(21):
+            nightly(f"policy {number:02}")
+        said = refused("x")
+        assert "policy 19" in said
+        assert "policy 20" not in said
+        assert said.endswith("…")
+
+    def test_without_any_policy_it_says_how_to_make_one(self) -> None:
+        assert "import_fleet" in refused("laptops")
+
+    def test_a_name_that_the_database_cannot_hold_is_unknown(self) -> None:
+        nightly()
+        assert "there is no policy 'a\\x00b'" in refused("a\0b")
+
+    @pytest.mark.parametrize("written", ["tomorrow", "", "2026-02-30", "28.03.2026", "2026-03-28T25:00", "1774648800"])
+    def test_what_is_no_instant_is_answered_with_an_example(self, written: str) -> None:
+        nightly()
+        said = refused("laptops", f"--from={written}")
+        assert f"--from {written!r} is not an instant" in said
+        assert "2026-03-28T22:00" in said
+
+    @pytest.mark.parametrize("written", ["0001-01-01T00:00", "9999-12-31T23:59", "1969-12-31T00:00", "2200-01-01"])
+    def test_an_instant_far_from_any_calendar_is_refused(self, written: str) -> None:
+        nightly()
+        assert "choose a year from 1970 to 2199" in refused("laptops", "--from", written)
+
+    @pytest.mark.parametrize("count", ["0", "-1", "1001"])
+    def test_a_count_that_is_not_1_to_1000_is_refused(self, count: str) -> None:
+        nightly()
+        assert refused("laptops", f"--count={count}") == f"{count} periods cannot be shown; ask for 1 to 1000"
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (("no such policy", "--from", "x"), "there is no policy 'no such policy'"),
+            (("laptops", "--count", "ten"), "argument --count: invalid int value: 'ten'"),
+            ((), "required: POLICY"),
+        ],
+    )
+    def test_a_process_ends_with_2_and_a_sentence_and_no_traceback(self, arguments: tuple[str, ...], said: str) -> None:
+        argv = (sys.executable, "manage.py", "preview", *arguments)
+        root = Path(__file__).resolve().parents[2]
+        environment = {**os.environ, "DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
+        done = subprocess.run(argv, cwd=root, env=environment, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+class TestWhatIsCheckedWhenAPolicyIsSaved:
+    def test_a_wrong_range_and_a_wrong_excluded_date_are_named_each_on_its_field(self) -> None:
+        with pytest.raises(ValidationError) as caught:
+            check_window([{"start": "25:00", "end": "06:00"}], ["02-30"])
+        assert list(caught.value.message_dict) == ["window", "excluded_dates"]
+        assert "range 1, start" in caught.value.message_dict["window"][0]
+        assert "'02-30' does not exist" in caught.value.message_dict["excluded_dates"][0]
+
+    def test_good_ones_pass(self) -> None:
+        check_window(NIGHTS, ["02-29", "2026-12-27..2026-12-31"])
+        check_window([])
+
+    def test_excluded_dates_that_leave_no_opening_are_said_on_their_field(self) -> None:
+        window = Window.parse(NIGHTS, "UTC", ["2026-01-01..2040-01-01"])
+        with pytest.raises(ValidationError, match="leave no opening within two years") as caught:
+            check_period_and_window(Period("0 9 * * *", "UTC"), window, MONDAY)
+        assert list(caught.value.message_dict) == ["excluded_dates"]
+
+    def test_warnings_come_back_and_refuse_nothing(self) -> None:
+        weekend = Window.parse([{"days": "sat", "start": "00:00", "end": "00:00"}], "UTC")
+        [said] = check_period_and_window(Period("0 0 * * *", "UTC"), weekend, MONDAY)
+        assert said.startswith("9 of the next 10 periods have no opening")
+
+    def test_a_window_that_opens_in_each_period_is_not_talked_about(self) -> None:
+        assert check_period_and_window(Period("0 0 * * *", "UTC"), Window.parse(NIGHTS, "UTC"), MONDAY) == []
