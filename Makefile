@@ -35,6 +35,8 @@ chaos: .venv/.dev ## kill workers and database at random for MINUTES (2), then a
 lint: .venv/.dev ## ruff, mypy, import-linter, missing migrations
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/ruff check --target-version py38 agent/backupsched-agent
+	$(BIN)/ruff format --check --target-version py38 agent/backupsched-agent
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@# no database is needed, so none is started

@@ -26,8 +26,14 @@ QUICK = Options(
     capped_jobs=300,
     claims=200,
     memory_jobs=40_000,
+    assignments=10_000,
+    decisions=150,
+    absent=150,
+    arrivals=8,
+    hardest_only=True,
     slow_share=0.1,
 )
+NUMBERS = ("repeats", "jobs", "others", "assignments", "absent", "minutes")
 FULL_CAPPED_JOBS = 100_000
 WIDTH_OF_A_FILE = 110
 
@@ -39,10 +45,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--repeats", type=positive, help="of everything, contestants in turn (default 3)")
     parser.add_argument("--jobs", type=positive, help="in a drain (default 20,000)")
     parser.add_argument("--others", type=natural, help="ready behind or waiting beside them (default 1,000,000)")
+    parser.add_argument("--assignments", type=positive, help="due at once (default 100,000)")
+    parser.add_argument("--absent", type=positive, help="sources that do not answer (default 700)")
     parser.add_argument("--minutes", type=positive, help="after which no repeat begins (default 30)")
     parser.add_argument("--only", metavar="NAME,…", help=f"of {', '.join(CONTESTANTS)}")
     parser.add_argument(
-        "--quick", action="store_true", help="little of everything, in two minutes; no figures to quote"
+        "--quick", action="store_true", help="little of everything, in three minutes; no figures to quote"
     )
     parser.add_argument("--full", action="store_true", help="100,000 capped jobs; every peer beside the million")
     parsed = parser.parse_args(arguments)
@@ -68,9 +76,7 @@ def natural(text: str) -> int:
 
 def options_of(parsed: argparse.Namespace) -> Options:
     options = QUICK if parsed.quick else Options()
-    given = {
-        name: value for name in ("repeats", "jobs", "others", "minutes") if (value := getattr(parsed, name)) is not None
-    }
+    given = {name: value for name in NUMBERS if (value := getattr(parsed, name)) is not None}
     if parsed.full:
         given.update(capped_jobs=FULL_CAPPED_JOBS, capped_repeats=1, all_beside_others=True)
     return replace(options, only=parsed.only, **given)

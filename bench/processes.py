@@ -78,6 +78,22 @@ def crew(contestant: Contestant, url: str, workers: int, *, stamp: bool = False)
             stop(processes)
 
 
+@contextmanager
+def running(contestant: Contestant, command: str, **options: Any) -> "Iterator[subprocess.Popen[bytes]]":
+    """Start a command of a contestant that does not end by itself; yields its process. Stops it at the end.
+
+    Raises: ContestantFailed with the end of what it said, when that is raised meanwhile.
+    """
+    with tempfile.TemporaryFile() as said:
+        process = _start(contestant, command, options, output=said, said=said)
+        try:
+            yield process
+        except ContestantFailed as error:
+            raise ContestantFailed(f"{error}\n{_end_of(said)}") from error
+        finally:
+            stop([process])
+
+
 def stop(processes: list[subprocess.Popen[bytes]]) -> None:
     """SIGTERM, and after a while SIGKILL for the process groups."""
     for process in processes:

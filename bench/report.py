@@ -1,5 +1,6 @@
 """Tables for people, JSON for programs."""
 
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -18,7 +19,7 @@ def as_json(facts: dict[str, object], results: Results) -> dict[str, Any]:
             {**key._asdict(), "unit": series.unit, "values": series.values, "note": series.note}
             for key, series in results.series.items()
         ],
-        "ratios": [{"title": ratio.title, "median": ratio.median, "values": ratio.values} for ratio in results.ratios],
+        "ratios": [{**asdict(ratio), "median": ratio.median} for ratio in results.ratios],
         "failures": results.failures,
     }
 
@@ -47,9 +48,9 @@ def show(console: Console, facts: dict[str, Any], results: Results) -> None:
             previous = key.case
         console.print(table)
     if results.ratios:
-        table = Table("ratio", "median", "min – max", title="side by side", title_justify="left")
+        table = Table("ratio", "median", "min – max", "target", title="side by side", title_justify="left")
         for ratio in results.ratios:
-            table.add_row(ratio.title, f"{ratio.median:.2f}", spread(ratio.values, places=2))
+            table.add_row(ratio.title, f"{ratio.median:.2f}", spread(ratio.values, places=2), ratio.target)
         console.print(table)
         if any(len(ratio.values) < FEWEST_FOR_A_SPREAD for ratio in results.ratios):
             console.print(f"fewer than {FEWEST_FOR_A_SPREAD} repeats: the spread says little")

@@ -36,6 +36,8 @@ class Ratio:
 
     title: str
     values: tuple[float, ...]
+    target: str = ""
+    """What the project promises, as "≤ 2"; empty: nothing."""
 
     @property
     def median(self) -> float:
@@ -55,11 +57,11 @@ class Results:
         series = self.series.setdefault(key, Series(unit, note=note))
         series.values.append(value)
 
-    def compare(self, title: str, over: Key, under: Key) -> None:
-        """Note the ratio of two series, if both were measured."""
+    def compare(self, title: str, over: Key, under: Key, target: str = "") -> None:
+        """Note the ratio of two series, if both were measured, and what it is promised to be."""
         pairs = zip(*(self.series[key].values if key in self.series else () for key in (over, under)), strict=False)
         if values := tuple(above / below for above, below in pairs if below):
-            self.ratios.append(Ratio(title, values))
+            self.ratios.append(Ratio(title, values, target))
 
     def parts(self) -> dict[str, dict[Key, Series]]:
         """The series by part, in the order in which they were measured."""

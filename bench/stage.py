@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from bench.contestants import CONTESTANTS
 from bench.contestants.base import Contestant
@@ -30,6 +32,15 @@ class Options:
     """None: as many as of everything."""
     claims: int = 400
     memory_jobs: int = 200_000
+    assignments: int = 100_000
+    """Due at once, in the parts on backups."""
+    decisions: int = 400
+    absent: int = 700
+    """Sources that do not answer, in one sweep."""
+    arrivals: int = 50
+    """Check-ins in one repeat."""
+    hardest_only: bool = False
+    """Of the cases of a part on backups only the one that costs most."""
     only: frozenset[str] = frozenset()
     slow_share: float = 1.0
     """Of the jobs that slow contestants drain."""
@@ -43,6 +54,7 @@ class Stage:
     results: Results
     say: Say
     began: float = field(default_factory=time.monotonic)
+    _tables: set[str] = field(default_factory=set)
     _templates: set[str] = field(default_factory=set)
     _out: set[str] = field(default_factory=set)
 
@@ -74,18 +86,40 @@ class Stage:
         name = "-".join(filter(None, ["t", contestant.family, str(jobs), where, str(others or "")]))
         if name in self._templates:
             return name
+        with self._new_template(contestant, name) as url:
+            if others:
+                with self.server.connect(name) as connection:
+                    (contestant.put_behind if where == BEHIND else contestant.put_beside)(connection, others)
+            if jobs:
+                call(contestant, "enqueue", url=url, count=jobs)
+        return name
+
+    def template_by(self, contestant: Contestant, command: str, **options: Any) -> str:
+        """A database with its tables and what one of its commands makes with `options`. Made once."""
+        name = "-".join(["t", contestant.family, command, *(str(value).lower() for value in options.values())])
+        if name not in self._templates:
+            with self._new_template(contestant, name) as url:
+                call(contestant, command, url=url, **options)
+        return name
+
+    def tables_of(self, contestant: Contestant) -> str:
+        """A database with its empty tables. Made once."""
+        name = f"tables-{contestant.family}"
+        if name not in self._tables:
+            self.say(f"making the tables of {contestant.name}")
+            self.server.create(name)
+            call(contestant, "prepare", url=self.server.url(name))
+            self._tables.add(name)
+        return name
+
+    @contextmanager
+    def _new_template(self, contestant: Contestant, name: str) -> Iterator[str]:
+        tables = self.tables_of(contestant)
         self.say(f"making the database {name}")
-        self.server.create(name)
-        url = self.server.url(name)
-        call(contestant, "prepare", url=url)
-        if others:
-            with self.server.connect(name) as connection:
-                (contestant.put_behind if where == BEHIND else contestant.put_beside)(connection, others)
-        if jobs:
-            call(contestant, "enqueue", url=url, count=jobs)
+        self.server.create(name, tables)
+        yield self.server.url(name)
         self.server.settle_down(name)
         self._templates.add(name)
-        return name
 
     def drop_templates(self) -> None:
         """Give their room back."""

@@ -18,6 +18,7 @@ is not in flight. But once a throttle's records that run or are ready in the fed
 through, no more of them are claimed from the feeding queue: who waits behind a full throttle is not asked yet.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from jobs import conf
@@ -33,13 +34,32 @@ SELECT {RECORD_COLUMNS}
 """
 
 
-def lane_of(throttle_ids: list[int]) -> int:
+def lane_of(throttle_ids: Iterable[int]) -> int:
     """The lane of the records that name these throttles, made at its first use. 0: none."""
-    wanted = sorted(set(throttle_ids))
-    if not wanted:
-        return 0
-    lane, _ = Lane.objects.get_or_create(throttle_ids=wanted)
-    return int(lane.pk)
+    named = key_of(throttle_ids)
+    return lanes_of([named])[named]
+
+
+def key_of(throttle_ids: Iterable[int]) -> tuple[int, ...]:
+    """A set of throttles as `lanes_of` names it: ascending, each once."""
+    return tuple(sorted(set(throttle_ids)))
+
+
+def lanes_of(keys: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
+    """The lanes of any number of sets of throttles (`key_of`), in one question, two more if some are new."""
+    wanted = set(keys) - {()}
+    lanes = {(): 0, **_found(wanted)}
+    if missing := wanted - set(lanes):
+        Lane.objects.bulk_create([Lane(throttle_ids=list(key)) for key in sorted(missing)], ignore_conflicts=True)
+        lanes |= _found(missing)
+    return lanes
+
+
+def _found(keys: set[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
+    if not keys:
+        return {}
+    found = Lane.objects.filter(throttle_ids__in=[list(key) for key in keys]).values_list("throttle_ids", "pk")
+    return {tuple(throttle_ids): lane for throttle_ids, lane in found}
 
 
 def claim_beside_throttles(values: dict[str, Any]) -> list[tuple[Any, ...]]:

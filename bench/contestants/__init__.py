@@ -1,5 +1,6 @@
 """Who takes part. `CONTESTANTS` by name, in the order of the tables."""
 
+from bench.contestants.backups import Backups, BackupsByCopy
 from bench.contestants.base import Contestant
 from bench.contestants.capped import CappedFloor, CappedOurs
 from bench.contestants.django_q2 import DjangoQ2
@@ -25,5 +26,7 @@ CONTESTANTS: dict[str, Contestant] = {
         DjangoTasks(),
         CappedOurs(),
         CappedFloor(),
+        Backups(),
+        BackupsByCopy(),
     )
 }

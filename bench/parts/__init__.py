@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from bench.parts import capped, claim, drain, enqueue, latency, memory, pinned
+from bench.parts import capped, check_in, claim, decide, drain, emission, enqueue, latency, memory, pinned, sweep
 from bench.stage import Stage
 
 PARTS: dict[str, Callable[[Stage], None]] = {
@@ -13,4 +13,8 @@ PARTS: dict[str, Callable[[Stage], None]] = {
     "claim": claim.run,
     "pinned": pinned.run,
     "memory": memory.run,
+    "decide": decide.run,
+    "emission": emission.run,
+    "sweep": sweep.run,
+    "check-in": check_in.run,
 }

@@ -17,7 +17,7 @@ from jobs.models import Schedule
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify
 from sources.models import Policy
-from sources.planning.lanes import lane_of
+from sources.planning.lanes import lanes_of
 from sources.planning.names import AVAILABILITY, KIND, subject_of_policy
 from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER, opening
 
@@ -86,7 +86,8 @@ def emit_due(now: datetime | None = None, assignment_ids: Iterable[int] | None =
 def _emit(batches: list[tuple[Policy, datetime]], now: datetime, assignment_ids: list[int] | None) -> int:
     if not batches:
         return 0
-    rows = [_batch_row(policy, trigger_at, now) for policy, trigger_at in batches]
+    lanes = lanes_of(policy for policy, _ in batches)
+    rows = [_batch_row(policy, trigger_at, lanes[policy.pk], now) for policy, trigger_at in batches]
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -115,7 +116,7 @@ def _line(policy: Policy, trigger_at: datetime, count: int) -> decisions.Line:
     )
 
 
-def _batch_row(policy: Policy, trigger_at: datetime, now: datetime) -> dict[str, Any]:
+def _batch_row(policy: Policy, trigger_at: datetime, lanes: tuple[int, int], now: datetime) -> dict[str, Any]:
     schedule = policy.schedule
     opens_at, closes_at = opening(policy, now)
     return {
@@ -128,6 +129,6 @@ def _batch_row(policy: Policy, trigger_at: datetime, now: datetime) -> dict[str,
         "must_fit": policy.only_if_it_fits,
         "priority": schedule.priority,
         "retry_policy_id": schedule.retry_policy_id,
-        "lane": lane_of(policy, first_backup=False),
-        "seeding_lane": lane_of(policy, first_backup=True),
+        "lane": lanes[0],
+        "seeding_lane": lanes[1],
     }

@@ -112,7 +112,6 @@ def snooze(sources: Iterable[Source], until: datetime, now: datetime | None = No
     ids = [source.pk for source in sources]
     snoozed = Source.objects.filter(pk__in=ids).update(snoozed_until=until)
     records = list(locked(_records_of(ids)))
-    exclusivity.give_back([record.exclusive_key for record in records if record.status == Status.READY], instant)
     for record in records:
         if record.status == Status.READY or record.run_after < until:
             record.status, record.waiting_for, record.run_after = Status.WAITING, WaitingFor.SNOOZE, until

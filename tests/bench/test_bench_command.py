@@ -36,7 +36,7 @@ def start(tmp_path: Path, *arguments: str) -> "subprocess.Popen[str]":
 
 def measure(tmp_path: Path, *arguments: str) -> dict[str, Any]:
     process = start(tmp_path, *arguments, "--json")
-    output, said = process.communicate(timeout=200)
+    output, said = process.communicate(timeout=400)
     assert process.returncode == 0, said + output
     found: dict[str, Any] = json.loads(output)
     return found
@@ -70,6 +70,16 @@ def test_the_other_parts_measure_ours_and_the_floor(directory):
     found = measure(directory, *parts, "--quick", *SMALL, "--only", names)
     assert {row["part"] for row in found["measured"]} == set(parts)
     assert [row["values"] for row in found["measured"] if row["case"] == "overshoots"] == [[0], [0]]
+
+
+def test_the_parts_on_backups_measure_real_workers_engines_and_requests(directory):
+    parts = ("decide", "emission", "sweep", "check-in")
+    found = measure(directory, *parts, "--quick", "--assignments", "300", "--absent", "20")
+    assert found["failures"] == []
+    assert {row["part"] for row in found["measured"]} == set(parts)
+    assert [row["values"] for row in found["measured"] if row["case"] == "units taken by absent ones"] == [[0]]
+    assert {ratio["target"] for ratio in found["ratios"]} == {"≤ 2", "≥ 0.2", "≤ 3"}
+    assert list(directory.iterdir()) == []
 
 
 def test_a_bench_that_is_stopped_takes_everything_with_it(directory):

@@ -1,15 +1,17 @@
 """The parts of the bench that decide something."""
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from bench.__main__ import main, options_of, parse
 from bench.contestants.stamps import read_stamps, stamper
 from bench.gate import Gate
 from bench.processes import ContestantFailed
 from bench.race import check_exactly_once
-from bench.report import by_case, number, spread
+from bench.report import as_json, by_case, number, show, spread
 from bench.results import Key, Results, percentile
 from bench.tally import Tally
 
@@ -36,6 +38,19 @@ class TestRatios:
         fill(results, PEER, 5)
         results.compare("ours / peer", OURS, PEER)
         assert results.ratios[0].values == (2,)
+
+    def test_what_is_promised_stands_beside_it(self):
+        results = Results()
+        fill(results, OURS, 10)
+        fill(results, PEER, 5)
+        results.compare("ours / peer", OURS, PEER, "≥ 1")
+        [ratio] = as_json({}, results)["ratios"]
+        assert (ratio["target"], ratio["median"], ratio["values"]) == ("≥ 1", 2, (2,))
+        console = Console(width=100, record=True, file=io.StringIO())
+        show(
+            console, {"processors": 1, "load": 0, "commit": "", "python": "", "postgresql": {}, "versions": {}}, results
+        )
+        assert "≥ 1" in console.export_text()
 
     def test_what_was_not_measured_is_not_compared(self):
         results = Results()
@@ -124,8 +139,8 @@ class TestTheCommandLine:
         assert arguments[-1] in capsys.readouterr().err
 
     def test_numbers_given_come_before_those_of_quick(self):
-        options = options_of(parse(["--quick", "--jobs", "123", "--others", "0"]))
-        assert (options.jobs, options.others, options.repeats) == (123, 0, 1)
+        options = options_of(parse(["--quick", "--jobs", "123", "--others", "0", "--absent", "7"]))
+        assert (options.jobs, options.others, options.absent, options.repeats) == (123, 0, 7, 1)
 
 
 class TestTables:

@@ -139,6 +139,17 @@ class TestBatteryAndMeter:
         assert planning.check_in(assignment.source, NINE) == 1
 
 
+class TestAskedAgain:
+    def test_what_a_unit_hands_back_has_not_answered_again(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        settle(handed_on(assignment, NINE), Handoff("availability", said="it answered long ago"), NINE + HOUR)
+        assignment.refresh_from_db()
+        assert assignment.last_contacted_at == NINE
+        assert (record_of(assignment).queue, record_of(assignment).exclusive_key) == ("availability", None)
+        assert Decision.objects.latest("id").what == "asked again"
+
+
 class TestVanished:
     def test_what_was_lost_in_mid_backup_is_first_in_line_at_its_next_check_in(self) -> None:
         policy = make_policy(vanish_grace=0)

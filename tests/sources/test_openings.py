@@ -72,6 +72,11 @@ class TestWhatFits:
         tick(TEN + 3 * DAY)
         assert place(assignment) == (Status.READY, TEN + 3 * DAY, SIX + 3 * DAY)
 
+    def test_a_period_that_begins_after_three_skips_starts_it_all_the_same(self) -> None:
+        assignment = backed_up(fitting(), MONDAY - 2 * DAY, seconds=9 * 3600.0, skips=STARTS_ALL_THE_SAME_AFTER)
+        planning.emit_due(TEN)
+        assert place(assignment) == (Status.READY, TEN, SIX)
+
     def test_a_window_that_closed_before_its_turn_is_no_opening_it_was_left_out_of(self) -> None:
         assignment = backed_up(fitting(), MONDAY - DAY, seconds=60.0)
         planning.emit_due(MONDAY + 23 * HOUR)

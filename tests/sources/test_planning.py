@@ -99,8 +99,10 @@ class TestEmission:
 
     def test_many_periods_of_many_policies_are_one_statement(self, django_assert_max_num_queries) -> None:  # type: ignore[no-untyped-def]
         for _ in range(20):
-            make_assignment(make_policy())
-        with django_assert_max_num_queries(10):
+            policy = make_policy(seeding_limit=3, throttle=make_throttle(5))
+            planning.limit_seeding(policy)
+            make_assignment(policy)
+        with django_assert_max_num_queries(14):
             assert emitter.emit_triggers(NINE) == 20
 
 

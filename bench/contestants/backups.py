@@ -1,0 +1,79 @@
+"""This project's backups: fleets, what decides about them, and the processes that back them up.
+
+`backups-ours` is the project as it is, `backups-copy` the least that PostgreSQL does for rows like an emission's. Their
+commands make a fleet in an empty database, measure something on it, or become one of the project's own processes.
+"""
+
+import os
+import sys
+from typing import Any
+
+from bench.contestants.ours import SETTINGS, Ours, set_up
+
+
+class Backups(Ours):
+    family = "backups"
+
+    def __init__(self, name: str = "backups-ours") -> None:
+        super().__init__(name, is_async=True)
+
+    def make_fleet(self, url: str, assignments: int, policies: int, *, throttled: bool) -> None:
+        """Everything is due and nothing emitted: see `bench/fleets/making.py`."""
+        set_up(url)
+        from bench.fleets import making
+
+        making.make_fleet(assignments, policies, throttled=throttled)
+
+    def time_emission(self, url: str) -> tuple[int, float, int]:
+        """Returns the number of records, the seconds, and the number of statements."""
+        set_up(url)
+        from bench.fleets import emission
+
+        return emission.emit()
+
+    def make_due(self, url: str, assignments: int, *, lanes: bool) -> None:
+        """Everything is due and emitted: see `bench/fleets/decisions.py`."""
+        set_up(url)
+        from bench.fleets import decisions
+
+        decisions.make_due(assignments, lanes=lanes)
+
+    def time_decisions(self, url: str, times: int) -> list[float]:
+        """Returns the seconds of each."""
+        set_up(url)
+        from bench.fleets import decisions
+
+        return decisions.time_decisions(times)
+
+    def make_sweep(self, url: str, **values: Any) -> None:
+        """Sources that answer beside sources that do not: see `bench/fleets/sweep.py`."""
+        set_up(url)
+        from bench.fleets import sweep
+
+        sweep.make(**values)
+
+    def make_arrivals(self, url: str, sources: int, directory: str) -> list[tuple[int, str]]:
+        """Silent sources whose agents may check in. Returns for each its assignment's id and its token."""
+        set_up(url)
+        from bench.fleets import arrivals
+
+        return arrivals.make(sources, directory)
+
+    def become(self, url: str, arguments: list[str], variables: dict[str, str]) -> None:
+        """Turn this process into `python ARGUMENTS…` of the project. Never returns.
+
+        It still ends with the bench: that is asked of the kernel before, and outlives the exec.
+        """
+        environment = {**os.environ, **SETTINGS, **variables, "DATABASE_URL": url}
+        os.execve(sys.executable, [sys.executable, *arguments], environment)  # noqa: S606 - our own
+
+
+class BackupsByCopy(Backups):
+    def __init__(self) -> None:
+        super().__init__("backups-copy")
+
+    def time_emission(self, url: str) -> tuple[int, float, int]:
+        set_up(url)
+        from bench.fleets import emission
+
+        return emission.copy()

@@ -1,0 +1,35 @@
+"""What recorded attempts say: spans of time in seconds on one clock. Pure."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """From `start` to `end`, in seconds."""
+
+    start: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+    def within(self, other: "Span") -> "Span":
+        """The part of it that lies in `other`; of no length when there is none."""
+        start = max(self.start, other.start)
+        return Span(start, max(start, min(self.end, other.end)))
+
+
+def unit_seconds(spans: Iterable[Span]) -> float:
+    """How long units were taken, all together."""
+    return sum(span.seconds for span in spans)
+
+
+def busy_share(spans: Iterable[Span], units: int, whole: Span) -> float:
+    """The share (0 to 1) of the time of `units` that `spans` took during `whole`."""
+    return unit_seconds(span.within(whole) for span in spans) / (units * whole.seconds)
+
+
+def seconds_of_one_pass(sources: int, at_once: int, timeout: float) -> float:
+    """How long it takes at the least to ask silent `sources`, `at_once` at a time, for `timeout` seconds each."""
+    return max(1.0, sources / at_once) * timeout

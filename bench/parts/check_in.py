@@ -1,0 +1,105 @@
+"""From the check-in of a source that was silent to the start of its backup, in a free unit of an idle worker.
+
+The clock starts before the agent's request is sent, over real HTTP to the project's web server, on a connection of its
+own; it stops when an execution unit claims the record. In between the source is asked whether it is really there.
+"""
+
+import http.client
+import json
+import time
+
+from bench.contestants.base import Connection, Contestant
+from bench.fleets import services
+from bench.gate import GateTimeout
+from bench.processes import ContestantFailed, call
+from bench.results import Key, percentile
+from bench.stage import Stage
+from jobs.states import Status
+
+NAME = "backups-ours"
+QUEUES = "availability:200,backups:16"
+SPACING_SECONDS = 0.4
+"""So that the engines of the last ones do not take the processor from the next."""
+WARM_UP = 3
+"""The first requests and claims pay for what is done once."""
+FILE_BYTES = 1024
+LAST_SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
+TARGET = "target < 1,000"
+
+BEGUN = f"""
+SELECT a.id, extract(epoch FROM min(t.started_at))::float8
+  FROM (SELECT record_id, queue, started_at FROM jobs_attempt
+         UNION ALL
+        SELECT id, queue, started_at FROM jobs_backlogrecord WHERE status = {Status.RUNNING}) AS t
+  JOIN jobs_backlogrecord b ON b.id = t.record_id
+  JOIN sources_assignment a ON b.subject = 'assignment:' || a.id
+ WHERE t.queue = 'backups'
+ GROUP BY a.id
+"""
+
+
+def run(stage: Stage) -> None:
+    for _ in stage.repeats("check-in"):
+        for contestant in stage.cast([NAME]):
+            try:
+                latencies, answers = measure(stage, contestant)
+            except (ContestantFailed, GateTimeout) as error:
+                stage.fail(contestant, error)
+                continue
+            for what, times in (("to the start of the backup", latencies), ("to the answer", answers)):
+                half, most = (percentile(times, share) * 1000 for share in (0.5, 0.99))
+                stage.say(f"check-in, {what}: p50 {half:.0f} ms, p99 {most:.0f} ms of {len(times)}")
+                target = TARGET if times is latencies else ""
+                stage.results.add(Key("check-in", f"{what}, p50", NAME), half, "ms", target)
+                stage.results.add(Key("check-in", f"{what}, p99", NAME), most, "ms", target)
+
+
+def measure(stage: Stage, contestant: Contestant) -> tuple[list[float], list[float]]:
+    """Seconds to the start of the backup, and to the answer, of all check-ins but the first.
+
+    Raises: ContestantFailed.
+    """
+    count = stage.options.arrivals + WARM_UP
+    with services.temporary_home() as home, stage.server.copy_of(stage.tables_of(contestant)) as database:
+        services.make_folders(home, FILE_BYTES)
+        url = stage.server.url(database)
+        agents = call(contestant, "make_arrivals", url=url, sources=count, directory=str(home))
+        with (
+            stage.server.connect(database) as connection,
+            services.worker(contestant, url, home, QUEUES, connection) as worker,
+            services.web(contestant, url, home) as port,
+        ):
+            stage.server.checkpoint()
+            sent, answered = {}, {}
+            for assignment, token in agents:
+                # the database dates the start of the backup, by the clock of the same machine
+                sent[assignment] = time.time()
+                check_in(port, token)
+                answered[assignment] = time.time()
+                time.sleep(SPACING_SECONDS)
+            services.wait_until(lambda: len(_begun(connection)) >= count, "all backups to begin", worker, LAST_SECONDS)
+            begun = _begun(connection)
+    measured = [assignment for assignment, _ in agents[WARM_UP:]]
+    return [begun[number] - sent[number] for number in measured], [answered[n] - sent[n] for n in measured]
+
+
+def check_in(port: int, token: str) -> None:
+    """As an agent does. Raises: ContestantFailed unless it is accepted."""
+    agent = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    try:
+        agent.request("POST", "/api/check-in", json.dumps({"hostname": "laptop", "reason": "start"}), headers)
+        answer = agent.getresponse()
+        said = answer.read()
+    except OSError as error:
+        raise ContestantFailed(f"check-in: no answer: {error}") from error
+    finally:
+        agent.close()
+    if answer.status != http.client.OK:
+        raise ContestantFailed(f"check-in: {answer.status} {said[:300]!r}")
+
+
+def _begun(connection: Connection) -> dict[int, float]:
+    """Assignment id → when a unit claimed its record first, in seconds since the epoch."""
+    return dict(connection.execute(BEGUN).fetchall())

@@ -1,0 +1,179 @@
+"""The agent as a process against the real API, over HTTP."""
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.core.cache import caches
+
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord, Decision
+from jobs.states import Status, WaitingFor
+from sources import tokens
+from sources.models import AgentToken, Assignment, Source
+from sources.planning import AVAILABILITY, KIND, subject_of
+from tests.agent.processes import FINE, REFUSED, Machine
+from tests.factories import make_record
+from tests.sources.factories import backed_up, make_policy, make_source, record_of
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture(autouse=True)
+def _no_requests_yet() -> Iterator[None]:
+    """No request of one test counts against the limits of another."""
+    caches["limits"].clear()
+    yield
+    caches["limits"].clear()
+
+
+@pytest.fixture
+def now() -> datetime:
+    return database_clock()
+
+
+@pytest.fixture
+def laptop(now: datetime) -> Assignment:
+    """Last backed up two days ago; its source did not answer, and is to be asked again in a quarter of an hour."""
+    policy = make_policy(next_trigger_at=now + timedelta(days=1), alert_after=864_000)
+    assignment = backed_up(policy, now - timedelta(days=2), source=make_source(name="laptop"))
+    make_record(
+        Status.WAITING,
+        kind=KIND,
+        queue=AVAILABILITY,
+        subject=subject_of(assignment.pk),
+        payload={"assignment": assignment.pk, "title": "laptop"},
+        schedule=policy.schedule,
+        waiting_for=WaitingFor.RECHECK,
+        run_after=now + timedelta(minutes=15),
+        inserted_at=now - timedelta(hours=1),
+        tried_at=now - timedelta(minutes=1),
+        due_day=now.date() - timedelta(days=1),
+        rank_day=now.date(),
+    )
+    return assignment
+
+
+@pytest.fixture
+def enrolled(machine: Machine, live_server: Any, laptop: Assignment) -> Machine:
+    """As the agent of `laptop`, by a code."""
+    done = machine.agent("enrol", live_server.url, tokens.make_code(laptop.source))
+    assert (done.returncode, done.stderr) == (FINE, "")
+    return machine
+
+
+def test_an_announcement_makes_what_waited_for_its_recheck_ready_at_its_true_place(
+    enrolled: Machine, laptop: Assignment, now: datetime
+) -> None:
+    done = enrolled.agent("announce", "--reason", "network")
+    assert (done.returncode, done.stderr) == (FINE, "")
+    assert done.stdout.startswith(f"{laptop.policy}: due, about to run, last backup ")
+    record = record_of(laptop)
+    assert (record.status, record.waiting_for, record.tried_at) == (Status.READY, None, None)
+    assert record.rank_day == now.date() - timedelta(days=1)
+    source = Source.objects.get()
+    assert source.checked_in_at is not None
+    assert source.checked_in_at >= now
+    assert source.hostname
+    assert "127.0.0.1" in source.addresses
+    assert source.clock_skew == pytest.approx(0, abs=30)
+    said = Decision.objects.get(what="checked in")
+    assert said.facts["reason"] == "network"
+
+
+def test_status_says_the_same_and_changes_nothing(enrolled: Machine, laptop: Assignment) -> None:
+    done = enrolled.agent("status")
+    assert done.stdout.startswith(f"{laptop.policy}: due, waiting, last backup ")
+    assert record_of(laptop).status == Status.WAITING
+    assert Source.objects.get().checked_in_at is None
+
+
+def test_a_code_works_once(enrolled: Machine, live_server: Any, laptop: Assignment) -> None:
+    code = tokens.make_code(laptop.source)
+    assert enrolled.agent("enrol", live_server.url, code, "--force").returncode == FINE
+    before = enrolled.stored()
+    done = enrolled.agent("enrol", live_server.url, code.lower(), "--force")
+    assert done.returncode == REFUSED
+    assert "the code is not accepted" in done.stderr
+    assert enrolled.stored() == before
+
+
+def test_a_snooze_holds_the_backup_back_until_it_is_ended(enrolled: Machine, laptop: Assignment, now: datetime) -> None:
+    done = enrolled.agent("snooze", "2h")
+    assert done.returncode == FINE
+    source = Source.objects.get()
+    assert source.snoozed_until is not None
+    assert source.snoozed_until - now == pytest.approx(timedelta(hours=2), abs=timedelta(minutes=1))
+    assert done.stdout == f"snoozed until {source.snoozed_until:%Y-%m-%d %H:%M}\n"
+    assert "snoozed until" in enrolled.agent("announce").stdout
+    assert record_of(laptop).waiting_for == WaitingFor.SNOOZE
+    assert enrolled.agent("unsnooze").returncode == FINE
+    assert record_of(laptop).status == Status.READY
+
+
+def test_a_snooze_until_an_instant_arrives_as_that_instant(enrolled: Machine, now: datetime) -> None:
+    until = (now + timedelta(days=2)).replace(hour=9, minute=30, second=0, microsecond=0)
+    assert enrolled.agent("snooze", "until", f"{until:%Y-%m-%d %H:%M}").returncode == FINE
+    assert Source.objects.get().snoozed_until == until
+
+
+def test_now_asks_for_a_backup_out_of_turn(enrolled: Machine, laptop: Assignment) -> None:
+    assert enrolled.agent("now").stdout.startswith("it begins as soon as")
+    record = record_of(laptop)
+    assert (record.status, record.priority > 0) == (Status.READY, True)
+
+
+def test_now_of_a_paused_source_says_that_nothing_begins(enrolled: Machine, laptop: Assignment, now: datetime) -> None:
+    Source.objects.update(paused_at=now)
+    assert enrolled.agent("now").stdout.startswith("nothing to begin")
+    assert "paused by an operator" in enrolled.agent("status").stdout
+
+
+class TestTokens:
+    def test_rotating_ends_the_old_token_when_the_new_one_is_used(self, enrolled: Machine) -> None:
+        old = enrolled.stored()
+        assert enrolled.agent("rotate").returncode == FINE
+        assert enrolled.agent("status").returncode == FINE
+        new = enrolled.stored()
+        enrolled.store(**old)
+        assert enrolled.agent("status").returncode == REFUSED
+        enrolled.store(**new)
+        assert enrolled.agent("status").returncode == FINE
+
+    def test_the_old_token_works_while_the_new_one_was_never_used(self, enrolled: Machine) -> None:
+        """As after a machine that died between the two."""
+        token = AgentToken.objects.get()
+        assert enrolled.agent("status").returncode == FINE
+        tokens.rotate(token)
+        assert enrolled.agent("announce").returncode == FINE
+
+    def test_a_revoked_one_says_what_to_do(self, enrolled: Machine, laptop: Assignment) -> None:
+        tokens.revoke(laptop.source)
+        done = enrolled.agent("announce")
+        assert done.returncode == REFUSED
+        assert "the token of laptop is not accepted" in done.stderr
+        assert "manage.py enrol SOURCE" in done.stderr
+
+    def test_nothing_that_is_printed_or_stored_at_the_server_holds_one(self, enrolled: Machine) -> None:
+        token = enrolled.stored()["token"]
+        said = [enrolled.agent(command, "--json") for command in ("announce", "status", "now", "unsnooze")]
+        assert all(token not in done.stdout + done.stderr for done in said)
+        assert all(
+            token not in json.dumps(list(model.objects.values()), default=str) for model in (AgentToken, Decision)
+        )
+
+
+def test_run_announces_at_its_start_and_on_sighup(enrolled: Machine, laptop: Assignment) -> None:
+    with enrolled.running() as agent:
+        eventually(lambda: record_of(laptop).status == Status.READY)
+        BacklogRecord.objects.update(
+            status=Status.WAITING, waiting_for=WaitingFor.RECHECK, run_after=database_clock() + timedelta(hours=1)
+        )
+        agent.wait_for("due, about to run")
+        agent.announce_now()
+        eventually(lambda: record_of(laptop).status == Status.READY)
+    reasons = Decision.objects.filter(what="checked in").order_by("id").values_list("facts__reason", flat=True)
+    assert list(reasons) == ["start", "user"]

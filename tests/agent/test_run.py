@@ -1,0 +1,206 @@
+"""`run` as a process: when it announces, how it waits, how it ends."""
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.agent.contract import RENEWED, STATUS, TOKEN, Answer, ContractServer, no
+from tests.agent.processes import FINE, ROOT, Machine
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.slow
+
+OFTEN = {"LOOK_EVERY": 0.1}
+QUICK = {**OFTEN, "SETTLE": 0.2, "NETWORK_GAP": 0.0, "deaf": True}
+
+
+class TestWhenItAnnounces:
+    def test_at_its_start(self, enrolled: Machine, server: ContractServer) -> None:
+        with enrolled.running() as agent:
+            agent.wait_for("laptops: protected")
+        assert server.reasons() == ["start"]
+
+    def test_on_sighup_at_once(self, enrolled: Machine, server: ContractServer) -> None:
+        with enrolled.running() as agent:
+            agent.wait_for("laptops: protected")
+            began = time.monotonic()
+            agent.announce_now()
+            eventually(lambda: len(server.asked) == 2)
+            assert time.monotonic() - began < 5  # a look comes every 15 s only
+        assert server.reasons() == ["start", "user"]
+
+    def test_as_often_as_the_server_says(self, enrolled: Machine, server: ContractServer) -> None:
+        server.always = Answer(200, {**STATUS, "interval": 0.5})
+        with enrolled.running({"SHORTEST_INTERVAL": 0.1}):
+            eventually(lambda: len(server.asked) >= 4)
+        assert server.reasons()[:4] == ["start", "timer", "timer", "timer"]
+
+    def test_when_its_addresses_change_where_nothing_tells_of_it(
+        self, enrolled: Machine, server: ContractServer, tmp_path: Path
+    ) -> None:
+        addresses = tmp_path / "addresses"
+        addresses.write_text("192.0.2.5")
+        with enrolled.running({**QUICK, "addresses_from": str(addresses)}) as agent:
+            agent.wait_for("laptops: protected")
+            addresses.write_text("198.51.100.7")
+            eventually(lambda: len(server.asked) == 2)
+            agent.announce_now()
+            eventually(lambda: len(server.asked) == 3)
+        assert server.reasons() == ["start", "network", "user"]
+        assert "198.51.100.7" in server.check_ins()[1]["addresses"]
+
+    def test_changes_within_the_settling_time_are_one_announcement(
+        self, enrolled: Machine, server: ContractServer, tmp_path: Path
+    ) -> None:
+        addresses = tmp_path / "addresses"
+        addresses.write_text("192.0.2.5")
+        with enrolled.running({**QUICK, "SETTLE": 2.0, "addresses_from": str(addresses)}) as agent:
+            agent.wait_for("laptops: protected")
+            began = time.monotonic()
+            for address in ("198.51.100.1", "198.51.100.2", "198.51.100.3"):
+                addresses.write_text(address)
+            eventually(lambda: len(server.asked) == 2)
+            assert time.monotonic() - began >= 2
+        assert server.reasons() == ["start", "network"]
+        assert "198.51.100.3" in server.check_ins()[1]["addresses"]
+
+    def test_when_linux_tells_that_an_address_came(self) -> None:
+        """In a network namespace of its own, with looks an hour apart: only the kernel's message can have told it."""
+        if subprocess.run(("unshare", "-n", "true"), check=False, capture_output=True).returncode:
+            pytest.skip("no network namespace may be made here; the way without messages is tested above")
+        script = ROOT / "tests/agent/in_a_namespace.py"
+        done = subprocess.run(
+            ("unshare", "-n", sys.executable, str(script)), capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, done.stdout) == (0, "start\nnetwork 10.99.0.1\n"), done.stderr
+
+    def test_when_the_machine_wakes(self, enrolled: Machine, server: ContractServer, tmp_path: Path) -> None:
+        slept = tmp_path / "slept"
+        slept.write_text("0")
+        with enrolled.running({**OFTEN, "NETWORK_GAP": 0.0, "boot_clock_from": str(slept)}) as agent:
+            agent.wait_for("laptops: protected")
+            slept.write_text("3600")
+            eventually(lambda: len(server.asked) == 2)
+        assert server.reasons() == ["start", "network"]
+
+    def test_when_it_is_enrolled_anew_with_the_new_token(self, enrolled: Machine, server: ContractServer) -> None:
+        server.next_answers.append(no(401))
+        with enrolled.running(OFTEN) as agent:
+            agent.wait_for("not accepted")
+            enrolled.store(url=server.url, token=RENEWED, source="laptop")
+            agent.wait_for("laptops: protected")
+        assert [asked.token for asked in server.asked] == [TOKEN, RENEWED]
+
+
+class TestWhenTheServerSaysNo:
+    def test_a_revoked_token_says_what_to_do_and_is_tried_rarely(
+        self, enrolled: Machine, server: ContractServer, tmp_path: Path
+    ) -> None:
+        server.always = no(401)
+        addresses = tmp_path / "addresses"
+        addresses.write_text("192.0.2.5")
+        with enrolled.running({**QUICK, "addresses_from": str(addresses), "FIRST_BACKOFF": 0.1}) as agent:
+            agent.wait_for("manage.py enrol SOURCE")
+            addresses.write_text("198.51.100.7")
+            agent.announce_now()
+            agent.wait_for("next announcement in", times=2)
+            waits = [int(line.split(" in ")[1].split()[0]) for line in agent.said().splitlines() if " in " in line]
+        assert all(2880 <= wait <= 4320 for wait in waits)
+        assert server.reasons() == ["start", "user"]
+        assert TOKEN not in agent.said()
+
+    def test_it_waits_as_long_as_it_is_told_whatever_the_network_does(
+        self, enrolled: Machine, server: ContractServer, tmp_path: Path
+    ) -> None:
+        addresses = tmp_path / "addresses"
+        addresses.write_text("192.0.2.5")
+        server.next_answers.append(no(429, "too many requests", Retry_After="4"))
+        with enrolled.running({**QUICK, "FIRST_BACKOFF": 0.1, "addresses_from": str(addresses)}) as agent:
+            agent.wait_for("next announcement in 4 s")
+            refused = time.monotonic()
+            addresses.write_text("198.51.100.7")
+            eventually(lambda: len(server.asked) == 2)
+            assert time.monotonic() - refused > 3.5
+        assert server.reasons()[0] == "start"
+
+    def test_a_config_that_is_deleted_is_said_and_waited_for(self, enrolled: Machine, server: ContractServer) -> None:
+        with enrolled.running(OFTEN) as agent:
+            agent.wait_for("laptops: protected")
+            enrolled.config.unlink()
+            agent.wait_for("this machine is not enrolled")
+            enrolled.store(url=server.url, token=TOKEN, source="laptop")
+            agent.wait_for("laptops: protected", times=2)
+
+
+class TestWhenTheServerIsAway:
+    def test_it_backs_off_and_is_there_again_when_the_server_is(self, machine: Machine) -> None:
+        with ContractServer() as gone:
+            machine.store(url=gone.url, token=TOKEN, source="laptop")
+        with machine.running({**OFTEN, "FIRST_BACKOFF": 0.2, "LONGEST_BACKOFF": 0.8}) as agent:
+            agent.wait_for("is not reachable", times=3)
+            with ContractServer(gone.port) as back:
+                agent.wait_for("laptops: protected")
+        assert back.reasons() == ["timer"]
+
+    def test_failures_that_are_over_count_no_more(self, enrolled: Machine, server: ContractServer) -> None:
+        fine = Answer(200, {**STATUS, "interval": 0.1})
+        server.next_answers.extend([no(503)] * 4 + [fine] + [no(503)])
+        with enrolled.running({"FIRST_BACKOFF": 0.2, "SHORTEST_INTERVAL": 0.1}):
+            eventually(lambda: len(server.asked) >= 6)
+            began = time.monotonic()
+            eventually(lambda: len(server.asked) >= 7)
+            assert time.monotonic() - began < 1.5  # the fifth failure running would wait for 1.6 s at least
+
+    def test_a_server_that_drips_bytes_does_not_hold_it(self, machine: Machine) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            machine.store(url=f"http://127.0.0.1:{listener.getsockname()[1]}", token=TOKEN, source="laptop")
+            with machine.running({**OFTEN, "WHOLE_REQUEST": 1.0, "FIRST_BACKOFF": 0.2}) as agent:
+                agent.wait_for("no answer in time", times=2)
+
+
+class TestHowItEnds:
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, FINE), (signal.SIGINT, 130)])
+    def test_at_once_while_it_waits(self, enrolled: Machine, number: signal.Signals, code: int) -> None:
+        with enrolled.running() as agent:
+            agent.wait_for("laptops: protected")
+            assert ended(agent.process, number) == code
+            assert "Traceback" not in agent.said()
+
+    def test_at_once_while_a_server_keeps_it_waiting(self, machine: Machine) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            machine.store(url=f"http://127.0.0.1:{listener.getsockname()[1]}", token=TOKEN, source="laptop")
+            with machine.running() as agent:
+                listener.settimeout(20)
+                connection, _ = listener.accept()
+                with connection:
+                    assert ended(agent.process, signal.SIGTERM) == FINE
+                    assert "Traceback" not in agent.said()
+
+
+def ended(process: subprocess.Popen[bytes], number: signal.Signals) -> int:
+    """The exit code, within two seconds of the signal."""
+    process.send_signal(number)
+    return process.wait(2)
+
+
+class TestSystemd:
+    def test_it_is_told_of_readiness_life_and_state(self, enrolled: Machine, tmp_path: Path) -> None:
+        address = str(tmp_path / "notify")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(address)
+            manager.settimeout(20)
+            with enrolled.running(OFTEN, NOTIFY_SOCKET=address):
+                said = [manager.recv(4096).decode() for _ in range(4)]
+        assert said[0] == "READY=1"
+        assert said[1].startswith("STATUS=laptops: protected")
+        assert said[2:] == ["WATCHDOG=1", "WATCHDOG=1"]
+
+    def test_a_manager_that_is_gone_is_no_error(self, enrolled: Machine, tmp_path: Path) -> None:
+        with enrolled.running(NOTIFY_SOCKET=str(tmp_path / "nobody")) as agent:
+            agent.wait_for("laptops: protected")
+            assert agent.process.poll() is None
