@@ -22,6 +22,7 @@ from unfold.decorators import action, display
 
 from jobs import backlog, conf
 from jobs.admin.base import ReadOnlyAdmin, ReadOnlyRows, ago, moment, span
+from jobs.admin.decisions import log_url_of_record
 from jobs.admin.filters import KindFilter, QueueFilter
 from jobs.admin.queues import QueueIsPausedFilter, may_operate
 from jobs.models import AttemptEntry, BacklogRecord, PausedQueue, Worker
@@ -190,7 +191,7 @@ class BacklogRecordAdmin(RecordActions, ReadOnlyAdmin):
     ordering = ("-id",)
     show_full_result_count = False
     fieldsets = (
-        (None, {"fields": ("kind", "subject", "status", "waiting_for", "queue", "run_after", "last_error")}),
+        (None, {"fields": ("kind", "subject", "status", "waiting_for", "queue", "run_after", "last_error", "log")}),
         ("Its place", _tab("priority", "due_day", "rank_day", "tried_at", "expected_seconds", "lane")),
         ("Failures", _tab("failures", "first_failure_at", "last_failure_at", "retry_policy")),
         ("Where it came from", _tab("schedule", "trigger_at", "inserted_at", "closes_at", "finished_at", "payload")),
@@ -207,6 +208,10 @@ class BacklogRecordAdmin(RecordActions, ReadOnlyAdmin):
             told = "; ".join(f"{queue.name} ({queue.reason})" if queue.reason else queue.name for queue in paused)
             self.message_user(request, f"Nothing is claimed from paused queues: {told}.", messages.WARNING)
         return super().changelist_view(request, extra_context)  # type: ignore[no-any-return]
+
+    @admin.display(description="its log")
+    def log(self, record: BacklogRecord) -> str:
+        return format_html('<a href="{}" class="text-link">what was done to it</a>', log_url_of_record(record))
 
     @display(description="status", label=STATUS_LABELS, ordering="status")
     def shown_status(self, record: BacklogRecord) -> str:

@@ -1,13 +1,19 @@
 """What was done: backups, and the state of each assignment."""
 
+from typing import Any
+
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
+from django.utils.html import format_html
 from unfold.decorators import display
 
 from jobs.admin.base import ReadOnlyAdmin, moment, span
-from sources.admin.protection import PolicyFilter
+from jobs.admin.decisions import log_url
+from sources.admin.protection import STATE_LABELS, AlertStateFilter, PolicyFilter, present, with_alert_state
 from sources.models import Assignment, Backup, Progress
+from sources.planning import KIND, subject_of
 
 
 class PolicyOfBackupFilter(PolicyFilter):
@@ -54,14 +60,40 @@ class BackupAdmin(ReadOnlyAdmin):
 class AssignmentAdmin(ReadOnlyAdmin):
     """Sources under their policies: what the next decision about each knows. Edited with the source."""
 
-    list_display = ("__str__", "last_backup", "took", "size", "contacted", "next_backup", "failures")
-    list_filter = (PolicyFilter,)
+    list_display = (
+        "__str__", "shown_state", "last_backup", "took", "next_backup", "shown_overdue_since", "failures", "skips",
+    )  # fmt: skip
+    list_filter = (AlertStateFilter, PolicyFilter, ("vanished_at", admin.EmptyFieldListFilter))
+    fields = (
+        "source", "policy", "shown_state", "shown_overdue_since", "next_backup", "last_backup", "took", "size",
+        "directory", "contacted", "failures", "skips", "shown_vanished_at", "log",
+    )  # fmt: skip
     search_fields = ("source__name",)
     list_select_related = ("source", "policy__schedule")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Assignment]:
+        return with_alert_state(super().get_queryset(request), present())
 
     def has_delete_permission(self, request: HttpRequest, obj: Assignment | None = None) -> bool:
         """Ending an assignment is a person's decision; the confirmation lists the backups that go with it."""
         return bool(request.user.has_perm("sources.delete_assignment"))
+
+    @display(description="state", label=STATE_LABELS, ordering="state")
+    def shown_state(self, assignment: Any) -> str:
+        return str(assignment.state)
+
+    @admin.display(description="overdue since (UTC)", ordering="overdue_since")
+    def shown_overdue_since(self, assignment: Assignment) -> str:
+        return moment(assignment.overdue_since)
+
+    @admin.display(description="vanished in mid-backup (UTC)")
+    def shown_vanished_at(self, assignment: Assignment) -> str:
+        return moment(assignment.vanished_at)
+
+    @admin.display(description="its log")
+    def log(self, assignment: Assignment) -> str:
+        address = log_url([subject_of(assignment.pk)], KIND)
+        return format_html('<a href="{}" class="text-link">what was done</a>', address)
 
     @admin.display(description="last success (UTC)", ordering="last_backup_at")
     def last_backup(self, assignment: Assignment) -> str:

@@ -3,72 +3,24 @@
 from pathlib import Path
 from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.urls import path, reverse
 from unfold.admin import ModelAdmin
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
 
 from jobs.admin.base import SMALL_TEXT_AREAS, moment
-from jobs.models import RetryPolicy, Schedule, Throttle
+from jobs.models import Schedule
 from sources import planning
+from sources.admin.policy_form import WHEN_FIELDS, PolicyForm
+from sources.admin.preview import preview_of
 from sources.models import Policy, Repository
 
-SCHEDULE_FIELDS = ("name", "cron", "zone", "enabled", "priority", "retry_policy", "throttle")
-PLANNED_FROM = ("cron", "zone", "window", "enabled", "priority")
+PLANNED_FROM = (
+    "cron", "zone", "window", "excluded_dates", "only_if_it_fits", "enabled", "priority", "throttle", "seeding_limit",
+)  # fmt: skip
 """A change of these moves next-backup dates or records on the backlog."""
-
-
-class PolicyForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A policy and its schedule in one form."""
-
-    name = forms.CharField(max_length=100, widget=UnfoldAdminTextInputWidget)
-    cron = forms.CharField(
-        initial="0 9 * * *",
-        widget=UnfoldAdminTextInputWidget,
-        help_text="When a period begins: minute, hour, day of month, month, day of week. As `0 9 * * 1-5`.",
-    )
-    zone = forms.CharField(
-        initial="UTC", widget=UnfoldAdminTextInputWidget, help_text="IANA time zone, as Europe/Berlin."
-    )
-    enabled = forms.BooleanField(initial=True, required=False, widget=UnfoldBooleanSwitchWidget)
-    priority = forms.IntegerField(
-        initial=0, widget=UnfoldAdminTextInputWidget, help_text="Higher is backed up first. 0 is usual."
-    )
-    retry_policy = forms.ModelChoiceField(
-        RetryPolicy.objects.all(), required=False, widget=UnfoldAdminSelectWidget, help_text="None: Fibonacci, 60 s."
-    )
-    throttle = forms.ModelChoiceField(Throttle.objects.all(), required=False, widget=UnfoldAdminSelectWidget)
-
-    class Meta:
-        model = Policy
-        fields = (
-            "repository", "window", "engine_options", "keep_versions", "connect_timeout", "recheck_after",
-            "wake_allowed", "wake_every", "wake_wait",
-        )  # fmt: skip
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if self.instance.pk:
-            for name in SCHEDULE_FIELDS:
-                self.initial[name] = getattr(self.instance.schedule, name)
-        else:
-            self.instance.schedule = Schedule(kind=planning.KIND, provider="assignments")
-
-    def _post_clean(self) -> None:
-        """Check schedule and policy together: the window is read in the schedule's zone."""
-        schedule = self.instance.schedule
-        for name in SCHEDULE_FIELDS:
-            if name in self.cleaned_data:
-                setattr(schedule, name, self.cleaned_data[name])
-        try:
-            schedule.full_clean()
-        except ValidationError as error:
-            for field, problems in error.error_dict.items():
-                self.add_error(field if field in self.fields else None, problems)
-        super()._post_clean()  # type: ignore[misc]
 
 
 @admin.register(Policy)
@@ -92,10 +44,52 @@ class PolicyAdmin(ModelAdmin):
     search_fields = ("schedule__name",)
     fieldsets = (
         (None, {"fields": ("name", "enabled", "repository", "priority")}),
-        ("When", {"fields": ("cron", "zone", "window")}),
-        ("How", {"fields": ("engine_options", "keep_versions", "retry_policy", "throttle")}),
-        ("Absent sources", {"fields": ("connect_timeout", "recheck_after", "wake_allowed", "wake_every", "wake_wait")}),
+        ("When", {"fields": (*WHEN_FIELDS, "at_close", "only_if_it_fits")}),
+        ("How", {"fields": ("engine_options", "keep_versions", "retry_policy", "throttle", "seeding_limit")}),
+        (
+            "Absent sources",
+            {
+                "fields": (
+                    ("connect_timeout", "recheck_after"),
+                    "vanish_grace",
+                    "address_follows",
+                    "on_battery",
+                    "on_metered",
+                    "wake_allowed",
+                    ("wake_every", "wake_wait"),
+                )
+            },
+        ),
+        ("Alerts", {"fields": ("alert_after",)}),
     )
+
+    def get_urls(self) -> list[Any]:
+        view = self.admin_site.admin_view(self.preview_view)
+        own = [
+            path("preview/", view, name="sources_policy_preview"),
+            path("<path:object_id>/preview/", view, name="sources_policy_preview_of"),
+        ]
+        return own + super().get_urls()  # type: ignore[no-any-return]
+
+    def preview_view(self, request: HttpRequest, object_id: str | None = None) -> HttpResponse:
+        """POST of the form's values, nothing of which is saved: the coming periods, or what is wrong."""
+        policy = self.get_object(request, object_id) if object_id else None
+        if object_id and policy is None:
+            raise Http404(f"there is no policy {object_id}")
+        may = self.has_change_permission(request, policy) if policy else self.has_add_permission(request)
+        if not may:
+            raise PermissionDenied
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        form = self.get_form(request, policy, change=policy is not None)(request.POST, instance=policy)
+        return HttpResponse(preview_of(form))
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        policy = context.get("original")
+        name = "admin:sources_policy_preview"
+        context["preview_url"] = reverse(f"{name}_of", args=[policy.pk]) if policy else reverse(name)
+        context["preview"] = preview_of(context["adminform"].form)
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Policy]:
         return super().get_queryset(request).annotate(sources=Count("assignments"))  # type: ignore[no-any-return]
@@ -107,6 +101,24 @@ class PolicyAdmin(ModelAdmin):
     @admin.display(description="zone", ordering="schedule__zone")
     def zone(self, policy: Policy) -> str:
         return policy.schedule.zone
+
+    # who may only look at a policy is shown its schedule's fields by these
+
+    @admin.display(description="name")
+    def name(self, policy: Policy) -> str:
+        return policy.schedule.name
+
+    @admin.display(description="priority")
+    def priority(self, policy: Policy) -> int:
+        return policy.schedule.priority
+
+    @admin.display(description="retry policy")
+    def retry_policy(self, policy: Policy) -> str:
+        return str(policy.schedule.retry_policy or "")
+
+    @admin.display(description="throttle")
+    def throttle(self, policy: Policy) -> str:
+        return str(policy.schedule.throttle or "")
 
     @admin.display(description="window")
     def shown_window(self, policy: Policy) -> str:
@@ -126,12 +138,16 @@ class PolicyAdmin(ModelAdmin):
         return moment(policy.schedule.next_trigger_at)
 
     def save_model(self, request: HttpRequest, obj: Policy, form: Any, change: bool) -> None:
-        """Save the schedule first; what was computed from it is computed anew."""
+        """Save the schedule first; what was computed from it is computed anew. The view is one transaction."""
         obj.schedule.save()
         obj.schedule = obj.schedule  # takes over the id of a new one
         super().save_model(request, obj, form, change)
         if change and any(name in form.changed_data for name in PLANNED_FROM):
             planning.replan(obj)
+        else:
+            planning.limit_seeding(obj)
+        for warning in obj.check_openings():
+            self.message_user(request, f"{obj}: {warning}.", messages.WARNING)
 
     def delete_model(self, request: HttpRequest, obj: Policy) -> None:
         """A policy's schedule goes with it."""

@@ -1,6 +1,6 @@
 """The status of a source in one word, as a column, a filter and a badge: one definition for all three.
 
-And the filters by policy.
+That of an assignment is its alert state (`sources/domain/alerts.py`). And the filters by policy.
 """
 
 from datetime import datetime
@@ -11,6 +11,7 @@ from django.db.models import Case, CharField, Count, Q, QuerySet, Value, When
 from django.http import HttpRequest
 from django.utils import timezone
 
+from sources.domain.alerts import AlertState
 from sources.models import Assignment, Policy
 
 LABELS = {
@@ -18,21 +19,52 @@ LABELS = {
     "due": "warning",
     "failing": "danger",
     "never": "danger",
+    "overdue": "danger",
+    "snoozed": "",
     "paused": "",
     "no policy": "",
 }
 
+STATE_LABELS = {
+    AlertState.PROTECTED.value: "success",
+    AlertState.DUE.value: "warning",
+    AlertState.OVERDUE.value: "danger",
+    AlertState.NEVER.value: "danger",
+}
+
+
+def with_alert_state(assignments: QuerySet[Any], now: datetime) -> QuerySet[Any]:
+    """Annotate `state`: the alert state of each assignment, by the `overdue_since` that is stored."""
+    annotated: QuerySet[Any] = assignments.annotate(
+        state=Case(
+            When(last_backup_at=None, then=Value(AlertState.NEVER.value)),
+            When(overdue_since__isnull=False, then=Value(AlertState.OVERDUE.value)),
+            When(next_backup_at__gt=now, then=Value(AlertState.PROTECTED.value)),
+            default=Value(AlertState.DUE.value),
+            output_field=CharField(),
+        )
+    )
+    return annotated
+
 
 def with_status(sources: QuerySet[Any], now: datetime) -> QuerySet[Any]:
-    """Annotate `status` over all assignments of each source, worst first. Needs `with_protection()`."""
-    never = Q(assignments__last_backup_at=None)
-    counted = sources.annotate(assigned=Count("assignments"), unprotected=Count("assignments", filter=never))
+    """Annotate `status` over all assignments of each source, worst first. Needs `with_protection()`.
+
+    What is wrong stays in sight while its user snoozes it; a snooze only explains why it is due.
+    """
+    counted = sources.annotate(
+        assigned=Count("assignments"),
+        unprotected=Count("assignments", filter=Q(assignments__last_backup_at=None)),
+        overdue=Count("assignments", filter=Q(assignments__overdue_since__isnull=False)),
+    )
     annotated: QuerySet[Any] = counted.annotate(
         status=Case(
             When(paused_at__isnull=False, then=Value("paused")),
             When(assigned=0, then=Value("no policy")),
             When(failures__gt=0, then=Value("failing")),
             When(unprotected__gt=0, then=Value("never")),
+            When(overdue__gt=0, then=Value("overdue")),
+            When(snoozed_until__gt=now, then=Value("snoozed")),
             When(next_backup_at__lte=now, then=Value("due")),
             default=Value("protected"),
             output_field=CharField(),
@@ -52,6 +84,19 @@ class StatusFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(status=self.value()) if self.value() in LABELS else queryset
+
+
+class AlertStateFilter(admin.SimpleListFilter):
+    """Assignments by alert state."""
+
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, name) for name in STATE_LABELS]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(state=self.value()) if self.value() in STATE_LABELS else queryset
 
 
 class PolicyFilter(admin.SimpleListFilter):

@@ -1,5 +1,6 @@
 """Sources: search, filters, status, and what a person may want done at once."""
 
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,12 +15,26 @@ from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import display
 
 from jobs.admin.base import SMALL_TEXT_AREAS, ago, moment, span
+from jobs.admin.decisions import log_url
 from jobs.admin.tables import table
+from jobs.clock import database_clock
 from sources import planning
-from sources.admin.protection import LABELS, PolicyOfSourceFilter, StatusFilter, present, with_status
+from sources.admin.agents import AGENT_FIELDS, AgentActions, AgentFields
+from sources.admin.protection import (
+    LABELS,
+    STATE_LABELS,
+    PolicyOfSourceFilter,
+    StatusFilter,
+    present,
+    with_alert_state,
+    with_status,
+)
 from sources.models import Assignment, Backup, Source
 
 SHOWN_BACKUPS = 10
+
+SNOOZE_HOURS = 2
+MORNING = time(9, tzinfo=UTC)
 
 
 class AssignmentInline(TabularInline):
@@ -29,11 +44,16 @@ class AssignmentInline(TabularInline):
     extra = 0
     hide_title = True
     autocomplete_fields = ("policy",)
-    fields = ("policy", "last_backup", "took", "next_backup", "failures", "record")
-    readonly_fields = ("last_backup", "took", "next_backup", "failures", "record")
+    fields = ("policy", "shown_state", "last_backup", "took", "next_backup", "failures", "record")
+    readonly_fields = ("shown_state", "last_backup", "took", "next_backup", "failures", "record")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Assignment]:
-        return super().get_queryset(request).select_related("policy__schedule", "source")  # type: ignore[no-any-return]
+        related = super().get_queryset(request).select_related("policy__schedule", "source")
+        return with_alert_state(related, present())
+
+    @display(description="state", label=STATE_LABELS)
+    def shown_state(self, assignment: Any) -> str:
+        return str(getattr(assignment, "state", ""))
 
     @admin.display(description="last success (UTC)")
     def last_backup(self, assignment: Assignment) -> str:
@@ -56,23 +76,30 @@ class AssignmentInline(TabularInline):
 
 
 @admin.register(Source)
-class SourceAdmin(ModelAdmin):
+class SourceAdmin(AgentFields, AgentActions, ModelAdmin):
     """Every source, whether it is protected, and when it is next."""
 
-    list_display = ("name", "kind", "policies", "last_success", "next_backup", "failures", "shown_status")
-    list_filter = (StatusFilter, "kind", PolicyOfSourceFilter, ("paused_at", admin.EmptyFieldListFilter))
-    search_fields = ("name", "address", "path")
+    list_display = ("name", "kind", "policies", "last_success", "next_backup", "checked_in", "failures", "shown_status")
+    list_filter = (
+        StatusFilter,
+        "kind",
+        PolicyOfSourceFilter,
+        ("paused_at", admin.EmptyFieldListFilter),
+        ("checked_in_at", admin.EmptyFieldListFilter),
+    )
+    search_fields = ("name", "address", "path", "hostname")
     inlines = (AssignmentInline,)
-    actions = ("back_up_now", "pause", "resume")
+    actions = ("back_up_now", "pause", "resume", "snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze")
     formfield_overrides = SMALL_TEXT_AREAS
-    readonly_fields = ("shown_paused_at", "shown_last_woken_at", "last_backups")
+    readonly_fields = ("shown_paused_at", "shown_last_woken_at", "last_backups", "log", *AGENT_FIELDS)
     fieldsets = (
         (None, {"fields": ("name", "kind", "address", "port", "path", "options", "secret", "host_key")}),
         (
             "Wake-on-LAN",
             {"fields": ("mac_address", "wake_address", "wake_port", "wake_allowed", "shown_last_woken_at")},
         ),
-        ("State", {"fields": ("shown_paused_at", "last_backups")}),
+        ("Agent", {"fields": AGENT_FIELDS}),
+        ("State", {"fields": ("shown_paused_at", "log", "last_backups")}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Source]:
@@ -91,6 +118,10 @@ class SourceAdmin(ModelAdmin):
     def next_backup(self, source: Any) -> str:
         return moment(source.next_backup_at)
 
+    @admin.display(description="checked in", ordering="checked_in_at")
+    def checked_in(self, source: Source) -> str:
+        return ago(source.checked_in_at)
+
     @admin.display(description="failures", ordering="failures")
     def failures(self, source: Any) -> str:
         return str(source.failures or "")
@@ -106,6 +137,16 @@ class SourceAdmin(ModelAdmin):
     @admin.display(description="last woken (UTC)")
     def shown_last_woken_at(self, source: Source) -> str:
         return moment(source.last_woken_at) or "never"
+
+    @admin.display(description="its log")
+    def log(self, source: Source) -> str:
+        if source.pk is None:
+            return ""
+        subjects = [planning.subject_of_source(source.pk)]
+        for assignment in source.assignments.all():
+            subjects += [planning.subject_of(assignment.pk), planning.subject_of_policy(assignment.policy_id)]
+        address = log_url(subjects, planning.KIND)
+        return format_html('<a href="{}" class="text-link">what was done, to it and by its policies</a>', address)
 
     @admin.display(description="last backups")
     def last_backups(self, source: Source) -> str:
@@ -143,6 +184,28 @@ class SourceAdmin(ModelAdmin):
     def resume(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
         resumed = planning.resume(sources)
         self.message_user(request, f"{resumed} sources were resumed; what is due is on the backlog.")
+
+    @admin.action(description=f"Snooze for {SNOOZE_HOURS} hours", permissions=["change"])
+    def snooze_for_hours(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
+        now = database_clock()
+        self._snooze(request, sources, now + timedelta(hours=SNOOZE_HOURS), now)
+
+    @admin.action(description="Snooze until tomorrow 09:00 UTC", permissions=["change"])
+    def snooze_until_tomorrow(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
+        now = database_clock()
+        tomorrow = now.astimezone(UTC).date() + timedelta(days=1)
+        self._snooze(request, sources, datetime.combine(tomorrow, MORNING), now)
+
+    def _snooze(self, request: HttpRequest, sources: QuerySet[Source], until: datetime, now: datetime) -> None:
+        snoozed = planning.snooze(sources, until, now)
+        told = f"{snoozed} sources are not backed up before {moment(until)} UTC. Backups that run already go on."
+        self.message_user(request, told)
+
+    @admin.action(description="End the snooze", permissions=["change"])
+    def end_the_snooze(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
+        ended = planning.unsnooze(sources)
+        message = f"{ended} sources are not snoozed any more; what waited for that is ready."
+        self.message_user(request, message, messages.SUCCESS if ended else messages.WARNING)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """A new assignment is due at once."""

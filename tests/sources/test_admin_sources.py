@@ -1,4 +1,4 @@
-"""The pages of sources, policies and backups in the admin, as a person uses them."""
+"""The pages of sources, assignments and backups in the admin, as a person uses them."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -10,20 +10,22 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks
 
-from jobs.models import BacklogRecord, Schedule
+from jobs.models import BacklogRecord
 from jobs.states import Status
+from sources import alerts
+from sources.admin.protection import LABELS
+from sources.domain.alerts import AlertFacts, state
 from sources.fleet import import_fleet
-from sources.models import Assignment, Backup, Policy, Repository, Source
+from sources.models import Assignment, Backup, Policy, Source
 
 pytestmark = pytest.mark.django_db
 
 SOURCES = "/admin/sources/source/"
-POLICIES = "/admin/sources/policy/"
 
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> None:
-    """Sources a to f, one of each status."""
+    """A source of each status, which is its name."""
     policies = [
         {"name": "daily", "cron": "0 9 * * *", "repository": "office"},
         {"name": "weekly", "cron": "0 9 * * 6", "repository": "office",
@@ -34,6 +36,8 @@ def fleet(tmp_path: Path) -> None:
         "due": ["daily"],
         "failing": ["daily"],
         "never": ["daily", "weekly"],
+        "overdue": ["daily", "weekly"],
+        "snoozed": ["daily"],
         "paused": ["daily"],
         "no-policy": [],
     }
@@ -48,6 +52,10 @@ def fleet(tmp_path: Path) -> None:
     of(source__name="due").update(last_backup_at=yesterday, next_backup_at=yesterday)
     of(source__name="failing").update(last_backup_at=yesterday, next_backup_at=yesterday, failures=4)
     of(source__name="never", policy__schedule__name="daily").update(last_backup_at=now, next_backup_at=tomorrow)
+    of(source__name="overdue").update(last_backup_at=yesterday, next_backup_at=tomorrow)
+    of(source__name="overdue", policy__schedule__name="weekly").update(overdue_since=yesterday)
+    of(source__name="snoozed").update(last_backup_at=yesterday, next_backup_at=yesterday)
+    Source.objects.filter(name="snoozed").update(snoozed_until=tomorrow)
     Source.objects.filter(name="paused").update(paused_at=now)
 
 
@@ -83,11 +91,13 @@ class TestSourceList:
             ("failing", "failing"),
             ("never", "never"),
             ("no-policy", "no policy"),
+            ("overdue", "overdue"),
             ("paused", "paused"),
             ("protected", "protected"),
+            ("snoozed", "snoozed"),
         ]
 
-    @pytest.mark.parametrize("status", ["protected", "due", "failing", "never", "paused", "no policy"])
+    @pytest.mark.parametrize("status", LABELS)
     def test_filters_by_status(self, status: str, admin_client: Client) -> None:
         [source] = listed(admin_client, f"{SOURCES}?status={status}")
         assert source.name == status.replace(" ", "-")
@@ -95,10 +105,14 @@ class TestSourceList:
     def test_filters_by_policy_without_losing_the_other_policies_of_a_source(self, admin_client: Client) -> None:
         weekly = Policy.objects.get(schedule__name="weekly")
         found = listed(admin_client, f"{SOURCES}?policy={weekly.pk}")
-        assert [(source.name, source.status) for source in found] == [("never", "never"), ("protected", "protected")]
+        assert [(source.name, source.status) for source in found] == [
+            ("never", "never"),
+            ("overdue", "overdue"),
+            ("protected", "protected"),
+        ]
 
     def test_filters_by_kind_and_pause(self, admin_client: Client) -> None:
-        assert len(listed(admin_client, f"{SOURCES}?kind__exact=local")) == 6
+        assert len(listed(admin_client, f"{SOURCES}?kind__exact=local")) == 8
         assert [s.name for s in listed(admin_client, f"{SOURCES}?paused_at__isempty=0")] == ["paused"]
 
     @pytest.mark.parametrize("query", ["status=nonsense", "policy=nonsense", "policy=999999"])
@@ -108,9 +122,9 @@ class TestSourceList:
     def test_searches_names_and_paths(self, admin_client: Client) -> None:
         assert [source.name for source in listed(admin_client, f"{SOURCES}?q=/srv/fail")] == ["failing"]
 
-    @pytest.mark.parametrize("column", range(1, 8))
+    @pytest.mark.parametrize("column", range(1, 9))
     def test_sorts_by_every_column(self, column: int, admin_client: Client) -> None:
-        assert len(listed(admin_client, f"{SOURCES}?o=-{column}")) == 6
+        assert len(listed(admin_client, f"{SOURCES}?o=-{column}")) == 8
 
     def test_shows_a_hundred_sources_in_as_many_queries_as_six(
         self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
@@ -120,7 +134,7 @@ class TestSourceList:
         Source.objects.bulk_create(more)
         Assignment.objects.bulk_create([Assignment(source=source, policy=p) for source in more for p in policies])
         with django_assert_max_num_queries(12):
-            assert len(listed(admin_client, SOURCES)) == 96
+            assert len(listed(admin_client, SOURCES)) == 98
 
     def test_back_up_now_moves_to_the_head_and_leaves_out_the_paused(self, admin_client: Client) -> None:
         said = act(admin_client, "back_up_now", "due", "paused")
@@ -131,7 +145,7 @@ class TestSourceList:
 
     def test_pause_and_resume_say_how_many(self, admin_client: Client) -> None:
         assert "2 sources were paused" in act(admin_client, "pause", "due", "never", "paused")
-        assert Source.objects.filter(paused_at=None).count() == 3
+        assert Source.objects.filter(paused_at=None).count() == 5
         assert "3 sources were resumed" in act(admin_client, "resume", "due", "never", "paused")
         assert not Source.objects.exclude(paused_at=None).exists()
 
@@ -140,7 +154,7 @@ class TestSourceList:
         question = {"action": "delete_selected", "_selected_action": chosen}
         assert b"Are you sure" in admin_client.post(SOURCES, question).content
         assert admin_client.post(SOURCES, {**question, "post": "yes"}).status_code == 302
-        assert Source.objects.count() == 4
+        assert Source.objects.count() == 6
 
 
 NEW_SOURCE = {
@@ -203,89 +217,8 @@ class TestSourcePage:
         assignment = Assignment.objects.get(source__name="due")
         for number in range(1, 11):
             add_backup(assignment, number)
-        with django_assert_max_num_queries(20):
+        with django_assert_max_num_queries(24):
             admin_client.get(f"{SOURCES}{assignment.source_id}/change/")
-
-
-def policy_form(**changes: str) -> dict[str, str]:
-    return {
-        "name": "nightly",
-        "cron": "0 22 * * *",
-        "zone": "Europe/Berlin",
-        "enabled": "on",
-        "priority": "0",
-        "repository": str(Repository.objects.get().pk),
-        "window": "[]",
-        "engine_options": "{}",
-        "keep_versions": "7",
-        "connect_timeout": "60",
-        "recheck_after": "900",
-        "wake_every": "14400",
-        "wake_wait": "180",
-        **changes,
-    }
-
-
-@pytest.mark.usefixtures("fleet")
-class TestPolicies:
-    def test_a_policy_and_its_schedule_are_created_in_one_form(self, admin_client: Client) -> None:
-        response = admin_client.post(f"{POLICIES}add/", policy_form())
-        assert response.status_code == 302, response.context["errors"]
-        schedule = Policy.objects.get(schedule__name="nightly").schedule
-        assert (schedule.cron, schedule.kind, schedule.provider) == ("0 22 * * *", "backup", "assignments")
-
-    def test_a_changed_cron_moves_next_backup_dates(self, admin_client: Client) -> None:
-        policy = Policy.objects.get(schedule__name="daily")
-        before = Assignment.objects.get(source__name="protected", policy=policy).next_backup_at
-        form = policy_form(name="daily", cron="*/10 * * * *")
-        assert admin_client.post(f"{POLICIES}{policy.pk}/change/", form).status_code == 302
-        policy.schedule.refresh_from_db()
-        assert policy.schedule.cron == "*/10 * * * *"
-        assert Assignment.objects.get(source__name="protected", policy=policy).next_backup_at != before
-
-    @pytest.mark.parametrize(
-        ("field", "value"),
-        [
-            ("cron", "61 * * * *"),
-            ("cron", "daily"),
-            ("zone", "Europe/Berln"),
-            ("name", "weekly"),
-            ("window", '[{"start": "25:00", "end": "06:00"}]'),
-            ("window", "22:00"),
-            ("engine_options", '{"transfer": 4}'),
-            ("engine_options", "null"),
-            ("window", "null"),
-            ("priority", "99999999999"),
-            ("repository", ""),
-        ],
-    )
-    def test_a_bad_field_is_told_beside_it(self, field: str, value: str, admin_client: Client) -> None:
-        response = admin_client.post(f"{POLICIES}add/", policy_form(**{field: value}))
-        assert response.status_code == 200
-        assert field in response.context["adminform"].errors
-        assert Schedule.objects.count() == 2
-
-    def test_the_list_takes_few_queries_and_tells_the_window(
-        self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
-    ) -> None:
-        with django_assert_max_num_queries(10):
-            page = admin_client.get(POLICIES).content.decode()
-        assert "sat-sun 08:00–20:00" in page
-
-    def test_a_policy_with_sources_cannot_be_deleted_and_one_without_takes_its_schedule_along(
-        self, admin_client: Client
-    ) -> None:
-        daily, weekly = Policy.objects.order_by("schedule__name")
-        admin_client.post(f"{POLICIES}{daily.pk}/delete/", {"post": "yes"})
-        Assignment.objects.filter(policy=weekly).delete()
-        admin_client.post(f"{POLICIES}{weekly.pk}/delete/", {"post": "yes"})
-        assert list(Schedule.objects.values_list("name", flat=True)) == ["daily"]
-
-    def test_policies_without_sources_can_be_deleted_together(self, admin_client: Client) -> None:
-        Assignment.objects.all().delete()
-        chosen = list(Policy.objects.values_list("pk", flat=True))
-        admin_client.post(POLICIES, {"action": "delete_selected", "_selected_action": chosen, "post": "yes"})
-        assert (Policy.objects.count(), Schedule.objects.count()) == (0, 0)
 
 
 @pytest.mark.usefixtures("fleet")
@@ -308,7 +241,7 @@ class TestRepositoriesAndBackups:
         with django_assert_max_num_queries(12):
             backups = listed(admin_client, "/admin/sources/backup/")
         daily = Policy.objects.get(schedule__name="daily")
-        assert len(listed(admin_client, f"/admin/sources/backup/?policy={daily.pk}")) == 5
+        assert len(listed(admin_client, f"/admin/sources/backup/?policy={daily.pk}")) == 7
         assert admin_client.get("/admin/sources/backup/add/").status_code == 403
         assert admin_client.post(f"/admin/sources/backup/{backups[0].pk}/delete/", {"post": "yes"}).status_code == 403
         assert admin_client.post(f"/admin/sources/backup/{backups[0].pk}/change/", {"size": 1}).status_code == 403
@@ -320,3 +253,58 @@ class TestRepositoriesAndBackups:
             [first, *_] = listed(admin_client, "/admin/sources/assignment/")
         assert admin_client.get("/admin/sources/assignment/add/").status_code == 403
         assert admin_client.post(f"/admin/sources/assignment/{first.pk}/change/", {}).status_code == 403
+
+
+ASSIGNMENTS = "/admin/sources/assignment/"
+
+
+@pytest.mark.usefixtures("fleet")
+class TestAssignmentStates:
+    def test_each_assignment_has_a_state_of_its_own(self, admin_client: Client) -> None:
+        found = {str(assignment): assignment.state for assignment in listed(admin_client, ASSIGNMENTS)}
+        assert found == {
+            "protected under daily": "protected", "protected under weekly": "protected", "due under daily": "due",
+            "failing under daily": "due", "never under daily": "protected", "never under weekly": "never",
+            "overdue under daily": "protected", "overdue under weekly": "overdue", "snoozed under daily": "due",
+            "paused under daily": "never",
+        }  # fmt: skip
+
+    @pytest.mark.parametrize(("state", "count"), [("protected", 4), ("due", 3), ("overdue", 1), ("never", 2)])
+    def test_filters_by_state(self, state: str, count: int, admin_client: Client) -> None:
+        found = listed(admin_client, f"{ASSIGNMENTS}?state={state}")
+        assert [assignment.state for assignment in found] == [state] * count
+
+    def test_a_made_up_state_is_no_server_error(self, admin_client: Client) -> None:
+        assert len(listed(admin_client, f"{ASSIGNMENTS}?state=nonsense")) == 10
+
+    def test_it_is_the_state_that_the_domain_tells_once_alerts_were_looked_at(self, admin_client: Client) -> None:
+        now = timezone.now()
+        ages = [None, timedelta(0), timedelta(days=1), timedelta(days=3), timedelta(days=30)]
+        for assignment, age in zip(Assignment.objects.order_by("pk"), ages * 2, strict=True):
+            started = now - age if age is not None else None
+            period = assignment.policy.schedule.period
+            Assignment.objects.filter(pk=assignment.pk).update(
+                last_backup_at=started, next_backup_at=started and period.next_after(started), overdue_since=None
+            )
+        alerts.look()  # which raises nothing about a paused source
+        for assignment in listed(admin_client, ASSIGNMENTS):
+            if assignment.source.paused_at:
+                continue
+            facts = AlertFacts(
+                assignment.inserted_at, assignment.last_backup_at, assignment.next_backup_at, assignment.overdue_since
+            )
+            assert assignment.state == state(facts, assignment.policy.schedule.period, None, timezone.now())
+
+    @pytest.mark.parametrize("column", range(1, 9))
+    def test_sorts_by_every_column(self, column: int, admin_client: Client) -> None:
+        assert len(listed(admin_client, f"{ASSIGNMENTS}?o=-{column}")) == 10
+
+    def test_its_page_tells_skips_and_when_it_vanished_and_leads_to_its_log(self, admin_client: Client) -> None:
+        assignment = Assignment.objects.get(source__name="due")
+        vanished = timezone.now() - timedelta(hours=1)
+        Assignment.objects.filter(pk=assignment.pk).update(vanished_at=vanished, skips=2)
+        found = listed(admin_client, f"{ASSIGNMENTS}?vanished_at__isempty=0")
+        assert [each.pk for each in found] == [assignment.pk]
+        page = admin_client.get(f"{ASSIGNMENTS}{assignment.pk}/change/").content.decode()
+        assert f"{vanished:%Y-%m-%d %H:%M:%S}" in page
+        assert f"/admin/jobs/decision/?kind=backup&amp;subject__in=assignment%3A{assignment.pk}" in page

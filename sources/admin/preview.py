@@ -1,0 +1,55 @@
+"""The coming periods of a policy with their openings, as the policy's page shows them while it is edited."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from django import forms
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+
+from jobs.admin.base import span
+from sources.admin.policy_form import WHEN_FIELDS
+from sources.domain.preview import PreviewedPeriod
+from sources.domain.windows import Opening
+from sources.models import Policy
+from sources.previews import preview
+
+SHOWN_PERIODS = 10
+HEADERS = ("period begins", "open from – to", "the same in UTC", "open for")
+
+Row = tuple[object, ...]
+
+
+def preview_of(form: forms.ModelForm, now: datetime | None = None) -> SafeString:  # type: ignore[type-arg]
+    """The next ten periods of what `form` says, saved or not; or what is wrong with the fields that decide them."""
+    wrong = [f"{name.replace('_', ' ')}: {text}" for name in WHEN_FIELDS for text in form.errors.get(name, [])]
+    policy: Policy = form.instance
+    rows: list[Row] = []
+    if not wrong:
+        try:
+            periods = preview(policy, SHOWN_PERIODS, now=now)
+        except ValueError as error:  # what was stored past the form
+            wrong = [f"{error}"]
+        else:
+            zone = policy.schedule.period.tzinfo
+            rows = [row for period in periods for row in _rows(period, zone)]
+    context = {"wrong": wrong, "zone": policy.schedule.zone, "table": {"headers": HEADERS, "rows": rows}}
+    return render_to_string("sources/preview.html", context)
+
+
+def _rows(period: PreviewedPeriod, zone: ZoneInfo) -> Iterator[Row]:
+    """A row an opening; the period is named in its first one only."""
+    begins = f"{period.begins_at.astimezone(zone):%a %Y-%m-%d %H:%M}"
+    if not period.openings:
+        gap = render_to_string("unfold/helpers/label.html", {"text": "no opening", "type": "warning"})
+        yield (begins, gap, period.warning, "")
+    for opening in period.openings:
+        yield (begins, *_cells(opening, zone))
+        begins = ""
+
+
+def _cells(opening: Opening, zone: ZoneInfo) -> Row:
+    ends = [(instant.astimezone(zone), instant) for instant in (opening.opens_at, opening.closes_at)]
+    local, utc = (" – ".join(f"{pair[which]:%a %m-%d %H:%M}" for pair in ends) for which in (0, 1))
+    return (local, utc, span((opening.closes_at - opening.opens_at).total_seconds()))

@@ -1,0 +1,262 @@
+import difflib
+import json
+import os
+import sys
+import time
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from heapq import merge
+from itertools import islice
+from re import fullmatch
+from types import SimpleNamespace
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db.models import Q, QuerySet
+
+from jobs import conf
+from jobs.clock import database_clock
+from jobs.models import Decision, Level
+from jobs.order import REASONS, deciding_key
+from sources import planning
+from sources.models import Assignment, Policy, Source
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+EXAMPLES = "write 24h, 7d, or an instant as 2026-03-02T12:00 (UTC) or 2026-03-02T13:00+01:00"
+MAX_LIMIT = 100_000
+SHOWN_NAMES = 20
+
+LOOK_EVERY = 1.0
+LOOK_BACK = timedelta(seconds=60)
+"""While following: a line is dated before its transaction commits, so those of the last minute are read again."""
+
+
+@dataclass(frozen=True)
+class About:
+    """Whose lines are wanted. Nobody's in particular: all lines."""
+
+    subjects: frozenset[str] = frozenset()
+    candidates: frozenset[str] = frozenset()
+    """Those of `subjects` that a claim may have looked at: assignments."""
+    everything: bool = True
+
+
+@dataclass
+class Wanted:
+    """What the options ask for; instants are aware."""
+
+    about: About
+    since: datetime
+    until: datetime | None
+    levels: list[Level] = field(default_factory=lambda: [Level.DOING])
+
+
+class Command(BaseCommand):
+    help = (
+        "Print the log of decisions, oldest first: when (UTC), what, and a sentence. For a source: its own lines, "
+        "those of its assignments and of its policies. Exit codes: 0, 1 when there is no line, 2 for bad usage."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("source", nargs="?", metavar="SOURCE", help="name of a source (all lines)")
+        parser.add_argument("--policy", metavar="NAME", help="only lines of this policy and its assignments")
+        parser.add_argument("--since", default="24h", metavar="WHEN", help=f"{EXAMPLES} (%(default)s)")
+        parser.add_argument("--until", metavar="WHEN", help="likewise (now)")
+        parser.add_argument(
+            "--considering", action="store_true", help="also the claims that looked at it: its rank, and what decided"
+        )
+        parser.add_argument("--limit", type=int, default=200, metavar="N", help="the latest N lines (%(default)s)")
+        parser.add_argument("--follow", action="store_true", help="go on with what is written from now on; end: Ctrl-C")
+        parser.add_argument("--json", action="store_true", help="print a JSON object a line")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            wanted = _wanted(options, database_clock())
+        except ValueError as error:
+            raise CommandError(f"{error}", returncode=2) from error
+        if options["considering"] and not conf.considering():
+            self._note("claims are not being logged: BACKUPSCHED_CONSIDERING=1 for the workers turns that on")
+        try:
+            self._print(wanted, options["limit"], follow=options["follow"], as_json=options["json"])
+        except KeyboardInterrupt:
+            self.stderr.write("")
+        except BrokenPipeError:  # as by `| head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def _print(self, wanted: Wanted, limit: int, *, follow: bool, as_json: bool) -> None:
+        lines = list(islice(_newest_first(wanted, limit + 1), limit + 1))
+        if len(lines) > limit:
+            self._note(f"these are the latest {limit:,} lines; --limit N shows more")
+        shown = lines[:limit][::-1]
+        self._write(shown, wanted.about, as_json)
+        if follow:
+            self._follow(wanted, shown, as_json)
+        elif not shown:
+            raise CommandError(
+                f"nothing was logged since {wanted.since:%Y-%m-%d %H:%M} UTC; lines are kept for "
+                f"{conf.keep_log().days} days",
+                returncode=1,
+            )
+
+    def _follow(self, wanted: Wanted, shown: list[Decision], as_json: bool) -> None:
+        seen = {line.pk for line in shown}
+        while True:
+            wanted.since = max(wanted.since, database_clock() - LOOK_BACK)
+            found = list(_newest_first(wanted))[::-1]
+            self._write([line for line in found if line.pk not in seen], wanted.about, as_json)
+            seen = {line.pk for line in found}
+            time.sleep(LOOK_EVERY)
+
+    def _write(self, lines: list[Decision], about: About, as_json: bool) -> None:
+        for line in lines:
+            facts = _facts(line, about)
+            self.stdout.write(json.dumps(facts, ensure_ascii=False) if as_json else _sentence(line, facts))
+        self.stdout.flush()
+
+    def _note(self, text: str) -> None:
+        self.stderr.write(text, self.style.NOTICE)
+
+
+def _wanted(options: dict[str, Any], now: datetime) -> Wanted:
+    """Raises: ValueError for names that nobody knows, and for instants and limits that make no sense."""
+    if not 1 <= options["limit"] <= MAX_LIMIT:
+        raise ValueError(f"--limit {options['limit']}: give 1 to {MAX_LIMIT}")
+    if options["follow"] and options["until"] is not None:
+        raise ValueError("--follow has no end; leave out --until")
+    since = _instant("--since", options["since"], now)
+    until = None if options["until"] is None else _instant("--until", options["until"], now)
+    if since > (until or now):
+        end = f"--until {options['until']}" if until else "now"
+        raise ValueError(f"--since {options['since']} is after {end}")
+    levels = [Level.DOING, Level.CONSIDERING] if options["considering"] else [Level.DOING]
+    return Wanted(_about(options["source"], options["policy"]), since, until, levels)
+
+
+def _instant(option: str, text: str, now: datetime) -> datetime:
+    """`24h` before `now`, or an instant; without an offset in UTC. Raises: ValueError with an example."""
+    try:
+        if ago := fullmatch(r"(\d{1,9})([smhd])", text):
+            return now - timedelta(seconds=int(ago[1]) * UNITS[ago[2]])
+        parsed = datetime.fromisoformat(text)
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{option} {text!r} is no time; {EXAMPLES}") from None
+
+
+def _about(source_name: str | None, policy_name: str | None) -> About:
+    if source_name is None and policy_name is None:
+        return About()
+    assignments = Assignment.objects.all()
+    subjects = set()
+    if source_name is not None:
+        source = _named(Source, "name", source_name, "source")
+        assignments = assignments.filter(source=source)
+        subjects.add(planning.subject_of_source(source.pk))
+    if policy_name is not None:
+        policy = _named(Policy, "schedule__name", policy_name, "policy")
+        assignments = assignments.filter(policy=policy)
+        subjects.add(planning.subject_of_policy(policy.pk))
+    found = list(assignments.values_list("pk", "policy"))
+    subjects |= {planning.subject_of_policy(policy_id) for _, policy_id in found}
+    candidates = {planning.subject_of(pk) for pk, _ in found}
+    return About(frozenset(subjects | candidates), frozenset(candidates), everything=False)
+
+
+def _named(model: Any, path: str, name: str, word: str) -> Any:
+    """The one of that name. Raises: ValueError that tells similar names, or some."""
+    found = model.objects.filter(**{path: name}).first() if "\0" not in name else None  # PostgreSQL takes no NUL
+    if found:
+        return found
+    names = list(model.objects.order_by(path).values_list(path, flat=True))
+    if close := difflib.get_close_matches(name, names, n=3):
+        raise ValueError(f"there is no {word} {name!r}; did you mean {' or '.join(map(repr, close))}?")
+    some = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
+    raise ValueError(f"there is no {word} {name!r}; there is {some or 'none at all: the admin makes one'}")
+
+
+def _newest_first(wanted: Wanted, at_most: int = MAX_LIMIT) -> Iterator[Decision]:
+    """The lines of each level, as they are wanted, newest first; of each at least `at_most`, if there are so many."""
+    levels = (_lines(wanted, level, at_most) for level in wanted.levels)
+    return merge(*levels, key=lambda line: (line.at, line.pk), reverse=True)
+
+
+def _lines(wanted: Wanted, level: Level, at_most: int) -> Iterator[Decision]:
+    lines = Decision.objects.filter(level=level, at__gte=wanted.since).order_by("-at", "-pk")
+    if wanted.until:
+        lines = lines.filter(at__lt=wanted.until)
+    about = wanted.about
+    if about.everything:
+        yield from lines[:at_most]
+    elif level == Level.DOING:
+        yield from lines.filter(kind=planning.KIND, subject__in=about.subjects)[:at_most]
+    else:
+        for line in _narrowed(lines, about).iterator(chunk_size=500):
+            if _place(line, about.candidates):
+                yield line
+
+
+def _narrowed(lines: QuerySet[Decision], about: About) -> QuerySet[Decision]:
+    """Claims that may have looked at it. For one source the database looks; for a policy's many they are read."""
+    if len(about.candidates) > SHOWN_NAMES:
+        return lines
+    named = Q(pk__in=[])
+    for subject in about.candidates:
+        record = [{"subject": subject}]
+        named |= Q(facts__claimed__contains=record) | Q(facts__left__contains=record)
+    return lines.filter(named)
+
+
+def _place(line: Decision, candidates: frozenset[str]) -> dict[str, Any] | None:
+    """Where the first of `candidates` stood in a claim: its rank, and the key that decided about it.
+
+    What was claimed is held against the next one after it; what was left, against the last one claimed.
+    """
+    claimed, left = line.facts.get("claimed") or [], line.facts.get("left") or []
+    looked_at = [*claimed, *left]
+    for index, record in enumerate(looked_at):
+        if record.get("subject") in candidates:
+            # a line names some of what was claimed: the ranks of what was left follow all of it
+            was_left = index >= len(claimed)
+            rank = index + 1 + (line.facts.get("count", len(claimed)) - len(claimed) if was_left else 0)
+            first, second = (claimed[-1:], [record]) if was_left else ([record], looked_at[index + 1 : index + 2])
+            key = deciding_key(_ranked(first[0]), _ranked(second[0])) if first and second else None
+            other = (first if was_left else second) if key else []
+            against = other[0].get("title") if other else None
+            return {"title": record.get("title"), "rank": rank, "claimed": not was_left,
+                    "decided_by": key, "against": against}  # fmt: skip
+    return None
+
+
+def _ranked(record: dict[str, Any]) -> Any:
+    names = ("id", "priority", "rank_day", "tried_at", "expected_seconds")
+    return SimpleNamespace(**{name: record.get(name) for name in names})
+
+
+def _facts(line: Decision, about: About) -> dict[str, Any]:
+    facts = {
+        "at": line.at.astimezone(UTC).isoformat(),
+        "level": Level(line.level).label,
+        "what": line.what,
+        "text": line.text,
+        "kind": line.kind,
+        "queue": line.queue,
+        "subject": line.subject,
+        "record_id": line.record_id,
+        "worker_id": line.worker_id,
+        "facts": line.facts,
+    }
+    place = _place(line, about.candidates) if line.level == Level.CONSIDERING else None
+    return facts | {"place": place} if place else facts
+
+
+def _sentence(line: Decision, facts: dict[str, Any]) -> str:
+    told = f"{line.at.astimezone(UTC):%Y-%m-%d %H:%M:%S}  {line.what:<12}  {' '.join(line.text.splitlines())}"
+    if place := facts.get("place"):
+        order = "claimed" if place["claimed"] else "left"
+        told += f" | {place['title']} was {order} at rank {place['rank']}"
+        if place["decided_by"]:
+            sign = "before" if place["claimed"] else "after"
+            told += f", {sign} {place['against']}: {REASONS[place['decided_by']]}"
+    return told

@@ -1,0 +1,166 @@
+"""The log of decisions in the admin: to read, filter and search, never to change, and nothing counts its lines."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from jobs.models import Decision, Level
+from tests.factories import NOON, make_record, make_worker
+
+pytestmark = pytest.mark.django_db
+
+LOG = "/admin/jobs/decision/"
+
+
+def add_line(text: str = "it was done", **fields: Any) -> Decision:
+    values = {"what": "answered", "kind": "backup", "subject": "assignment:1", "at": NOON, **fields}
+    return Decision.objects.create(text=text, **values)
+
+
+def add_claim(**facts: Any) -> Decision:
+    keys = {"priority": 0, "rank_day": "2026-03-01", "tried_at": None, "expected_seconds": 61.0}
+    told = {
+        "wanted": 16,
+        "count": 1,
+        "claimed": [{"id": 7, "subject": "assignment:1", "title": "laptop-1", **keys}],
+        "left": [{"id": 8, "subject": "assignment:2", "title": "laptop-2", **keys}],
+        "decided_by": "id",
+        **facts,
+    }
+    return add_line("1 of 16 wanted were claimed", what="claimed", level=Level.CONSIDERING, subject="", facts=told)
+
+
+def listed(client: Client, query: str = "") -> list[str]:
+    response = client.get(f"{LOG}?{query}")
+    assert response.status_code == 200, response.headers.get("Location")
+    return [line.text for line in response.context["cl"].result_list]
+
+
+class TestList:
+    def test_the_newest_line_comes_first(self, admin_client: Client) -> None:
+        for number in range(3):
+            add_line(f"line {number}", at=NOON + timedelta(seconds=number))
+        assert listed(admin_client) == ["line 2", "line 1", "line 0"]
+
+    def test_filters_by_level_what_and_kind(self, admin_client: Client) -> None:
+        add_line("answered")
+        add_line("silent", what="silent")
+        add_claim()
+        assert listed(admin_client, "what=silent") == ["silent"]
+        assert listed(admin_client, "level__exact=2") == ["1 of 16 wanted were claimed"]
+        assert len(listed(admin_client, "kind=backup")) == 3
+        assert listed(admin_client, "kind=other") == []
+
+    def test_offers_the_names_of_the_latest_lines_to_filter_by(self, admin_client: Client) -> None:
+        add_line(what="silent")
+        page = admin_client.get(LOG).content.decode()
+        assert "what=silent" in page
+        assert "what=answered" not in page
+
+    def test_filters_by_several_subjects_and_by_record(self, admin_client: Client) -> None:
+        add_line("of 1", subject="assignment:1", record_id=5)
+        add_line("of 2", subject="assignment:2")
+        add_line("of the source", subject="source:9")
+        assert listed(admin_client, "kind=backup&subject__in=assignment:1,source:9") == ["of the source", "of 1"]
+        assert listed(admin_client, "subject=assignment:1&record_id=5") == ["of 1"]
+
+    @pytest.mark.parametrize("query", ["record_id=x", "level__exact=x", "what=%00", "at__gte=x"])
+    def test_a_made_up_filter_is_no_server_error(self, query: str, admin_client: Client) -> None:
+        assert admin_client.get(f"{LOG}?{query}", follow=True).status_code == 200
+
+    def test_searches_the_text(self, admin_client: Client) -> None:
+        add_line("laptop-1 answered")
+        add_line("laptop-2 did not answer")
+        assert listed(admin_client, "q=did+not") == ["laptop-2 did not answer"]
+
+    def test_counts_nothing_and_takes_as_many_queries_for_a_hundred_lines_as_for_one(
+        self, admin_client: Client
+    ) -> None:
+        add_line(worker=make_worker())
+        with CaptureQueriesContext(
+            connection,
+        ) as few:
+            listed(admin_client, "what=answered")
+        for _ in range(100):
+            add_line(worker=make_worker())
+        with CaptureQueriesContext(connection) as many:
+            assert len(listed(admin_client, "what=answered")) == 100
+        assert len(many) == len(few)
+        assert not [query["sql"] for query in many if "COUNT(" in query["sql"] and "jobs_decision" in query["sql"]]
+
+    def test_pages_go_on_while_there_are_lines(self, admin_client: Client) -> None:
+        for number in range(101):
+            add_line(f"line {number}")
+        assert "p=2" in admin_client.get(LOG).content.decode()
+        assert listed(admin_client, "p=2") == ["line 0"]
+
+    def test_what_people_and_engines_wrote_is_escaped(self, admin_client: Client) -> None:
+        line = add_line("<script>alert(1)</script>", facts={"<b>": "<script>alert(2)</script>"})
+        for url in (LOG, f"{LOG}{line.pk}/change/"):
+            page = admin_client.get(url).content.decode()
+            assert "<script>alert(" not in page
+            assert "&lt;script&gt;alert(1)" in page
+
+
+class TestPage:
+    def test_shows_the_facts_as_lines(self, admin_client: Client) -> None:
+        line = add_line(facts={"on_battery": True, "metered": None, "addresses": ["127.0.0.1", "127.0.0.2"]})
+        page = admin_client.get(f"{LOG}{line.pk}/change/").content.decode()
+        for told in ("on battery: yes", "metered: not known", "addresses: 127.0.0.1, 127.0.0.2"):
+            assert f"<li>{told}</li>" in page
+
+    def test_shows_whom_a_claim_took_and_left_and_what_decided(self, admin_client: Client) -> None:
+        page = admin_client.get(f"{LOG}{add_claim().pk}/change/").content.decode()
+        assert page.index("laptop-1") < page.index("laptop-2")
+        assert "decided by: the prior order" in page
+        assert "1 min 1 s" in page
+
+    def test_what_was_left_ranks_behind_all_that_was_claimed(self, admin_client: Client) -> None:
+        page = admin_client.get(f"{LOG}{add_claim(count=200).pk}/change/").content.decode()
+        cells = [cell.strip() for cell in re.findall(r"<td[^>]*>([^<]*)</td>", page)]
+        assert cells[:3] == ["1", "claimed", "laptop-1"]
+        assert cells[8:11] == ["201", "left", "laptop-2"]
+
+    @pytest.mark.parametrize("facts", [{"claimed": None, "left": []}, {"claimed": [{}], "decided_by": None}, {}])
+    def test_facts_of_another_shape_are_shown_as_they_are(self, facts: dict[str, Any], admin_client: Client) -> None:
+        line = add_line(facts=facts)
+        assert admin_client.get(f"{LOG}{line.pk}/change/").status_code == 200
+
+    def test_opens_after_its_worker_was_deleted(self, admin_client: Client) -> None:
+        worker = make_worker()
+        line = add_line(worker=worker)
+        worker.delete()
+        assert admin_client.get(f"{LOG}{line.pk}/change/").status_code == 200
+
+    def test_leads_to_its_record_and_a_record_leads_to_its_lines(self, admin_client: Client) -> None:
+        record = make_record(kind="backup", subject="assignment:1")
+        other = make_record(kind="backup", subject="assignment:2")
+        add_line("first", record_id=record.pk)
+        add_line("second", record_id=other.pk, subject="assignment:2")
+        address = f"/admin/jobs/backlogrecord/{record.pk}/change/"
+        assert address in admin_client.get(LOG).content.decode()
+        page = admin_client.get(address).content.decode()
+        query = f"kind=backup&amp;subject=assignment%3A1&amp;record_id={record.pk}"
+        assert query in page
+        assert listed(admin_client, query.replace("&amp;", "&")) == ["first"]
+
+
+class TestWhoMay:
+    def test_nobody_writes_or_deletes_a_line(self, admin_client: Client) -> None:
+        line = add_line()
+        assert admin_client.get(f"{LOG}add/").status_code == 403
+        assert admin_client.post(f"{LOG}{line.pk}/change/", {"text": "x"}).status_code == 403
+        assert admin_client.post(f"{LOG}{line.pk}/delete/", {"post": "yes"}).status_code == 403
+
+    def test_only_who_may_view_it_reads_it(self, client: Client) -> None:
+        user = User.objects.create_user("onlooker", is_staff=True)
+        client.force_login(user)
+        assert client.get(LOG).status_code == 403
+        user.user_permissions.add(Permission.objects.get(codename="view_decision"))
+        assert client.get(LOG).status_code == 200

@@ -1,0 +1,243 @@
+"""What a person does about an agent in the admin: see what it said, enrol it, revoke its tokens, snooze its source."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.contrib.messages import get_messages
+from django.contrib.sessions.models import Session
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+
+from jobs.models import Decision
+from jobs.states import Status, WaitingFor
+from sources import planning, tokens
+from sources.models import Assignment, Source
+from tests.sources.factories import make_assignment, make_policy, make_source, record_of
+
+pytestmark = pytest.mark.django_db
+
+SOURCES = "/admin/sources/source/"
+CODE = re.compile(r"[0-9A-Z]{4}(?:-[0-9A-Z]{4}){3}")
+
+
+@pytest.fixture
+def source() -> Source:
+    return make_source(name="laptop-1")
+
+
+@pytest.fixture
+def onlooker(client: Client) -> Client:
+    """Somebody who may look at sources and change nothing."""
+    user = User.objects.create_user("onlooker", is_staff=True)
+    user.user_permissions.add(Permission.objects.get(codename="view_source"))
+    client.force_login(user)
+    return client
+
+
+def page_of(source: Source, part: str = "change") -> str:
+    return f"{SOURCES}{source.pk}/{part}/"
+
+
+def shown(client: Client, source: Source) -> str:
+    """The page of the source, as text."""
+    return unescape(re.sub(r"<[^>]*>", " ", client.get(page_of(source)).content.decode()))
+
+
+def act(client: Client, action: str, *sources: Source) -> str:
+    """Choose an action of the list for some sources; the message that it answers with."""
+    response = client.post(SOURCES, {"action": action, "_selected_action": [source.pk for source in sources]})
+    assert response.status_code == 302
+    return " ".join(str(message) for message in get_messages(response.wsgi_request))
+
+
+def told(client: Client, path: str) -> str:
+    response = client.post(path, follow=True)
+    return " ".join(str(message) for message in response.context["messages"])
+
+
+def whole_database() -> str:
+    """Every text of every table, as one."""
+    with connection.cursor() as cursor:
+        found = []
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f'SELECT t::text FROM "{table}" t')
+            found += [row[0] for row in cursor.fetchall()]
+    return "\n".join(found)
+
+
+class TestWhatTheAgentSaid:
+    def test_a_source_without_an_agent_says_so(self, admin_client: Client, source: Source) -> None:
+        page = shown(admin_client, source)
+        for label, value in (("Checked in (UTC)", "never"), ("Addresses", "not said"), ("Tokens", "none")):
+            assert re.search(rf"{re.escape(label)}\s+{value}", page), label
+
+    def test_the_last_check_in_is_told(self, admin_client: Client, source: Source) -> None:
+        now = timezone.now()
+        Source.objects.filter(pk=source.pk).update(
+            checked_in_at=now - timedelta(minutes=5), hostname="laptop-1.local", addresses=["127.0.0.5", "127.0.0.6"],
+            on_battery=True, metered=False, clock_skew=-7200, snoozed_until=now + timedelta(hours=1),
+        )  # fmt: skip
+        page = shown(admin_client, source)
+        for told in ("5 min ago", "laptop-1.local", "127.0.0.5, 127.0.0.6", "2 h behind"):
+            assert told in page
+        assert re.search(r"On battery\s+yes", page)
+        assert re.search(r"Metered connection\s+no", page)
+        assert re.search(rf"Snoozed until \(UTC\)\s+{now + timedelta(hours=1):%Y-%m-%d %H:%M:%S}", page)
+
+    def test_a_snooze_that_is_over_is_none(self, admin_client: Client, source: Source) -> None:
+        Source.objects.filter(pk=source.pk).update(snoozed_until=timezone.now() - timedelta(seconds=1))
+        assert "not snoozed" in shown(admin_client, source)
+
+    def test_tokens_are_counted_and_never_shown(self, admin_client: Client, source: Source) -> None:
+        first, second = tokens.issue(source), tokens.issue(source)
+        assert "2 valid, never used" in shown(admin_client, source)
+        tokens.authenticate(second)
+        code = tokens.make_code(source)
+        page = shown(admin_client, source)
+        assert "1 valid, last used 0.0 s ago; 1 enrolment code not used yet" in re.sub(r"0\.\d s", "0.0 s", page)
+        assert not [text for text in (first, second, code) if text in page]
+
+    def test_what_an_agent_said_is_escaped(self, admin_client: Client, source: Source) -> None:
+        Source.objects.filter(pk=source.pk).update(hostname="<script>alert(1)</script>", addresses=["<b>"])
+        page = admin_client.get(page_of(source)).content.decode()
+        assert "<script>alert(1)" not in page
+        assert "&lt;b&gt;" in page
+
+    def test_the_list_finds_a_source_by_the_name_its_agent_calls_it(self, admin_client: Client, source: Source) -> None:
+        make_source()
+        Source.objects.filter(pk=source.pk).update(hostname="zenbook.local")
+        listed = admin_client.get(f"{SOURCES}?q=zenbook").context["cl"].result_list
+        assert [found.name for found in listed] == ["laptop-1"]
+
+    def test_its_log_is_one_click_away(self, admin_client: Client, source: Source) -> None:
+        assignment = make_assignment(make_policy(), source)
+        subjects = [
+            planning.subject_of_source(source.pk),
+            planning.subject_of(assignment.pk),
+            planning.subject_of_policy(assignment.policy_id),
+        ]
+        for subject in (*subjects, "assignment:0"):
+            Decision.objects.create(what="x", text=subject, kind=planning.KIND, subject=subject)
+        page = admin_client.get(page_of(source)).content.decode()
+        [address] = re.findall(r'href="(/admin/jobs/decision/[^"]+)"', page)
+        lines = admin_client.get(unescape(address)).context["cl"].result_list
+        assert [line.text for line in lines] == subjects[::-1]
+
+
+class TestEnrolling:
+    def test_looking_makes_no_code(self, admin_client: Client, source: Source) -> None:
+        assert CODE.search(admin_client.get(page_of(source, "enrol")).content.decode()) is None
+        assert not source.enrolment_codes.exists()
+
+    def test_the_code_is_shown_once_with_the_command_and_an_agent_can_use_it(
+        self, admin_client: Client, source: Source
+    ) -> None:
+        response = admin_client.post(page_of(source, "enrol"))
+        page = unescape(response.content.decode())
+        [command] = re.findall(r"python3 backupsched-agent enrol http://testserver/ (\S+)</code>", page)
+        assert CODE.fullmatch(command)
+        assert "no-store" in response.headers["Cache-Control"]
+        assert tokens.redeem(command)[0] == source
+        assert command not in shown(admin_client, source)
+
+    def test_the_code_is_nowhere_in_the_database_session_or_journal(self, admin_client: Client, source: Source) -> None:
+        found = CODE.search(admin_client.post(page_of(source, "enrol")).content.decode())
+        assert found
+        everything = whole_database() + str([session.get_decoded() for session in Session.objects.all()])
+        assert "Made an enrolment code." in everything
+        for text in (found[0], found[0].replace("-", "")):
+            assert text not in everything
+
+    def test_the_source_is_not_enrolled_by_another_site(self, source: Source) -> None:
+        client = Client(enforce_csrf_checks=True)
+        client.force_login(User.objects.create_superuser("admin"))
+        assert client.post(page_of(source, "enrol")).status_code == 403
+        assert not source.enrolment_codes.exists()
+
+    def test_an_onlooker_is_not_offered_it_and_cannot_do_it(self, onlooker: Client, source: Source) -> None:
+        token = tokens.issue(source)
+        page = onlooker.get(page_of(source)).content.decode()
+        for part in ("enrol", "revoke"):
+            assert page_of(source, part) not in page
+            assert onlooker.get(page_of(source, part)).status_code == 403
+            assert onlooker.post(page_of(source, part)).status_code == 403
+        assert not source.enrolment_codes.exists()
+        assert tokens.authenticate(token)
+
+    @pytest.mark.parametrize("part", ["enrol", "revoke"])
+    def test_a_source_that_is_gone_is_told(self, part: str, admin_client: Client) -> None:
+        assert told(admin_client, f"{SOURCES}999999/{part}/") == "There is no source 999999."
+
+
+class TestRevoking:
+    def test_it_asks_first(self, admin_client: Client, source: Source) -> None:
+        token = tokens.issue(source)
+        assert "Every agent of the source is refused" in admin_client.get(page_of(source, "revoke")).content.decode()
+        assert tokens.authenticate(token)
+
+    def test_then_it_ends_all_tokens_and_codes_of_this_source_only(self, admin_client: Client, source: Source) -> None:
+        other = make_source()
+        token, others, code = tokens.issue(source), tokens.issue(other), tokens.make_code(source)
+        assert told(admin_client, page_of(source, "revoke")) == (
+            "laptop-1: 1 token revoked, and any open enrolment code."
+        )
+        assert tokens.authenticate(token) is None
+        with pytest.raises(tokens.Refused):
+            tokens.redeem(code)
+        assert tokens.authenticate(others)
+        assert LogEntry.objects.get().change_message == "Revoked its tokens."
+
+
+class TestSnoozing:
+    @pytest.fixture
+    def assignment(self, source: Source) -> Assignment:
+        assignment = make_assignment(make_policy(), source)
+        planning.emit_due(None, [assignment.pk])
+        return assignment
+
+    @pytest.mark.usefixtures("assignment")
+    def test_for_two_hours(self, admin_client: Client, source: Source, assignment: Assignment) -> None:
+        before = timezone.now()
+        assert "1 sources are not backed up before" in act(admin_client, "snooze_for_hours", source)
+        record = record_of(assignment)
+        assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.SNOOZE)
+        assert timedelta(hours=2) <= record.run_after - before < timedelta(hours=2, minutes=1)
+
+    @pytest.mark.parametrize(
+        ("now", "until"),
+        [
+            (datetime(2026, 3, 2, 23, 59, tzinfo=UTC), datetime(2026, 3, 3, 9, tzinfo=UTC)),
+            (datetime(2026, 3, 3, 0, 0, tzinfo=UTC), datetime(2026, 3, 4, 9, tzinfo=UTC)),
+        ],
+    )
+    def test_until_tomorrow_morning(
+        self, now: datetime, until: datetime, admin_client: Client, source: Source, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sources.admin.sources.database_clock", lambda: now)
+        assert f"{until:%Y-%m-%d} 09:00:00 UTC" in act(admin_client, "snooze_until_tomorrow", source)
+        source.refresh_from_db()
+        assert source.snoozed_until == until
+
+    def test_only_those_that_were_chosen(self, admin_client: Client, source: Source) -> None:
+        other = make_source()
+        act(admin_client, "snooze_for_hours", source)
+        other.refresh_from_db()
+        assert other.snoozed_until is None
+
+    def test_its_end_makes_the_record_ready(self, admin_client: Client, source: Source, assignment: Assignment) -> None:
+        act(admin_client, "snooze_for_hours", source)
+        assert "1 sources are not snoozed any more" in act(admin_client, "end_the_snooze", source)
+        assert record_of(assignment).status == Status.READY
+        assert "0 sources are not snoozed" in act(admin_client, "end_the_snooze", source)
+
+    def test_an_onlooker_cannot(self, onlooker: Client, source: Source) -> None:
+        form: dict[str, Any] = {"action": "snooze_for_hours", "_selected_action": [source.pk]}
+        onlooker.post(SOURCES, form)
+        source.refresh_from_db()
+        assert source.snoozed_until is None

@@ -1,0 +1,383 @@
+"""The form of a policy in the admin: its fields, its buttons, its preview, and what a change of it moves."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from jobs.models import BacklogRecord, Schedule, Throttle
+from jobs.states import Status
+from sources import planning
+from sources.admin.policies import PLANNED_FROM
+from sources.admin.policy_form import PERIODS, WINDOWS, PolicyForm
+from sources.domain.presets import PRESETS, WINDOW_PRESETS
+from sources.models import Assignment, Policy, Repository
+from tests.factories import make_throttle
+from tests.sources.factories import backed_up, make_assignment, make_policy, record_of
+
+pytestmark = pytest.mark.django_db
+
+POLICIES = "/admin/sources/policy/"
+
+
+def add_policy(name: str, **fields: Any) -> Policy:
+    policy = make_policy(**fields)
+    Schedule.objects.filter(pk=policy.schedule_id).update(name=name)
+    return Policy.objects.select_related("schedule").get(pk=policy.pk)
+
+
+@pytest.fixture(autouse=True)
+def daily() -> Policy:
+    """Of two policies the one whose source was backed up a minute ago. The other, `weekly`, is of weekends."""
+    daily = add_policy("daily", repository=Repository.objects.create(name="office", location="/srv/backups"))
+    backed_up(daily, timezone.now() - timedelta(minutes=1))
+    window = [{"days": "sat-sun", "start": "08:00", "end": "20:00"}]
+    make_assignment(add_policy("weekly", cron="0 9 * * 6", repository=daily.repository, window=window))
+    return daily
+
+
+def policy_form(**changes: str) -> dict[str, str]:
+    return {
+        "name": "nightly",
+        "cron": "0 22 * * *",
+        "zone": "Europe/Berlin",
+        "enabled": "on",
+        "priority": "0",
+        "repository": str(Repository.objects.get().pk),
+        "window": "[]",
+        "excluded_dates": "[]",
+        "at_close": "finish",
+        "on_battery": "on",
+        "on_metered": "on",
+        "engine_options": "{}",
+        "keep_versions": "7",
+        "connect_timeout": "60",
+        "recheck_after": "900",
+        "vanish_grace": "120",
+        "wake_every": "14400",
+        "wake_wait": "180",
+        **changes,
+    }
+
+
+class TestPolicies:
+    def test_a_policy_and_its_schedule_are_created_in_one_form(self, admin_client: Client) -> None:
+        response = admin_client.post(f"{POLICIES}add/", policy_form())
+        assert response.status_code == 302, response.context["errors"]
+        schedule = Policy.objects.get(schedule__name="nightly").schedule
+        assert (schedule.cron, schedule.kind, schedule.provider) == ("0 22 * * *", "backup", "assignments")
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("cron", "61 * * * *"),
+            ("cron", "daily"),
+            ("zone", "Europe/Berln"),
+            ("name", "weekly"),
+            ("window", '[{"start": "25:00", "end": "06:00"}]'),
+            ("window", "22:00"),
+            ("engine_options", '{"transfer": 4}'),
+            ("engine_options", "null"),
+            ("window", "null"),
+            ("priority", "99999999999"),
+            ("repository", ""),
+            ("excluded_dates", '["02-30"]'),
+            ("at_close", "explode"),
+            ("seeding_limit", "0"),
+            ("vanish_grace", "-1"),
+            ("alert_after", "0"),
+        ],
+    )
+    def test_a_bad_field_is_told_beside_it(self, field: str, value: str, admin_client: Client) -> None:
+        response = admin_client.post(f"{POLICIES}add/", policy_form(**{field: value}))
+        assert response.status_code == 200
+        assert field in response.context["adminform"].errors
+        assert Schedule.objects.count() == 2
+
+    def test_the_list_takes_few_queries_and_tells_the_window(
+        self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        with django_assert_max_num_queries(10):
+            page = admin_client.get(POLICIES).content.decode()
+        assert "sat-sun 08:00–20:00" in page
+
+    def test_a_policy_with_sources_cannot_be_deleted_and_one_without_takes_its_schedule_along(
+        self, admin_client: Client
+    ) -> None:
+        daily, weekly = Policy.objects.order_by("schedule__name")
+        admin_client.post(f"{POLICIES}{daily.pk}/delete/", {"post": "yes"})
+        Assignment.objects.filter(policy=weekly).delete()
+        admin_client.post(f"{POLICIES}{weekly.pk}/delete/", {"post": "yes"})
+        assert list(Schedule.objects.values_list("name", flat=True)) == ["daily"]
+
+    def test_policies_without_sources_can_be_deleted_together(self, admin_client: Client) -> None:
+        Assignment.objects.all().delete()
+        chosen = list(Policy.objects.values_list("pk", flat=True))
+        admin_client.post(POLICIES, {"action": "delete_selected", "_selected_action": chosen, "post": "yes"})
+        assert (Policy.objects.count(), Schedule.objects.count()) == (0, 0)
+
+
+def form_of(policy: Policy, **changes: Any) -> dict[str, Any]:
+    """What the browser would send for an untouched page of the policy, with `changes`; None takes a field away."""
+    form = PolicyForm(instance=policy)
+    shown = {name: form[name].value() for name in form.fields} | changes
+    return {name: value for name, value in shown.items() if value is not None and value is not False}
+
+
+def save(client: Client, policy: Policy, **changes: Any) -> list[str]:
+    """Change the policy by its page. The messages that it answers with."""
+    response = client.post(f"{POLICIES}{policy.pk}/change/", form_of(policy, **changes))
+    assert response.status_code == 302, response.context["errors"]
+    followed = client.get(response.headers["Location"])
+    return [str(message) for message in followed.context["messages"]]
+
+
+def errors_of(client: Client, **changes: str) -> dict[str, list[str]]:
+    response = client.post(f"{POLICIES}add/", policy_form(**changes))
+    assert response.status_code == 200
+    return dict(response.context["adminform"].errors)
+
+
+class TestFields:
+    def test_every_field_of_policy_and_schedule_is_saved(self, admin_client: Client) -> None:
+        throttle = make_throttle(3)
+        changes = {
+            "excluded_dates": '["12-25"]', "at_close": "stop", "only_if_it_fits": "on", "seeding_limit": "2",
+            "vanish_grace": "30", "address_follows": "on", "alert_after": "86400", "wake_allowed": "on",
+            "throttle": str(throttle.pk), "priority": "5", "connect_timeout": "10", "recheck_after": "20",
+            "wake_every": "30", "wake_wait": "40", "keep_versions": "3",
+        }  # fmt: skip
+        form = policy_form(**changes)
+        del form["on_battery"], form["on_metered"]
+        assert admin_client.post(f"{POLICIES}add/", form).status_code == 302
+        policy = Policy.objects.get(schedule__name="nightly")
+        assert policy.excluded_dates == ["12-25"]
+        assert (policy.at_close, policy.only_if_it_fits, policy.seeding_limit) == ("stop", True, 2)
+        assert (policy.vanish_grace, policy.address_follows, policy.alert_after) == (30, True, 86400)
+        assert (policy.on_battery, policy.on_metered, policy.wake_allowed) == (False, False, True)
+        assert (policy.connect_timeout, policy.recheck_after, policy.keep_versions) == (10, 20, 3)
+        assert (policy.wake_every, policy.wake_wait) == (30, 40)
+        assert (policy.schedule.throttle, policy.schedule.priority) == (throttle, 5)
+
+    def test_the_page_shows_every_field_that_a_person_edits(self, admin_client: Client, daily: Policy) -> None:
+        page = admin_client.get(f"{POLICIES}{daily.pk}/change/").content.decode()
+        editable = {field.name for field in Policy._meta.fields if field.editable} - {"id", "schedule"}
+        assert [name for name in (*editable, "name", "cron", "zone") if f'name="{name}"' not in page] == []
+
+    def test_who_may_only_look_is_shown_what_the_schedule_says(self, client: Client, daily: Policy) -> None:
+        user = User.objects.create_user("onlooker", is_staff=True)
+        user.user_permissions.add(Permission.objects.get(codename="view_policy"))
+        client.force_login(user)
+        page = unescape(re.sub(r"<[^>]*>", " ", client.get(f"{POLICIES}{daily.pk}/change/").content.decode()))
+        for label, value in (("Name", "daily"), ("Cron", "0 9"), ("Priority", "0"), ("Zone", "UTC")):
+            assert re.search(rf"{label}\s+{value}", page), label
+        assert "The next ten periods" in page
+
+
+class TestWhatAChangeMoves:
+    def test_a_changed_cron_moves_next_backup_dates(self, admin_client: Client, daily: Policy) -> None:
+        before = Assignment.objects.get(policy=daily).next_backup_at
+        save(admin_client, daily, cron="*/10 * * * *")
+        daily.schedule.refresh_from_db()
+        assert daily.schedule.cron == "*/10 * * * *"
+        assert Assignment.objects.get(policy=daily).next_backup_at != before
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("cron", "0 10 * * *"), ("zone", "Europe/Berlin"), ("window", '[{"start": "08:00", "end": "20:00"}]'),
+            ("excluded_dates", '["12-25"]'), ("only_if_it_fits", "on"), ("enabled", None), ("priority", "3"),
+            ("throttle", ""), ("seeding_limit", "4"),
+        ],
+    )  # fmt: skip
+    def test_what_records_follow_from_is_computed_anew(
+        self, field: str, value: str | None, admin_client: Client, daily: Policy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[Policy] = []
+        monkeypatch.setattr(planning, "replan", asked.append)
+        value = str(make_throttle(2).pk) if field == "throttle" else value
+        save(admin_client, daily, **{field: value})
+        assert asked == [daily]
+
+    def test_each_of_these_fields_is_tried(self) -> None:
+        [mark] = TestWhatAChangeMoves.test_what_records_follow_from_is_computed_anew.pytestmark  # type: ignore[attr-defined]
+        assert {field for field, _ in mark.args[1]} == set(PLANNED_FROM)
+
+    def test_what_moves_no_record_plans_nothing(
+        self, admin_client: Client, daily: Policy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[Policy] = []
+        monkeypatch.setattr(planning, "replan", asked.append)
+        save(admin_client, daily, keep_versions="3", at_close="stop", alert_after="60", on_battery=None)
+        assert asked == []
+
+    def test_a_page_that_was_open_while_somebody_else_saved_is_planned_as_well(
+        self, admin_client: Client, daily: Policy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        opened = form_of(daily)
+        Policy.objects.filter(pk=daily.pk).update(window=json.loads(NEVER_MEETS))
+        asked: list[Policy] = []
+        monkeypatch.setattr(planning, "replan", asked.append)
+        save(admin_client, daily, **opened, **{"initial-window": opened["window"]})
+        assert asked == [daily]
+
+    def test_an_edit_whose_planning_fails_is_not_saved_at_all(
+        self, admin_client: Client, daily: Policy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(policy: Policy) -> None:
+            raise RuntimeError("the database went away")
+
+        monkeypatch.setattr(planning, "replan", fail)
+        with pytest.raises(RuntimeError):
+            save(admin_client, daily, cron="0 10 * * *", keep_versions="99")
+        daily = Policy.objects.select_related("schedule").get(pk=daily.pk)
+        assert (daily.schedule.cron, daily.keep_versions) == ("0 9 * * *", 7)
+
+    def test_a_disabled_policy_leaves_nothing_on_the_backlog(self, admin_client: Client) -> None:
+        weekly = Policy.objects.get(schedule__name="weekly")
+        planning.emit_due()
+        assert record_of(weekly.assignments.get())
+        save(admin_client, weekly, enabled=None)
+        assert set(BacklogRecord.objects.values_list("status", flat=True)) == {Status.CANCELLED}
+
+    def test_a_new_policy_gets_the_throttle_of_its_seeding_limit(self, admin_client: Client) -> None:
+        admin_client.post(f"{POLICIES}add/", policy_form(seeding_limit="2"))
+        throttle = Policy.objects.get(schedule__name="nightly").seeding_throttle
+        assert throttle
+        assert (throttle.name, throttle.max_in_flight) == ("first backups of nightly", 2)
+
+    def test_a_renamed_policy_takes_the_name_of_that_throttle_along(self, admin_client: Client, daily: Policy) -> None:
+        save(admin_client, daily, seeding_limit="2")
+        daily = Policy.objects.select_related("schedule").get(pk=daily.pk)
+        save(admin_client, daily, name="every day")
+        assert Throttle.objects.get().name == "first backups of every day"
+
+
+NEVER_MEETS = json.dumps([{"days": "mon", "start": "08:00", "end": "09:00"}])
+
+
+class TestPeriodAndWindow:
+    def test_a_window_that_never_opens_is_refused_and_says_what_to_do(self, admin_client: Client) -> None:
+        errors = errors_of(admin_client, excluded_dates='["01-01..12-31"]')
+        assert set(errors) == {"excluded_dates"}
+
+    def test_periods_without_an_opening_are_warned_of_and_it_is_saved(
+        self, admin_client: Client, daily: Policy
+    ) -> None:
+        messages = save(admin_client, daily, window=NEVER_MEETS)
+        [warning] = [text for text in messages if "no opening" in text]
+        assert warning.startswith("daily: ")
+        assert warning.endswith("backups will be rarer than the cron says.")
+        daily.refresh_from_db()
+        assert daily.window == json.loads(NEVER_MEETS)
+
+    def test_a_window_that_each_period_meets_warns_of_nothing(self, admin_client: Client, daily: Policy) -> None:
+        assert not [text for text in save(admin_client, daily, keep_versions="8") if "opening" in text]
+
+
+class TestPresets:
+    def test_there_is_a_button_for_each_and_it_holds_what_it_fills_in(self, admin_client: Client) -> None:
+        page = unescape(admin_client.get(f"{POLICIES}add/").content.decode())
+        for words, _, text in (*PERIODS, *WINDOWS):
+            assert re.search(rf'data-fills="{re.escape(text)}"[^>]*>\s*{words}\s*<', page), words
+        assert [text for _, _, text in PERIODS] == [preset.cron for preset in PRESETS.values()]
+
+    def test_what_the_buttons_fill_in_is_valid_together(self, admin_client: Client) -> None:
+        for number, (_, _, cron) in enumerate(PERIODS):
+            for other, (_, _, window) in enumerate(WINDOWS):
+                form = policy_form(name=f"{number}-{other}", cron=cron, window=window)
+                assert admin_client.post(f"{POLICIES}add/", form).status_code == 302, (cron, window)
+        assert Policy.objects.count() == 2 + len(PRESETS) * len(WINDOW_PRESETS)
+
+
+class TestPreview:
+    def ask(self, client: Client, policy: Policy | None = None, **changes: Any) -> str:
+        path = f"{POLICIES}{policy.pk}/preview/" if policy else f"{POLICIES}preview/"
+        form = form_of(policy, **changes) if policy else policy_form(**changes)
+        response = client.post(path, form)
+        assert response.status_code == 200
+        return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", response.content.decode())))
+
+    @pytest.fixture
+    def _in_march(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Two days before the clocks go forward in Berlin, in the night of 28 to 29 March."""
+        now = datetime(2026, 3, 27, tzinfo=UTC)
+        monkeypatch.setattr("sources.previews.database_clock", lambda: now)
+
+    @pytest.mark.usefixtures("_in_march")
+    def test_it_tells_local_time_utc_and_the_length_also_in_the_night_of_the_change(self, admin_client: Client) -> None:
+        nights = '[{"start": "22:00", "end": "06:00"}]'
+        page = self.ask(admin_client, cron="0 12 * * *", zone="Europe/Berlin", window=nights)
+        usual = "Fri 2026-03-27 12:00 Fri 03-27 22:00 – Sat 03-28 06:00 Fri 03-27 21:00 – Sat 03-28 05:00 8 h"
+        changed = "Sat 2026-03-28 12:00 Sat 03-28 22:00 – Sun 03-29 06:00 Sat 03-28 21:00 – Sun 03-29 04:00 7 h"
+        assert usual in page
+        assert changed in page
+        assert page.count(" 8 h") == 9
+
+    @pytest.mark.usefixtures("_in_march")
+    def test_a_period_of_two_openings_is_named_once_and_one_without_is_marked(self, admin_client: Client) -> None:
+        twice = (
+            '[{"days": "mon-fri", "start": "08:00", "end": "10:00"}, {"days": "fri", "start": "12:00", "end": "13:00"}]'
+        )
+        page = self.ask(admin_client, cron="0 0 * * *", zone="UTC", window=twice)
+        assert page.count("Fri 2026-03-27 00:00") == 1
+        assert "Fri 03-27 12:00 – Fri 03-27 13:00" in page
+        assert "Sat 2026-03-28 00:00 no opening the window is closed throughout; the next opening is at" in page
+
+    def test_what_is_wrong_is_told_in_its_place(self, admin_client: Client) -> None:
+        page = self.ask(admin_client, cron="0 0 30 2 *", zone="Europe/Berln", excluded_dates="12-25")
+        for start in ("cron: ", "zone: unknown time zone 'Europe/Berln'", "excluded dates: Enter a valid JSON"):
+            assert start in page
+        assert "period begins" not in page.lower()
+
+    @pytest.mark.parametrize("window", ["null", "{}", '[{"start": 5, "end": []}]', '["x"]', "[[]]", "1e999"])
+    def test_a_window_of_any_shape_is_no_server_error(self, window: str, admin_client: Client) -> None:
+        assert "window:" in self.ask(admin_client, window=window)
+
+    def test_fields_that_it_does_not_need_may_be_wrong_or_missing(self, admin_client: Client) -> None:
+        page = self.ask(admin_client, name="", repository="", keep_versions="x", engine_options="{")
+        assert "Period begins" in page
+
+    def test_nothing_is_saved_and_nothing_planned(self, admin_client: Client, daily: Policy) -> None:
+        assert "10:00" in self.ask(admin_client, daily, cron="0 10 * * *")
+        assert Policy.objects.get(pk=daily.pk).schedule.cron == "0 9 * * *"
+        assert (Policy.objects.count(), Schedule.objects.count()) == (2, 2)
+
+    def test_what_people_write_is_escaped(self, admin_client: Client) -> None:
+        form = policy_form(zone="<script>alert(1)</script>")
+        assert "<script>" not in admin_client.post(f"{POLICIES}preview/", form).content.decode()
+
+    def test_the_page_of_a_saved_policy_has_it_from_the_start(self, admin_client: Client, daily: Policy) -> None:
+        page = admin_client.get(f"{POLICIES}{daily.pk}/change/").content.decode()
+        assert f'hx-post="{POLICIES}{daily.pk}/preview/"' in page
+        assert "Period begins" in page
+        assert f'hx-post="{POLICIES}preview/"' in admin_client.get(f"{POLICIES}add/").content.decode()
+
+    def test_a_row_that_was_written_past_the_form_can_be_opened_and_put_right(
+        self, admin_client: Client, daily: Policy
+    ) -> None:
+        Policy.objects.filter(pk=daily.pk).update(window=[{"start": "25:00", "end": "06:00"}])
+        page = admin_client.get(f"{POLICIES}{daily.pk}/change/").content.decode()
+        assert "is not a time of day" in page
+
+    def test_only_who_may_change_or_add_a_policy_is_answered(self, client: Client, daily: Policy) -> None:
+        paths = (f"{POLICIES}preview/", f"{POLICIES}{daily.pk}/preview/")
+        assert client.post(paths[0]).status_code == 302
+        user = User.objects.create_user("onlooker", is_staff=True)
+        user.user_permissions.add(Permission.objects.get(codename="view_policy"))
+        client.force_login(user)
+        assert [client.post(path).status_code for path in paths] == [403, 403]
+        user.user_permissions.add(Permission.objects.get(codename="change_policy"))
+        assert [client.post(path, policy_form()).status_code for path in paths] == [403, 200]
+
+    def test_it_is_asked_by_post_for_a_policy_that_exists(self, admin_client: Client) -> None:
+        assert admin_client.get(f"{POLICIES}preview/").status_code == 405
+        assert admin_client.post(f"{POLICIES}999999/preview/").status_code == 404
+        assert admin_client.post(f"{POLICIES}x/preview/").status_code == 404

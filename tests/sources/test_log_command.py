@@ -1,0 +1,293 @@
+"""`manage.py log`: what was done to a source, and which claims considered it, as a person asks for it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
+
+from jobs.clock import database_clock
+from jobs.decisions import consider, doing
+from jobs.models import Decision, Level
+from sources import planning
+from sources.models import Assignment
+from tests.factories import NOON, make_claimed, make_record, make_worker
+from tests.jobs.worker_processes import database_url
+from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sources.management.commands.log.database_clock", lambda: NOON)
+
+
+@pytest.fixture
+def laptop() -> Assignment:
+    return make_assignment(make_policy(), make_source(name="laptop-1"))
+
+
+def add_line(text: str, subject: str = "", minutes: float = -10, **fields: Any) -> Decision:
+    at = NOON + timedelta(minutes=minutes)
+    return Decision.objects.create(text=text, what="answered", kind="backup", subject=subject, at=at, **fields)
+
+
+def log(*arguments: str) -> list[str]:
+    out = StringIO()
+    call_command("log", *arguments, stdout=out, stderr=StringIO())
+    return out.getvalue().splitlines()
+
+
+def refusal(*arguments: str) -> tuple[str, int]:
+    with pytest.raises(CommandError) as caught:
+        log(*arguments)
+    return str(caught.value), caught.value.returncode
+
+
+class TestWhichLines:
+    def test_all_lines_of_the_last_day_are_told_oldest_first(self) -> None:
+        add_line("second", minutes=-5)
+        add_line("first", minutes=-60)
+        add_line("too old", minutes=-60 * 25)
+        assert log() == ["2026-03-02 11:00:00  answered      first", "2026-03-02 11:55:00  answered      second"]
+
+    def test_a_source_has_its_own_lines_those_of_its_assignments_and_of_its_policies(self, laptop: Assignment) -> None:
+        other = make_assignment(laptop.policy)
+        stranger = make_assignment()
+        add_line("assigned", planning.subject_of(laptop.pk))
+        add_line("paused", planning.subject_of_source(laptop.source_id))
+        add_line("emitted", planning.subject_of_policy(laptop.policy_id))
+        add_line("other's", planning.subject_of(other.pk))
+        add_line("stranger's", planning.subject_of_policy(stranger.policy_id))
+        assert [line.split()[-1] for line in log("laptop-1")] == ["assigned", "paused", "emitted"]
+
+    def test_a_policy_has_its_own_lines_and_those_of_its_assignments(self, laptop: Assignment) -> None:
+        add_line("assigned", planning.subject_of(laptop.pk))
+        add_line("emitted", planning.subject_of_policy(laptop.policy_id))
+        add_line("stranger's", planning.subject_of(make_assignment().pk))
+        assert [line.split()[-1] for line in log("--policy", str(laptop.policy))] == ["assigned", "emitted"]
+
+    def test_a_source_under_one_policy_leaves_out_its_other_assignments(self, laptop: Assignment) -> None:
+        weekly = make_assignment(make_policy(), laptop.source)
+        add_line("daily", planning.subject_of(laptop.pk))
+        add_line("weekly", planning.subject_of(weekly.pk))
+        assert [line.split()[-1] for line in log("laptop-1", "--policy", str(weekly.policy))] == ["weekly"]
+
+    @pytest.mark.parametrize(
+        ("since", "until", "expected"),
+        [
+            ("30m", None, ["late"]),
+            ("2h", None, ["early", "late"]),
+            ("2026-03-02T10:30", "2026-03-02T11:30", ["early"]),
+            ("2026-03-02T11:30+01:00", "2026-03-02T13:00+01:00", ["early", "late"]),
+            ("1d", "2026-03-02T11:00:00", []),
+        ],
+    )
+    def test_it_begins_and_ends_when_it_is_told(self, since: str, until: str | None, expected: list[str]) -> None:
+        add_line("early", minutes=-60)
+        add_line("late", minutes=-20)
+        arguments = ["--since", since] + (["--until", until] if until else [])
+        if expected:
+            assert [line.split()[-1] for line in log(*arguments)] == expected
+        else:
+            assert refusal(*arguments)[1] == 1
+
+    def test_the_limit_keeps_the_latest_and_says_that_there_are_more(self) -> None:
+        for number in range(5):
+            add_line(f"line-{number}", minutes=number - 10)
+        out, err = StringIO(), StringIO()
+        call_command("log", "--limit", "2", stdout=out, stderr=err)
+        assert [line.split()[-1] for line in out.getvalue().splitlines()] == ["line-3", "line-4"]
+        assert "the latest 2 lines" in err.getvalue()
+
+    def test_a_line_stays_one_line(self) -> None:
+        add_line("two\nlines")
+        assert log() == ["2026-03-02 11:50:00  answered      two lines"]
+
+    def test_what_was_really_done_is_told(self, laptop: Assignment) -> None:
+        planning.snooze([laptop.source], NOON + timedelta(hours=2), NOON - timedelta(minutes=1))
+        assert log("laptop-1") == [
+            "2026-03-02 11:59:00  snoozed       its user wants no backup before 2026-03-02 14:00 UTC"
+        ]
+
+
+class TestConsidering:
+    @pytest.fixture
+    def claim(self, laptop: Assignment) -> None:
+        """Of three claimed the laptop was the second, after a never backed up one; another was left."""
+        before = make_claimed(subject="assignment:900000000", payload={"title": "first-one"}, priority=5, kind="backup")
+        taken = make_claimed(subject=planning.subject_of(laptop.pk), payload={"title": "laptop-1"}, kind="backup")
+        after = make_claimed(
+            subject="assignment:900000001", payload={"title": "long"}, expected_seconds=600.0, kind="backup"
+        )
+        add = {"queue": "availability", "kind": "backup", "inserted_at": NOON}
+        make_record(subject="assignment:900000002", payload={"title": "longer"}, expected_seconds=900.0, **add)
+        moment = NOON - timedelta(minutes=5)
+        consider("availability", [before, taken, after], wanted=3, worker_id=make_worker().pk, now=moment)
+
+    @pytest.mark.usefixtures("claim")
+    def test_claims_are_left_out_unless_they_are_asked_for(self) -> None:
+        assert refusal("laptop-1")[1] == 1
+
+    @pytest.mark.usefixtures("claim")
+    def test_a_claimed_source_is_told_its_rank_and_the_key_that_put_it_before_the_next(self) -> None:
+        [line] = log("laptop-1", "--considering")
+        assert line.endswith("| laptop-1 was claimed at rank 2, before long: a shorter last duration, or none yet")
+
+    @pytest.mark.usefixtures("claim")
+    def test_a_source_that_was_left_is_told_after_whom_it_came(self, laptop: Assignment) -> None:
+        left = Assignment.objects.create(pk=900_000_002, policy=laptop.policy, source=make_source(name="longer"))
+        [line] = log(left.source.name, "--considering")
+        assert line.endswith("| longer was left at rank 4, after long: a shorter last duration, or none yet")
+
+    @pytest.mark.usefixtures("claim")
+    def test_a_claim_that_did_not_look_at_it_is_left_out(self, laptop: Assignment) -> None:
+        make_assignment(laptop.policy, make_source(name="laptop-2"))
+        add_line("emitted", planning.subject_of_policy(laptop.policy_id))
+        assert [line.split()[-1] for line in log("laptop-2", "--considering")] == ["emitted"]
+
+    @pytest.mark.usefixtures("claim")
+    def test_both_levels_are_told_in_one_order_of_time(self, laptop: Assignment) -> None:
+        add_line("before", planning.subject_of(laptop.pk), minutes=-6)
+        add_line("after", planning.subject_of(laptop.pk), minutes=-4)
+        assert [line.split()[2] for line in log("laptop-1", "--considering")] == ["answered", "claimed", "answered"]
+
+    @pytest.mark.usefixtures("claim")
+    def test_a_policy_of_many_sources_finds_its_claims_as_well(self, laptop: Assignment) -> None:
+        other = make_policy()
+        for _ in range(25):
+            make_assignment(laptop.policy)
+            make_assignment(other)
+        assert len(log("--policy", str(laptop.policy), "--considering")) == 1
+        assert refusal("--policy", str(other), "--considering")[1] == 1
+
+    @pytest.mark.usefixtures("claim")
+    def test_json_holds_place_and_key(self) -> None:
+        [line] = log("laptop-1", "--considering", "--json")
+        assert json.loads(line)["place"] == {
+            "title": "laptop-1", "rank": 2, "claimed": True, "decided_by": "expected_seconds", "against": "long",
+        }  # fmt: skip
+
+    def test_ranks_of_what_was_left_count_what_the_line_does_not_name(self, laptop: Assignment) -> None:
+        keys = {"priority": 0, "rank_day": None, "tried_at": None, "expected_seconds": None}
+        claimed = [{"id": n, "subject": f"assignment:{900_000_010 + n}", "title": "x", **keys} for n in range(20)]
+        left = [{"id": 99, "subject": planning.subject_of(laptop.pk), "title": "laptop-1", **keys}]
+        facts = {"claimed": claimed, "left": left, "count": 200, "decided_by": "id"}
+        add_line("200 of 200", level=Level.CONSIDERING, facts=facts)
+        [line] = log("laptop-1", "--considering")
+        assert line.endswith("| laptop-1 was left at rank 201, after x: the prior order")
+
+    def test_it_says_when_claims_are_not_logged_at_all(self) -> None:
+        add_line("done")
+        err = StringIO()
+        call_command("log", "--considering", stdout=StringIO(), stderr=err)
+        assert "BACKUPSCHED_CONSIDERING=1" in err.getvalue()
+
+
+class TestJson:
+    def test_each_line_is_an_object(self, laptop: Assignment) -> None:
+        subject = planning.subject_of(laptop.pk)
+        doing("answered", "it läuft", kind="backup", subject=subject, facts={"after": 1.5}, now=NOON)
+        [line] = log("laptop-1", "--json")
+        assert json.loads(line) == {
+            "at": "2026-03-02T12:00:00+00:00", "level": "doing", "what": "answered", "text": "it läuft",
+            "kind": "backup", "queue": "", "subject": subject, "record_id": None, "worker_id": None,
+            "facts": {"after": 1.5},
+        }  # fmt: skip
+
+
+class TestBadInput:
+    def test_an_unknown_source_is_told_similar_names(self, laptop: Assignment) -> None:
+        assert refusal("laptop1") == ("there is no source 'laptop1'; did you mean 'laptop-1'?", 2)
+
+    def test_an_unknown_policy_is_told_what_there_is(self, laptop: Assignment) -> None:
+        assert refusal("--policy", "zzz") == (f"there is no policy 'zzz'; there is {laptop.policy}", 2)
+
+    def test_without_any_source_it_says_where_to_make_one(self) -> None:
+        assert refusal("x\0y") == ("there is no source 'x\\x00y'; there is none at all: the admin makes one", 2)
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["--since", "yesterday"], "--since 'yesterday' is no time; write 24h"),
+            (["--since", "999999999d"], "--since '999999999d' is no time"),
+            (["--since", "0001-01-01T00:00+14:00"], "is no time"),
+            (["--until", "24"], "--until '24' is no time"),
+            (["--since", "1h", "--until", "2h"], "--since 1h is after --until 2h"),
+            (["--since", "2026-03-03"], "--since 2026-03-03 is after now"),
+            (["--limit", "0"], "--limit 0: give 1 to 100000"),
+            (["--follow", "--until", "1h"], "leave out --until"),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused_with_an_example(self, arguments: list[str], said: str) -> None:
+        text, code = refusal(*arguments)
+        assert said in text
+        assert code == 2
+
+    def test_no_line_is_exit_code_1(self) -> None:
+        text, code = refusal()
+        assert (text[:18], code) == ("nothing was logged", 1)
+        assert "kept for 14 days" in text
+
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+class TestAsAProcess:
+    @pytest.fixture
+    def start(self, tmp_path: Path) -> Iterator[Start]:
+        """Start the command on the test's own database; what it prints goes to `out`, what it complains of to `err`."""
+        started: list[subprocess.Popen[bytes]] = []
+
+        def start(*arguments: str) -> "subprocess.Popen[bytes]":
+            command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "log", *arguments]
+            environment = {**os.environ, "DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "tests.settings"}
+            with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
+                started.append(subprocess.Popen(command, env=environment, stdout=out, stderr=err))
+            return started[-1]
+
+        yield start
+        for process in started:
+            process.kill()
+            process.wait()
+
+    def test_following_tells_each_new_line_once_and_ends_with_ctrl_c(self, start: Start, tmp_path: Path) -> None:
+        doing("answered", "before it began")
+        process = start("--follow")
+        out = tmp_path / "out"
+        eventually(lambda: "before it began" in out.read_text())
+        doing("began", "while it looked", now=database_clock() - timedelta(seconds=20))  # committed late
+        eventually(lambda: "while it looked" in out.read_text())
+        doing("began", "and again")
+        eventually(lambda: "and again" in out.read_text())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert "Traceback" not in (tmp_path / "err").read_text()
+        assert [line.split("  ")[-1].strip() for line in out.read_text().splitlines()] == [
+            "before it began", "while it looked", "and again",
+        ]  # fmt: skip
+
+    def test_a_reader_that_has_seen_enough_is_no_error(self) -> None:
+        Decision.objects.bulk_create(Decision(what="answered", text="x" * 500) for _ in range(2000))
+        environment = {**os.environ, "DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "tests.settings"}
+        command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "log", "--limit", "2000"]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout
+            assert process.stderr
+            process.stdout.read(10)
+            process.stdout.close()
+            complaint = process.stderr.read()
+        assert (process.returncode, complaint) == (0, b"")
