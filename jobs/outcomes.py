@@ -73,13 +73,15 @@ class Failed:
 class Unavailable:
     """The source did not answer. Not a failure: it costs no retry.
 
-    `recheck_after` in seconds. `first_in_line`: it was just woken; its re-check comes before everything else and
-    it keeps its place.
+    `recheck_after` in seconds. `first_in_line`: it was just woken, or lost a moment ago; its re-check comes before
+    everything else and it keeps its place. `silent_for`: seconds for which it may have been silent when that was found
+    out; None: since it was claimed.
     """
 
     reason: str
     recheck_after: float
     first_in_line: bool = False
+    silent_for: float | None = None
 
 
 @dataclass(frozen=True)

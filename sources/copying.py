@@ -33,6 +33,10 @@ ANSWER_HOLDS_FOR = timedelta(seconds=60)
 """A source that answered longer ago is asked again before a unit is spent on it."""
 
 
+NOTICED_WITHIN_SECONDS = 60.0
+"""How long engines take to notice that a source is gone, tries of their own included."""
+
+
 def copy_source(run: Run) -> Outcome:
     """Run the engine on the source of a record. Blocks for as long as the copy takes."""
     assignment = assignment_of(run.record)
@@ -113,7 +117,8 @@ def _outcome(result: EngineResult, assignment: Assignment, vigil: Vigil, window:
         case Verdict.SUCCEEDED | Verdict.WARNINGS:
             return Succeeded(result)
         case Verdict.STOPPED if vigil.vanished:
-            return Unavailable(f"it vanished in mid-backup: {vigil.said}", policy.recheck_after)
+            said = f"it vanished in mid-backup: {vigil.said}"
+            return Unavailable(said, policy.recheck_after, silent_for=policy.vanish_grace)
         case Verdict.STOPPED if window.closed:
             return Released("its window closed; it goes on in the next opening")
         case Verdict.STOPPED:
@@ -131,9 +136,9 @@ def _outcome(result: EngineResult, assignment: Assignment, vigil: Vigil, window:
 
 def _lost(policy: Policy, said: str) -> Unavailable:
     """It went away and its engine noticed: it is asked again after the grace, first in line, and not by this unit."""
-    if policy.vanish_grace > 0:
-        return Unavailable(f"it went away: {said}", policy.vanish_grace, first_in_line=True)
-    return Unavailable(f"it went away: {said}", policy.recheck_after)
+    first = policy.vanish_grace > 0
+    recheck_after = policy.vanish_grace if first else policy.recheck_after
+    return Unavailable(f"it went away: {said}", recheck_after, first_in_line=first, silent_for=NOTICED_WITHIN_SECONDS)
 
 
 class ProgressWriter:

@@ -53,13 +53,14 @@ def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None
     assignments = Assignment.objects.filter(pk=record.payload["assignment"])
     if record.queue == planning.BACKUPS:
         assignments.update(vanished_at=now)
+    what = "silent" if record.queue == planning.AVAILABILITY else "vanished"
+    since = record.started_at if outcome.silent_for is None else now - timedelta(seconds=outcome.silent_for)
     source_id = assignments.values_list("source_id", flat=True).first()
-    if source_id is not None and planning.has_checked_in_since(source_id, record, now):
-        _log(record, "silent", f"{outcome.reason}; but it checked in meanwhile and is asked at once", now)
+    if source_id is not None and planning.has_checked_in_since(source_id, record, since, now):
+        _log(record, what, f"{outcome.reason}; but it checked in meanwhile and is asked at once", now)
         return
     again_at = now + timedelta(seconds=outcome.recheck_after)
     place = ", first in line" if outcome.first_in_line else ""
-    what = "silent" if record.queue == planning.AVAILABILITY else "vanished"
     facts = {"again_at": again_at.isoformat(), "first_in_line": outcome.first_in_line}
     _log(record, what, f"{outcome.reason}; asked again at {again_at:%H:%M:%S} UTC{place}", now, **facts)
 

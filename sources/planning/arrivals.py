@@ -6,7 +6,7 @@ its record's lock and looks at `checked_in_at` last, so whichever comes second s
 after a check-in neither demotes nor waits.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db import transaction
 
@@ -20,8 +20,6 @@ from sources.conditions import unwilling
 from sources.models import Assignment, Source
 from sources.planning.emission import emit_due
 from sources.planning.names import AVAILABILITY, KIND, subject_of
-
-JUST_NOW = timedelta(minutes=1)
 
 
 @transaction.atomic
@@ -62,15 +60,13 @@ def _arrived(record: BacklogRecord, assignment: Assignment, now: datetime) -> bo
     return True
 
 
-def has_checked_in_since(source_id: int, record: Claimed, now: datetime) -> bool:
-    """After a settle found the source of `record` silent: if it checked in meanwhile, undo the wait.
+def has_checked_in_since(source_id: int, record: Claimed, since: datetime, now: datetime) -> bool:
+    """After a settle found the source of `record` silent from `since` on: if it checked in meanwhile, undo the wait.
 
-    Meanwhile is since it was claimed to be asked; or, if it was lost in mid-backup, in the last moments: an agent
-    announces itself after the change of network that broke the copy, and its engine may notice later.
+    An agent announces itself after the change of network that broke a copy, too.
     Runs in the settle's transaction. Returns whether it did.
     """
-    since = record.started_at if record.queue == AVAILABILITY else max(record.started_at, now - JUST_NOW)
-    if not Source.objects.filter(pk=source_id, checked_in_at__gte=since).exists():
+    if not Source.objects.filter(pk=source_id, checked_in_at__gte=max(since, record.started_at)).exists():
         return False
     stays = was_demoted_by_failure(record.tried_at, record.last_failure_at)
     place = {"rank_day": record.rank_day if stays else record.due_day, "tried_at": record.tried_at if stays else None}

@@ -199,7 +199,7 @@ class TestWhileItIsAsked:
         planning.emit_due(NINE)
         copied = handed_on(assignment, NINE)
         announce(assignment.source, NINE + minutes * MINUTE)
-        settle(copied, Unavailable("it went away", 120, first_in_line=True), NINE + HOUR)
+        settle(copied, Unavailable("it went away", 120, first_in_line=True, silent_for=60), NINE + HOUR)
         assert record_of(assignment).status == status
 
     def test_a_check_in_from_before_the_question_does_not_count(self) -> None:
