@@ -5,6 +5,7 @@ silent   → woken, if allowed, and first in line three minutes later; else aske
 """
 
 import asyncio
+from datetime import timedelta
 
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections
@@ -54,7 +55,8 @@ def _without_asking(assignment: Assignment, record: Claimed) -> Outcome | None:
     if source.snoozed_until and source.snoozed_until > now:
         return Postponed(source.snoozed_until, WaitingFor.SNOOZE, "its user wants no backup before")
     if reason := unwilling(source, policy, now):
-        return Unavailable(reason, policy.recheck_after)
+        again_at = now + timedelta(seconds=policy.recheck_after)
+        return Postponed(again_at, WaitingFor.RECHECK, f"{reason}; looked at again at")
     return None
 
 

@@ -107,8 +107,9 @@ class TestAsking:
         source = make_source(path=str(folder), on_battery=True, checked_in_at=NINE)
         assignment = make_assignment(make_policy(on_battery=False, recheck_after=77), source)
         outcome = async_to_sync(ask_source)(Run(claimed_for(assignment, started_at=NINE)))
-        assert isinstance(outcome, Unavailable)
-        assert (outcome.recheck_after, "battery" in outcome.reason) == (77, True)
+        assert isinstance(outcome, Postponed)
+        assert (outcome.until, outcome.waiting_for) == (NINE + timedelta(seconds=77), WaitingFor.RECHECK)
+        assert outcome.reason.startswith("it runs on battery")
 
     @pytest.mark.parametrize("handler", [ask, copy])
     def test_an_assignment_that_is_gone_ends_its_record(self, handler) -> None:  # type: ignore[no-untyped-def]
