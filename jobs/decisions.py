@@ -15,8 +15,8 @@ from django.db import connection
 
 from jobs import conf
 from jobs.clock import database_clock
-from jobs.models import BacklogRecord, Decision, Level
-from jobs.order import REASONS, deciding_key, in_claim_order
+from jobs.models import BacklogRecord, Decision, Lane, Level
+from jobs.order import REASONS, claim_key, deciding_key, in_claim_order
 from jobs.outcomes import Claimed
 from jobs.telling import storable
 
@@ -28,6 +28,9 @@ SHOWN_LEFT = 5
 
 MAX_ROWS = {Level.DOING: 1_000_000, Level.CONSIDERING: 100_000}
 """Whatever their age, no more lines are kept: some 500 MB."""
+
+HELD = "throttle"
+"""What decided when it was no key of the claim order."""
 
 PRUNE_BATCH = 5_000
 
@@ -89,14 +92,16 @@ def consider(
 ) -> None:
     """Write what a claim of `queue` looked at: what it took, who would have been next, and the key that decided."""
     instant = now or database_clock()
-    left = _left(queue, {record.lane for record in claimed}, instant)
+    left = _left(queue, instant)
     taken = f"{len(claimed)} of {wanted} wanted were claimed from {queue}"
-    decided = deciding_key(claimed[-1], left[0]) if left else None
-    text = (
-        f"{taken}; {_title(claimed[-1])} came before {_title(left[0])}: {REASONS[decided]}"
-        if left and decided
-        else f"{taken}; nobody else was ready"
-    )
+    if not left:
+        decided, text = None, f"{taken}; nobody else was ready"
+    elif claim_key(left[0]) < claim_key(claimed[-1]) or len(claimed) < wanted:
+        # a claim takes the first in order: who stands before its last was held back
+        decided, text = HELD, f"{taken}; {_title(left[0])} was held by its throttle, or by another claim"
+    else:
+        decided = deciding_key(claimed[-1], left[0])
+        text = f"{taken}; {_title(claimed[-1])} came before {_title(left[0])}: {REASONS[decided]}"
     facts = {
         "wanted": wanted,
         "count": len(claimed),
@@ -110,9 +115,10 @@ def consider(
     _tell(row)
 
 
-def _left(queue: str, lanes: set[int], now: datetime) -> list[BacklogRecord]:
+def _left(queue: str, now: datetime) -> list[BacklogRecord]:
     """The first that a claim left, lane by lane, so that the index of the claim order serves it."""
     ready = BacklogRecord.objects.ready().filter(queue=queue).open_at(now)
+    lanes = [0, *Lane.objects.values_list("pk", flat=True)]
     heads = [record for lane in lanes for record in ready.filter(lane=lane).in_claim_order()[:SHOWN_LEFT]]
     return in_claim_order(heads)[:SHOWN_LEFT]
 

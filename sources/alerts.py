@@ -16,16 +16,24 @@ from sources.domain.alerts import thresholds
 from sources.models import Policy
 from sources.planning import KIND, subject_of
 
+# What a settle holds locked is looked at a minute later.
 LOOK = """
-UPDATE sources_assignment a
-   SET overdue_since = CASE WHEN a.overdue_since IS NULL THEN %(now)s END
-  FROM unnest(%(policy)s::bigint[], %(raise_before)s::timestamptz[], %(clear_after)s::timestamptz[])
-       AS p(policy_id, raise_before, clear_after),
-       sources_source s
- WHERE a.policy_id = p.policy_id AND s.id = a.source_id AND s.paused_at IS NULL
+WITH changing AS (
+SELECT a.id, s.name
+  FROM sources_assignment a
+  JOIN unnest(%(policy)s::bigint[], %(raise_before)s::timestamptz[], %(clear_after)s::timestamptz[])
+       AS p(policy_id, raise_before, clear_after) ON p.policy_id = a.policy_id
+  JOIN sources_source s ON s.id = a.source_id
+ WHERE s.paused_at IS NULL
    AND CASE WHEN a.overdue_since IS NULL
             THEN COALESCE(LEAST(a.last_backup_at, a.next_backup_at), a.inserted_at) < p.raise_before
             ELSE a.last_backup_at IS NOT NULL AND LEAST(a.last_backup_at, a.next_backup_at) > p.clear_after END
+   FOR UPDATE OF a SKIP LOCKED
+)
+UPDATE sources_assignment a
+   SET overdue_since = CASE WHEN a.overdue_since IS NULL THEN %(now)s END
+  FROM changing s
+ WHERE a.id = s.id
 RETURNING a.id, s.name, a.overdue_since IS NOT NULL, COALESCE(a.last_backup_at, a.inserted_at)
 """
 

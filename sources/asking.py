@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections
+from django.db.utils import InterfaceError, OperationalError
 
 from jobs import decisions
 from jobs.clock import database_clock
@@ -27,8 +28,26 @@ def assignment_of(record: Claimed) -> Assignment | None:
     return related.filter(pk=record.payload["assignment"]).first()
 
 
+DATABASE_AWAY_SECONDS = 30.0
+
+
+def database_away(record: Claimed, error: Exception) -> Outcome:
+    """The database did not answer a handler: nobody's failure, and no reason to try again in a tight circle."""
+    again_at = record.started_at + timedelta(seconds=DATABASE_AWAY_SECONDS)
+    return Postponed(
+        again_at, WaitingFor.RECHECK, f"the database did not answer ({str(error).strip()}); tried again at"
+    )
+
+
 async def ask_source(run: Run) -> Outcome:
     """Contact the source; hand the record on if it answers, else wake it or ask again later."""
+    try:
+        return await _ask(run)
+    except (OperationalError, InterfaceError) as error:
+        return database_away(run.record, error)
+
+
+async def _ask(run: Run) -> Outcome:
     assignment, refusal = await sync_to_async(_look_up)(run.record)
     if assignment is None or refusal is not None:
         return refusal or Cancelled("its assignment is gone")
@@ -48,10 +67,19 @@ def _look_up(record: Claimed) -> tuple[Assignment | None, Outcome | None]:
     return assignment, _without_asking(assignment, record) if assignment else None
 
 
+def not_wanted(assignment: Assignment) -> Cancelled | None:
+    """What ends its record, because nobody wants its backups any more."""
+    if assignment.source.paused_at:
+        return Cancelled("its source is paused")
+    if not assignment.policy.schedule.enabled:
+        return Cancelled("its policy is disabled")
+    return None
+
+
 def _without_asking(assignment: Assignment, record: Claimed) -> Outcome | None:
     source, policy, now = assignment.source, assignment.policy, record.started_at
-    if source.paused_at:
-        return Cancelled("its source is paused")
+    if refused := not_wanted(assignment):
+        return refused
     if source.snoozed_until and source.snoozed_until > now:
         return Postponed(source.snoozed_until, WaitingFor.SNOOZE, "its user wants no backup before")
     if reason := unwilling(source, policy, now):
@@ -81,11 +109,17 @@ async def _where_to_wake_is_known(source: Source) -> bool:
 def _after_silence(record: Claimed, assignment: Assignment, said: str, may_be_woken: bool) -> Outcome:
     policy, source = assignment.policy, assignment.source
     now = database_clock()
-    if wake.may_wake(source, policy, now):
-        place = f"{source.wake_address}:{source.wake_port}"
-        error = wake.wake(source, now) if may_be_woken else f"cannot send a magic packet to {place}: no such name"
-        if error is None:
-            decisions.doing("woken", f"sent a magic packet for {source} to {place}", record=record, now=now)
-            return Unavailable(f"{said}; sent a magic packet", policy.wake_wait, first_in_line=True)
-        said = f"{said}; {error}"
-    return Unavailable(said, policy.recheck_after)
+    # another policy of the same source may have woken it while this question hung
+    source.refresh_from_db(fields=["last_woken_at"])
+    waking_for = (now - source.last_woken_at).total_seconds() if source.last_woken_at else policy.wake_wait
+    if 0 <= waking_for < policy.wake_wait:
+        said = f"{said}; it was sent a magic packet {waking_for:.0f} s ago"
+        return Unavailable(said, max(1.0, policy.wake_wait - waking_for), first_in_line=True)
+    if not wake.may_wake(source, policy, now):
+        return Unavailable(said, policy.recheck_after)
+    place = f"{source.wake_address}:{source.wake_port}"
+    error = wake.wake(source, now) if may_be_woken else f"cannot send a magic packet to {place}: no such name"
+    if error is not None:
+        return Unavailable(f"{said}; {error}", policy.recheck_after)
+    decisions.doing("woken", f"sent a magic packet for {source} to {place}", record=record, now=now)
+    return Unavailable(f"{said}; sent a magic packet", policy.wake_wait, first_in_line=True)

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from django.db.utils import InterfaceError, OperationalError
 from django.utils.text import slugify
 
 from jobs import decisions
@@ -18,7 +19,7 @@ from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
 from jobs.telling import span
 from sources import availability, engines, planning
-from sources.asking import assignment_of
+from sources.asking import assignment_of, database_away, not_wanted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.models import Assignment, Policy, Progress, Source
 from sources.secrets_by_reference import SecretNotFound, read_secret
@@ -39,12 +40,19 @@ NOTICED_WITHIN_SECONDS = 60.0
 
 def copy_source(run: Run) -> Outcome:
     """Run the engine on the source of a record. Blocks for as long as the copy takes."""
+    try:
+        return _copy(run)
+    except (OperationalError, InterfaceError) as error:
+        return database_away(run.record, error)
+
+
+def _copy(run: Run) -> Outcome:
     assignment = assignment_of(run.record)
     if assignment is None:
         return Cancelled("its assignment is gone")
+    if refused := not_wanted(assignment):
+        return refused
     source, policy = assignment.source, assignment.policy
-    if source.paused_at:
-        return Cancelled("its source is paused")
     answered_at = assignment.last_contacted_at
     if answered_at is not None and run.record.started_at - answered_at > ANSWER_HOLDS_FOR:
         return Handoff(planning.AVAILABILITY, said=f"it answered last at {answered_at:%H:%M:%S} UTC: ask it again")

@@ -8,13 +8,18 @@ from django.db.models import F
 from jobs import decisions
 from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
-from jobs.states import Status
+from jobs.states import Status, WaitingFor
 from jobs.telling import span
 from sources import engines, planning
 from sources.domain.alerts import overdue_since
 from sources.domain.due import next_backup_at
 from sources.engines.base import EngineResult
-from sources.models import Assignment, Backup, Progress
+from sources.models import Assignment, Backup, Progress, Source
+
+WRITTEN = (
+    "last_backup_at", "last_backup_for", "last_backup_size", "last_contacted_at", "failures", "skips", "vanished_at",
+    "next_backup_at", "overdue_since", "asked_for_at",
+)  # fmt: skip
 
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
@@ -31,12 +36,12 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
         case Unavailable():
             _write_silence(record, outcome, now)
         case Postponed():
-            _log(record, "postponed", f"{outcome.reason} {outcome.until:%Y-%m-%d %H:%M} UTC", now)
+            _write_postponement(record, outcome, now)
         case Released():
             _log(record, "released", outcome.reason, now)
         case Cancelled():
             # out of its trigger, so that a resume in the same period emits again; what a person cancelled stays so
-            if assignments.filter(source__paused_at__isnull=False).exists():
+            if assignments.exclude(source__paused_at=None, policy__schedule__enabled=True).exists():
                 BacklogRecord.objects.filter(pk=record.id).update(trigger_at=None)
             _log(record, "cancelled", outcome.reason, now)
         case Failed():
@@ -45,8 +50,11 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
                 _back_into_its_window(record, now)
             _log_failure(record, outcome, now)
         case Succeeded(result=EngineResult() as result):
-            if assignment := assignments.select_related("policy__schedule", "source").first():
+            # locked before its policy is read: an edit of the policy comes before both or after both
+            if assignment := assignments.select_for_update().first():
                 _write_success(assignment, record, result, now)
+    if asked and isinstance(outcome, Handoff | Unavailable | Postponed):
+        planning.keep_promise(assignments, record.id, now)
 
 
 def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None:
@@ -65,6 +73,17 @@ def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None
     _log(record, what, f"{outcome.reason}; asked again at {again_at:%H:%M:%S} UTC{place}", now, **facts)
 
 
+def _write_postponement(record: Claimed, outcome: Postponed, now: datetime) -> None:
+    """The user may have ended the snooze, or the source have said better things, since that was looked up."""
+    source = Source.objects.filter(assignments=record.payload["assignment"])
+    if outcome.waiting_for == WaitingFor.SNOOZE:
+        if not source.filter(snoozed_until__gt=now).exists():
+            planning.end_waits_for_snooze(BacklogRecord.objects.filter(pk=record.id), now)
+    elif found := source.values_list("pk", flat=True).first():
+        planning.has_checked_in_since(found, record, record.started_at, now)
+    _log(record, "postponed", f"{outcome.reason} {outcome.until:%Y-%m-%d %H:%M} UTC", now)
+
+
 def _log_failure(record: Claimed, outcome: Failed, now: datetime) -> None:
     row = BacklogRecord.objects.filter(pk=record.id).values_list("status", "run_after", "failures").first()
     if row is None:
@@ -72,13 +91,13 @@ def _log_failure(record: Claimed, outcome: Failed, now: datetime) -> None:
     status, run_after, failures = row
     then = "it gave up" if status == Status.FAILED else f"tried again at {run_after:%Y-%m-%d %H:%M:%S} UTC"
     what = "rescued" if outcome.rescued else "failed"
-    _log(record, what, f"{outcome.error.splitlines()[0]}; {then}", now, failures=failures)
+    _log(record, what, f"{(outcome.error.splitlines() or [''])[0]}; {then}", now, failures=failures)
 
 
 def _back_into_its_window(record: Claimed, now: datetime) -> None:
     """What a person asked for runs out of its window for one attempt; a tick finds the opening of the next one."""
     retried = BacklogRecord.objects.filter(pk=record.id, status=Status.WAITING)
-    retried.exclude(schedule__policy__window=[]).update(closes_at=now)
+    retried.exclude(schedule__policy__window=[], schedule__policy__excluded_dates=[]).update(closes_at=now)
 
 
 def _write_success(assignment: Assignment, record: Claimed, result: EngineResult, now: datetime) -> None:
@@ -90,11 +109,11 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
     assignment.last_backup_size = result.size
     assignment.last_contacted_at = now
     assignment.failures = assignment.skips = 0
-    assignment.vanished_at = None
+    assignment.vanished_at = assignment.asked_for_at = None
     assignment.next_backup_at = next_backup_at(assignment.policy.schedule.period, started_at, now)
     policy = assignment.policy
     assignment.overdue_since = overdue_since(assignment.alert_facts, policy.schedule.period, policy.alert_after, now)
-    assignment.save()
+    assignment.save(update_fields=WRITTEN)
     Backup.objects.create(
         assignment=assignment,
         repository=assignment.policy.repository,

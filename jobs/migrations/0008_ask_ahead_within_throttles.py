@@ -29,9 +29,32 @@ NEW_ROOM = """     WHERE NOT EXISTS (
                           WHERE a.status = 1 AND a.queue = p_feeds AND a.lane = al.id) AS ready
                    WHERE feeds AND t.id = ANY(al.throttle_ids)) + ("""
 
-assert SIGNATURE in before.CREATE
-assert ROOM in before.CREATE
-CREATE = before.CREATE.replace(SIGNATURE, NEW_SIGNATURE).replace(ROOM, NEW_ROOM)
+LEFT = """               CASE WHEN feeds THEN p_limit
+                    ELSE t.max_in_flight - (
+                         SELECT COALESCE(sum(f.count), 0)
+                           FROM in_flight f
+                           JOIN jobs_lane l ON l.id = f.lane
+                          WHERE t.id = ANY(l.throttle_ids))
+               END AS room"""
+NEW_LEFT = """               t.max_in_flight - (
+                    SELECT COALESCE(sum(f.count), 0)
+                      FROM in_flight f
+                      JOIN jobs_lane l ON l.id = f.lane
+                     WHERE t.id = ANY(l.throttle_ids))
+               + CASE WHEN feeds THEN (t.max_in_flight + 1) / 2 - (
+                      SELECT COALESCE(sum(ready.count), 0)
+                        FROM jobs_lane al
+                       CROSS JOIN LATERAL (
+                             SELECT count(*) AS count
+                               FROM jobs_backlogrecord a
+                              WHERE a.status = 1 AND a.queue = p_feeds AND a.lane = al.id) AS ready
+                       WHERE t.id = ANY(al.throttle_ids))
+                      ELSE 0 END AS room"""
+
+CREATE = before.CREATE
+for old, new in ((SIGNATURE, NEW_SIGNATURE), (ROOM, NEW_ROOM), (LEFT, NEW_LEFT)):
+    assert old in CREATE
+    CREATE = CREATE.replace(old, new)
 DROP = (
     "DROP FUNCTION jobs_claim_beside_throttles("
     "text, integer, bigint, uuid, double precision, text[], text, timestamptz)"

@@ -17,7 +17,7 @@ from django.db import connection, connections
 from django.db.models.functions import Now
 from django.db.utils import Error, InterfaceError, OperationalError
 
-from jobs import claiming, conf, decisions, emitter, wakeups
+from jobs import claiming, conf, decisions, emitter, periodic, wakeups
 from jobs.clock import boot_seconds, database_clock
 from jobs.conf import QueueRule
 from jobs.handlers import Run
@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.25
 """With the heartbeat beside it, an idle worker stays below one query a second."""
+BESIDES_SECONDS = 60.0
+"""Between two rounds of what other apps do every minute."""
 SHORTEST_SLEEP_SECONDS = 0.02
 """Between two looks, while waiting records become due one after the other."""
 STOPPING_SECONDS = 10.0
@@ -58,6 +60,7 @@ class WorkerProcess:
         self.signals = 0
         self._look_at = 0.0
         self._looked_at = self._ticking_since = float("-inf")
+        self._besides_at = boot_seconds() + BESIDES_SECONDS
         self._was_cut_off = False
 
     def run(self) -> None:
@@ -140,6 +143,9 @@ class WorkerProcess:
             self.hints.add(queue)
         try:
             ticked = emitter.act_on(due, rescue=now - self._ticking_since >= lease)
+            if now >= self._besides_at:
+                self._besides_at = now + BESIDES_SECONDS
+                periodic.besides()
             if ticked.promoted:  # the one after it may be due in a moment
                 self._look_at = now + SHORTEST_SLEEP_SECONDS
             return ticked.anything

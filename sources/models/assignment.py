@@ -37,6 +37,9 @@ class Assignment(models.Model):
     vanished_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="When its source was lost in mid-backup, if none began since."
     )
+    asked_for_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="When a person wanted a backup now, while it was being asked."
+    )
     overdue_since = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="Since when it has not been backed up for too long."
     )

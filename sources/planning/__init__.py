@@ -21,7 +21,7 @@ from sources.planning.names import (
 )
 from sources.planning.openings import next_openings, opening, stops_at
 from sources.planning.replanning import replan
-from sources.planning.requests import back_up_now, pause, resume, snooze, unsnooze
+from sources.planning.requests import back_up_now, end_waits_for_snooze, keep_promise, pause, resume, snooze, unsnooze
 
 __all__ = [
     "AVAILABILITY",
@@ -32,7 +32,9 @@ __all__ = [
     "check_in",
     "emit_batches",
     "emit_due",
+    "end_waits_for_snooze",
     "has_checked_in_since",
+    "keep_promise",
     "limit_seeding",
     "next_openings",
     "opening",

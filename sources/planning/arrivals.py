@@ -9,6 +9,7 @@ after a check-in neither demotes nor waits.
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import F
 
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
@@ -73,5 +74,8 @@ def has_checked_in_since(source_id: int, record: Claimed, since: datetime, now: 
     waiting = BacklogRecord.objects.filter(pk=record.id, status=Status.WAITING, waiting_for=WaitingFor.RECHECK)
     if not waiting.update(status=Status.READY, waiting_for=None, run_after=now, **place):
         return False
+    if record.queue != AVAILABILITY:  # lost in mid-backup: first in line
+        lost = BacklogRecord.objects.filter(pk=record.id, priority__lt=FIRST_IN_LINE // 2)
+        lost.update(priority=F("priority") + FIRST_IN_LINE)
     notify_at_once(AVAILABILITY)
     return True

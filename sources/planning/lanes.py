@@ -35,10 +35,9 @@ def limit_seeding(policy: Policy) -> None:
     """
     if not policy.seeding_limit:
         return
-    name = f"first backups of {policy.schedule.name}"[:100]
-    throttle = policy.seeding_throttle
-    if throttle is None:
-        throttle, _ = Throttle.objects.get_or_create(name=name, defaults={"max_in_flight": policy.seeding_limit})
-        policy.seeding_throttle = throttle
+    name = f"first backups of {policy.schedule.name[:60]} (policy {policy.pk})"
+    if policy.seeding_throttle is None:
+        policy.seeding_throttle = Throttle.objects.create(name=name, max_in_flight=policy.seeding_limit)
         policy.save(update_fields=["seeding_throttle"])
-    Throttle.objects.filter(pk=throttle.pk).update(name=name, max_in_flight=policy.seeding_limit)
+        return
+    Throttle.objects.filter(pk=policy.seeding_throttle.pk).update(name=name, max_in_flight=policy.seeding_limit)

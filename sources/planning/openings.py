@@ -45,14 +45,14 @@ def must_fit(policy: Policy, assignment: Assignment) -> bool:
 
 
 def stops_at(policy: Policy, assignment: Assignment, now: datetime) -> datetime | None:
-    """When a backup that begins at `now` has to be stopped; None: it may finish.
+    """When a backup that begins at `now` has to be stopped: at once if the window has closed; None: it may finish.
 
     What is started although it does not fit may finish, else it never would.
     """
     if policy.at_close != AtClose.STOP or assignment.skips >= STARTS_ALL_THE_SAME_AFTER:
         return None
     opens_at, closes_at = opening(policy, now)
-    return closes_at if opens_at <= now else None
+    return closes_at if opens_at <= now else now
 
 
 def next_openings(records: list[tuple[int, str]], now: datetime) -> dict[int, Opening]:

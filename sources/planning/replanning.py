@@ -10,7 +10,7 @@ from jobs.models import BacklogRecord, Schedule
 from jobs.states import Status, WaitingFor
 from sources.domain.due import next_backup_at
 from sources.models import Assignment, Policy
-from sources.planning.idle import cancel, locked
+from sources.planning.idle import cancel
 from sources.planning.lanes import lane_of, limit_seeding
 from sources.planning.names import BACK_UP_NOW_PRIORITY, subject_of
 
@@ -28,22 +28,29 @@ UPDATE jobs_backlogrecord b
 """
 
 
+ASKED_FOR = Q(priority__gte=BACK_UP_NOW_PRIORITY, closes_at=None)
+"""What a person moved ahead, out of its window."""
+
+
 @transaction.atomic
 def replan(policy: Policy, now: datetime | None = None) -> None:
     """Compute anew what follows from the policy's cron, zone, window, priority, throttle and limits.
 
     Next-backup dates follow the new period; what is not due any more is taken off the backlog, as are the records of a
     disabled policy. Ready and window-waiting records look for the new window at the next tick, which also emits what
-    has become due. What runs goes on as it began.
+    has become due. A copy under way goes on as it began.
     """
     instant = now or database_clock()
     limit_seeding(policy)
+    # records before assignments, as every settle does
+    of_policy = BacklogRecord.objects.filter(schedule=policy.schedule, trigger_at__isnull=False)
+    unfinished = list(of_policy.unfinished().select_for_update().order_by("pk").values_list("pk", flat=True))
+    records = BacklogRecord.objects.filter(pk__in=unfinished)
     assignments = _reschedule(policy, instant)
-    records = locked(BacklogRecord.objects.filter(schedule=policy.schedule, trigger_at__isnull=False))
     if policy.schedule.enabled:
         ahead = [subject_of(a.pk) for a in assignments if a.next_backup_at and a.next_backup_at > instant]
-        cancel(records.filter(subject__in=ahead), "not due any more: its policy was edited", instant)
-        _move(policy, records.filter(status__in=[Status.READY, Status.WAITING]), instant)
+        cancel(records.exclude(ASKED_FOR).filter(subject__in=ahead), "not due any more: its policy was edited", instant)
+        _move(policy, records.exclude(ASKED_FOR), instant)
     else:
         cancel(records, "its policy was disabled", instant)
     Schedule.objects.filter(pk=policy.schedule_id).update(next_trigger_at=None)
@@ -60,8 +67,10 @@ def _reschedule(policy: Policy, now: datetime) -> list[Assignment]:
 
 
 def _move(policy: Policy, records: QuerySet[BacklogRecord], now: datetime) -> None:
-    """Bring the policy's idle records under its new rules."""
-    ids = list(records.values_list("pk", flat=True))
+    """Bring the policy's unfinished records under its new rules."""
+    # what is asked at the moment comes back through the new window, too
+    records.filter(status=Status.RUNNING).update(closes_at=now)
+    ids = list(records.filter(status__in=[Status.READY, Status.WAITING]).values_list("pk", flat=True))
     records = BacklogRecord.objects.filter(pk__in=ids)
     with connection.cursor() as cursor:
         cursor.execute(RANK, {"ids": ids, "now": now, "zone": policy.schedule.zone, "policy": policy.pk})

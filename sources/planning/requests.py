@@ -1,14 +1,15 @@
 """What a person asks for about sources: back up now, not before, pause, resume."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import QuerySet
 
-from jobs import decisions, exclusivity
+from jobs import decisions, exclusivity, retries
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
+from jobs.retries import Rule
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify_at_once
 from sources.models import Assignment, Source
@@ -22,26 +23,30 @@ from sources.planning.names import AVAILABILITY, BACK_UP_NOW_PRIORITY, KIND, sub
 def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None, *, asked_by: str = "a person") -> int:
     """Put assignments at the head of the backlog, out of their period and window. Returns how many were moved.
 
-    What runs already is left alone, and so is a paused source. A snooze is over. The extra priority lasts for one
-    attempt.
+    What is copied already is left alone, and so are paused sources and disabled policies; what is being asked comes
+    ahead when that is settled. A snooze is over. The extra priority lasts for one attempt.
     """
     instant = now or database_clock()
-    related = Assignment.objects.filter(source__paused_at=None).select_related("source", "policy__schedule")
+    related = Assignment.objects.active().select_related("source", "policy__schedule")
     asked = list(related.filter(pk__in=[assignment.pk for assignment in assignments]))
     wanted = {subject_of(assignment.pk): assignment for assignment in asked}
+    sources = sorted({assignment.source_id for assignment in asked})
+    if Source.objects.filter(pk__in=sources, snoozed_until__isnull=False).update(snoozed_until=None):
+        end_waits_for_snooze(locked(_records_of(sources)).exclude(subject__in=wanted), instant)
     unfinished = BacklogRecord.objects.filter(kind=KIND, subject__in=wanted).unfinished()
     records = list(unfinished.select_for_update().order_by("pk"))
     exclusivity.give_back([record.exclusive_key for record in records if record.status == Status.READY], instant)
-    Source.objects.filter(assignments__in=asked, snoozed_until__isnull=False).update(snoozed_until=None)
     moved = 0
     for record in records:
         assignment = wanted.pop(record.subject)
         if record.status != Status.RUNNING:
-            record.status, record.waiting_for, record.queue = Status.READY, None, AVAILABILITY
-            record.run_after, record.closes_at, record.exclusive_key = instant, None, None
-            record.priority = assignment.policy.schedule.priority + BACK_UP_NOW_PRIORITY
-            record.save()
-            moved += 1
+            record.queue, record.exclusive_key = AVAILABILITY, None
+            _put_ahead(record, assignment, instant)
+        elif record.queue == AVAILABILITY:
+            Assignment.objects.filter(pk=assignment.pk).update(asked_for_at=instant)
+        else:
+            continue
+        moved += 1
     created = BacklogRecord.objects.bulk_create(
         [_asked_for(assignment, instant) for assignment in wanted.values()], ignore_conflicts=True
     )
@@ -50,6 +55,30 @@ def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None, 
     )
     notify_at_once(AVAILABILITY)
     return moved + len(created)
+
+
+def _put_ahead(record: BacklogRecord, assignment: Assignment, now: datetime) -> None:
+    """Ready at once, ahead of what nobody asked for, out of its window for one attempt."""
+    record.status, record.waiting_for = Status.READY, None
+    record.run_after, record.closes_at = now, None
+    record.priority = assignment.policy.schedule.priority + BACK_UP_NOW_PRIORITY
+    record.save()
+
+
+def keep_promise(assignments: QuerySet[Assignment], record_id: int, now: datetime) -> bool:
+    """After a settle of what was being asked when a person wanted a backup of it now: put it ahead.
+
+    Runs in the settle's transaction. Returns whether somebody had wanted that.
+    """
+    wanted = assignments.filter(asked_for_at__isnull=False).select_related("policy__schedule").first()
+    if wanted is None:
+        return False
+    Assignment.objects.filter(pk=wanted.pk).update(asked_for_at=None)
+    idle = BacklogRecord.objects.filter(pk=record_id, status__in=[Status.READY, Status.WAITING])
+    for record in idle:
+        _put_ahead(record, wanted, now)
+        notify_at_once(record.queue)
+    return True
 
 
 def _asked_for(assignment: Assignment, now: datetime) -> BacklogRecord:
@@ -113,7 +142,8 @@ def snooze(sources: Iterable[Source], until: datetime, now: datetime | None = No
     snoozed = Source.objects.filter(pk__in=ids).update(snoozed_until=until)
     records = list(locked(_records_of(ids)))
     for record in records:
-        if record.status == Status.READY or record.run_after < until:
+        waits_less = record.run_after < until or record.waiting_for == WaitingFor.SNOOZE
+        if record.status == Status.READY or waits_less:
             record.status, record.waiting_for, record.run_after = Status.WAITING, WaitingFor.SNOOZE, until
             record.queue, record.exclusive_key = AVAILABILITY, None
     BacklogRecord.objects.bulk_update(records, ["status", "waiting_for", "run_after", "queue", "exclusive_key"])
@@ -124,15 +154,31 @@ def snooze(sources: Iterable[Source], until: datetime, now: datetime | None = No
 
 @transaction.atomic
 def unsnooze(sources: Iterable[Source], now: datetime | None = None) -> int:
-    """End the snooze of these sources: what waited for its end is ready. Returns how many had one."""
+    """End the snooze of these sources: what waited for its end goes on where it was. Returns how many had one."""
     instant = now or database_clock()
     ids = [source.pk for source in sources]
     ended = Source.objects.filter(pk__in=ids, snoozed_until__isnull=False).update(snoozed_until=None)
-    waiting = locked(_records_of(ids)).filter(waiting_for=WaitingFor.SNOOZE)
-    if waiting.update(status=Status.READY, waiting_for=None, run_after=instant):
-        notify_at_once(AVAILABILITY)
+    end_waits_for_snooze(locked(_records_of(ids)), instant)
     _log("snooze over", "its user ended the snooze", map(subject_of_source, ids), instant)
     return ended
+
+
+def end_waits_for_snooze(records: QuerySet[BacklogRecord], now: datetime) -> None:
+    """Let the locked `records` that wait for a snooze go on: to their backoff if it is not over, else to their window,
+    which a tick finds."""
+    for record in records.filter(waiting_for=WaitingFor.SNOOZE).select_related("retry_policy"):
+        rule = record.retry_policy.as_rule() if record.retry_policy else Rule()
+        backoff_until = now
+        if record.last_failure_at:
+            backoff_until = record.last_failure_at + timedelta(seconds=retries.delay(rule, record.failures))
+        record.run_after = max(backoff_until, now)
+        if backoff_until > now:
+            record.waiting_for = WaitingFor.BACKOFF
+        else:
+            record.status, record.waiting_for = Status.READY, None
+        record.closes_at = record.closes_at and now
+        record.save()
+        notify_at_once(AVAILABILITY)
 
 
 def _records_of(source_ids: list[int]) -> QuerySet[BacklogRecord]:

@@ -117,3 +117,16 @@ class TestPruning:
         self.line(age=40 * DAY)
         periodic.prune(NOON)
         assert not Decision.objects.exists()
+
+
+def test_what_a_full_throttle_held_up_is_told_as_that() -> None:
+    lane, worker = make_lane(make_throttle(1)), make_worker()
+    for _ in range(3):
+        make_record(lane=lane, priority=5, payload={"title": "held"})
+    make_record(priority=1)
+    claiming.claim("default", worker_id=worker.pk, limit=1, now=NOON)
+    claimed = claiming.claim("default", worker_id=worker.pk, limit=4, now=NOON)
+    decisions.consider("default", claimed, wanted=4, worker_id=worker.pk, now=NOON)
+    line = Decision.objects.get()
+    assert line.facts["decided_by"] == decisions.HELD
+    assert "held was held by its throttle" in line.text

@@ -14,7 +14,16 @@ from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.models import Source
 from tests.factories import make_record
-from tests.sources.factories import MONDAY, backed_up, claim, make_assignment, make_policy, make_source, record_of
+from tests.sources.factories import (
+    MONDAY,
+    backed_up,
+    claim,
+    handed_on,
+    make_assignment,
+    make_policy,
+    make_source,
+    record_of,
+)
 from tests.threads import at_once
 
 pytestmark = pytest.mark.django_db
@@ -67,10 +76,10 @@ class TestBackUpNow:
         assert emitter.close_windows(MONDAY + 30 * HOUR) == 0
         assert claim("availability", MONDAY + 30 * HOUR).id == record_of(assignment).pk
 
-    def test_a_running_record_is_left_alone(self) -> None:
+    def test_a_record_that_is_copied_is_left_alone(self) -> None:
         assignment = make_assignment()
         planning.emit_due(NINE)
-        claimed = claim("availability", NINE)
+        claimed = handed_on(assignment, NINE)
         assert planning.back_up_now([assignment], NINE) == 0
         assert (record_of(assignment).status, record_of(assignment).pk) == (Status.RUNNING, claimed.id)
         assert record_of(assignment).priority == 0
@@ -166,7 +175,7 @@ def test_a_record_that_is_claimed_at_the_same_moment_is_left_to_its_claim() -> N
             claim("availability", NINE)
             asked = pool.submit(ask)
             until_somebody_waits_for_a_lock()
-        assert asked.result(timeout=20) == 0
+        assert asked.result(timeout=20) == 1  # once it is settled
     assert record_of(assignment).status == Status.RUNNING
 
 

@@ -123,9 +123,9 @@ class TestAtTheClose:
         assignment = make_assignment(make_policy(window=NIGHTS, at_close=at_close), skips=skips)
         assert stops_at(assignment.policy, assignment, TEN + HOUR) == (SIX if stops else None)
 
-    def test_what_runs_while_its_window_is_closed_is_not_stopped_at_the_end_of_the_next_opening(self) -> None:
+    def test_what_begins_just_after_its_window_has_closed_is_stopped_at_once(self) -> None:
         assignment = make_assignment(make_policy(window=NIGHTS, at_close=AtClose.STOP))
-        assert stops_at(assignment.policy, assignment, TEN - HOUR) is None
+        assert stops_at(assignment.policy, assignment, SIX) == SIX
 
     def test_without_a_window_nothing_closes(self) -> None:
         assignment = make_assignment(make_policy(at_close=AtClose.STOP))

@@ -90,5 +90,30 @@ def test_a_renamed_policy_keeps_its_throttle() -> None:
     policy.schedule.name = "another name"
     policy.schedule.save()
     planning.limit_seeding(policy)
-    assert [throttle.name for throttle in Throttle.objects.all()] == ["first backups of another name"]
+    assert [throttle.name for throttle in Throttle.objects.all()] == [
+        f"first backups of another name (policy {policy.pk})"
+    ]
     assert BacklogRecord.objects.count() == 0
+
+
+def test_no_more_first_backups_are_asked_at_once_than_that_and_half_as_many_again() -> None:
+    policy = seeding(2)
+    for _ in range(30):
+        make_assignment(policy)
+    known = [backed_up(make_policy(), MONDAY - DAY) for _ in range(5)]
+    planning.emit_due(NINE)
+    asked = claiming.claim("availability", worker_id=make_worker().pk, limit=48, now=NINE)
+    first = [record for record in asked if record.lane]
+    assert (len(first), len(asked) - len(first)) == (3, len(known))
+
+
+def test_another_policy_may_take_the_name_of_a_renamed_one() -> None:
+    first = seeding(2)
+    name = first.schedule.name
+    first.schedule.name = "renamed"
+    first.schedule.save()
+    second = make_policy(seeding_limit=3)
+    second.schedule.name = name
+    second.schedule.save()
+    planning.limit_seeding(second)
+    assert first.seeding_throttle_id != second.seeding_throttle_id
