@@ -10,6 +10,7 @@ from sources import checkins, planning
 from sources.api.answers import status_of
 from sources.api.auth import AgentAuth, agent_of
 from sources.api.errors import ApiError
+from sources.api.limits import ASKED_FOR
 from sources.api.schemas import (
     LONGEST_SNOOZE_SECONDS,
     CheckInRequest,
@@ -47,6 +48,7 @@ def status(request: HttpRequest) -> dict[str, Any]:
 def back_up_now(request: HttpRequest) -> dict[str, int]:
     """Out of period and window. A paused source stays where it is; a snooze is over."""
     agent = agent_of(request)
+    ASKED_FOR.spend(str(agent.source.pk))
     return {"moved": planning.back_up_now(agent.source.assignments.all(), agent.now, asked_by="its user")}
 
 

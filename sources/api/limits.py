@@ -66,6 +66,10 @@ ROTATIONS = Limit("rotate", 10, 3600)
 """Per source: each is a row that stays."""
 
 
+ASKED_FOR = Limit("now", 10, 3600)
+"""Backups asked for, per source: each goes ahead of the whole fleet."""
+
+
 def network_of(remote: str) -> str:
     """The key of a sender's address: an IPv4 address, or the /64 of an IPv6 address."""
     try:

@@ -124,3 +124,9 @@ class TestAgents:
         assert {agent.post("agent/rotate").status_code for _ in range(10)} == {200}
         assert_limited(agent.post("agent/rotate"))
         assert AgentToken.objects.count() == 11
+
+    def test_ten_backups_asked_for_an_hour(self) -> None:
+        agent, other = Agent(), Agent()
+        assert {agent.post("agent/back-up-now").status_code for _ in range(10)} == {200}
+        assert_limited(agent.post("agent/back-up-now"))
+        assert other.post("agent/back-up-now").status_code == 200
