@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -487,10 +488,13 @@ class TestConnections:
 
     def test_a_connection_of_another_program_is_not_there_for_us(self):
         before = finding("connections").numbers["at_most"]
-        with another_connection() as other:
-            other.execute("SET application_name = 'something else'")
+        with ExitStack() as stack:
+            for _ in range(10):
+                other = stack.enter_context(another_connection())
+                other.execute("SET application_name = 'something else'")
             run("SELECT pg_stat_clear_snapshot()")  # within one transaction the statistics stand still
-            assert finding("connections").numbers["at_most"] == before + 1
+            # the tests beside this one open and close some of their own
+            assert before + 5 <= finding("connections").numbers["at_most"] <= before + 15
 
     @pytest.mark.parametrize(
         ("workers", "ours", "severity"),

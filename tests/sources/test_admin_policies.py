@@ -249,15 +249,16 @@ class TestWhatAChangeMoves:
 
     def test_a_new_policy_gets_the_throttle_of_its_seeding_limit(self, admin_client: Client) -> None:
         admin_client.post(f"{POLICIES}add/", policy_form(seeding_limit="2"))
-        throttle = Policy.objects.get(schedule__name="nightly").seeding_throttle
+        policy = Policy.objects.get(schedule__name="nightly")
+        throttle = policy.seeding_throttle
         assert throttle
-        assert (throttle.name, throttle.max_in_flight) == ("first backups of nightly", 2)
+        assert (throttle.name, throttle.max_in_flight) == (f"first backups of nightly (policy {policy.pk})", 2)
 
     def test_a_renamed_policy_takes_the_name_of_that_throttle_along(self, admin_client: Client, daily: Policy) -> None:
         save(admin_client, daily, seeding_limit="2")
         daily = Policy.objects.select_related("schedule").get(pk=daily.pk)
         save(admin_client, daily, name="every day")
-        assert Throttle.objects.get().name == "first backups of every day"
+        assert Throttle.objects.get().name.startswith("first backups of every day (policy ")
 
 
 NEVER_MEETS = json.dumps([{"days": "mon", "start": "08:00", "end": "09:00"}])

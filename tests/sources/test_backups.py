@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.db.models import F
 
 from jobs import emitter
 from jobs.handlers import Run
@@ -78,7 +79,12 @@ class TestAsking:
         assert (woken.recheck_after, woken.first_in_line) == (33, True)
         assert woken.reason.endswith("sent a magic packet")
         assert network_card.recv(2048).startswith(b"\xff" * 6)
-        # still silent: not woken again before its time
+        # asked by another policy of its source a moment later: it is given the same time to come up
+        beside = ask(assignment)
+        assert isinstance(beside, Unavailable)
+        assert (round(beside.recheck_after), beside.first_in_line) == (33, True)
+        # still silent after that: not woken again before its time
+        Source.objects.update(last_woken_at=F("last_woken_at") - timedelta(seconds=33))
         again = ask(assignment)
         assert isinstance(again, Unavailable)
         assert (again.recheck_after, again.first_in_line) == (77, False)
