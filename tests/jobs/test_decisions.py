@@ -66,6 +66,12 @@ class TestConsidering:
             "1 of 1 wanted were claimed from default; laptop came before server: a shorter last duration, or none yet"
         )
 
+    def test_it_is_the_last_taken_that_is_set_against_the_first_left(self) -> None:
+        make_record(priority=9)
+        make_record(expected_seconds=10.0)
+        make_record(expected_seconds=900.0)
+        assert self.consider(2).facts["decided_by"] == "expected_seconds"
+
     def test_without_anybody_left_nothing_decided(self) -> None:
         make_record()
         line = self.consider(5)

@@ -53,6 +53,15 @@ def test_a_policys_own_limit_counts_instead() -> None:
     assert since(assignment) == NINE + DAY
 
 
+def test_at_the_very_limit_of_the_hysteresis_it_goes_on() -> None:
+    policy = make_policy(alert_after=100_000.0)
+    assignment = backed_up(policy, NINE - timedelta(seconds=80_000), overdue_since=NINE - DAY)
+    assert alerts.look(NINE) == 0
+    assert since(assignment) == NINE - DAY
+    assert alerts.look(NINE - timedelta(seconds=1)) == 1
+    assert since(assignment) is None
+
+
 def test_nobody_is_told_of_a_paused_source_or_a_disabled_policy() -> None:
     backed_up(make_policy(), NINE - 9 * DAY, source=make_source(paused_at=NINE))
     backed_up(make_policy(enabled=False), NINE - 9 * DAY)
