@@ -18,7 +18,6 @@ from demo.errors import DemoError
 from demo.files import generate
 
 USER = "backup"
-KEY_SECONDS = 30
 VANISHER_BYTES = 9_000_000
 """With the brake of the demo's policy its copy takes long enough to be interrupted."""
 

@@ -90,15 +90,20 @@ def doing_all(lines: Iterable[Line], now: datetime) -> None:
 def consider(
     queue: str, claimed: Sequence[Claimed], *, wanted: int, worker_id: int, now: datetime | None = None
 ) -> None:
-    """Write what a claim of `queue` looked at: what it took, who would have been next, and the key that decided."""
+    """Write what a claim of `queue` looked at: what it took, who would have been next, and the key that decided.
+
+    A claim that found nobody at all writes nothing.
+    """
     instant = now or database_clock()
     left = _left(queue, instant)
     taken = f"{len(claimed)} of {wanted} wanted were claimed from {queue}"
+    if not left and not claimed:
+        return
     if not left:
         decided, text = None, f"{taken}; nobody else was ready"
-    elif claim_key(left[0]) < claim_key(claimed[-1]) or len(claimed) < wanted:
+    elif not claimed or claim_key(left[0]) < claim_key(claimed[-1]) or len(claimed) < wanted:
         # a claim takes the first in order: who stands before its last was held back
-        decided, text = HELD, f"{taken}; {_title(left[0])} was held by its throttle, or by another claim"
+        decided, text = HELD, f"{taken}; {_title(left[0])} was held by its throttle, a paused queue or another claim"
     else:
         decided = deciding_key(claimed[-1], left[0])
         text = f"{taken}; {_title(claimed[-1])} came before {_title(left[0])}: {REASONS[decided]}"
@@ -110,7 +115,7 @@ def consider(
         "decided_by": decided,
     }
     row = Decision(level=Level.CONSIDERING, what="claimed", text=text, facts=facts, at=instant, queue=queue)
-    row.kind, row.worker_id = claimed[0].kind, worker_id
+    row.kind, row.worker_id = (claimed or left)[0].kind, worker_id
     row.save(force_insert=True)
     _tell(row)
 

@@ -139,6 +139,11 @@ def make_code(source: Source, valid_for: float = VALID_FOR_SECONDS, now: datetim
     return "-".join(letters[start : start + CODE_GROUP] for start in range(0, CODE_LENGTH, CODE_GROUP))
 
 
+def enrol_command(url: str, code: str) -> str:
+    """What to type on the machine of a source whose agent shall use `code` at the server `url`."""
+    return f"python3 backupsched-agent enrol {url} {code}"
+
+
 def expires_at(valid_for: float, now: datetime) -> datetime:
     """When a code expires that was made at `now` for `valid_for` seconds. It is not accepted from then on."""
     return now + timedelta(seconds=valid_for)

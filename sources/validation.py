@@ -38,8 +38,7 @@ def check_source(source: "Source") -> None:
     if rule is None:
         known = ", ".join(sorted(RULES))
         raise ValidationError({"kind": f"unknown kind {source.kind!r}; one of {known}"})
-    errors: dict[str, str] = {}
-    checks: tuple[tuple[str, Callable[[], None]], ...] = (
+    _check_fields(
         ("address", lambda: _check_address(rule, source.address)),
         ("port", lambda: _check_port_of(rule, source.port)),
         ("path", lambda: _check_path(rule, source.path)),
@@ -50,13 +49,6 @@ def check_source(source: "Source") -> None:
         ("wake_address", lambda: _check_wake_address(source.wake_address, source.mac_address)),
         ("wake_port", lambda: _check_port(source.wake_port)),
     )
-    for field, check in checks:
-        try:
-            check()
-        except ValueError as error:
-            errors[field] = str(error)
-    if errors:
-        raise ValidationError(dict(errors))
 
 
 def check_window(rows: Any, excluded: Any = ()) -> None:
@@ -64,18 +56,10 @@ def check_window(rows: Any, excluded: Any = ()) -> None:
 
     Raises: ValidationError on `window`, naming the range, on `excluded_dates`, naming the entry, or on both.
     """
-    errors = {}
-    checks: tuple[tuple[str, Callable[[], object]], ...] = (
+    _check_fields(
         ("window", lambda: Window.parse(rows, "UTC")),
         ("excluded_dates", lambda: ExcludedDates.parse(excluded)),
     )
-    for field, check in checks:
-        try:
-            check()
-        except ValueError as error:
-            errors[field] = str(error)
-    if errors:
-        raise ValidationError(dict(errors))
 
 
 def check_period_and_window(period: Period, window: Window, now: datetime) -> list[str]:
@@ -153,6 +137,18 @@ def check_repository_location(location: str) -> None:
                 "mount it, make it writable for this account, or name another directory"
             }
         ) from error
+
+
+def _check_fields(*checks: tuple[str, Callable[[], object]]) -> None:
+    """Do all checks, each of a field. Raises: ValidationError with every ValueError, on its field."""
+    errors: dict[str, str] = {}
+    for field, check in checks:
+        try:
+            check()
+        except ValueError as error:
+            errors[field] = str(error)
+    if errors:
+        raise ValidationError(dict(errors))
 
 
 def _check_address(rule: Rule, address: str) -> None:

@@ -43,9 +43,10 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             # out of its trigger, so that a resume in the same period emits again; what a person cancelled stays so
             if assignments.exclude(source__paused_at=None, policy__schedule__enabled=True).exists():
                 BacklogRecord.objects.filter(pk=record.id).update(trigger_at=None)
+            assignments.update(asked_for_at=None)
             _log(record, "cancelled", outcome.reason, now)
         case Failed():
-            assignments.update(failures=F("failures") + 1)
+            assignments.update(failures=F("failures") + 1, asked_for_at=None)
             if record.closes_at is None:
                 _back_into_its_window(record, now)
             _log_failure(record, outcome, now)
@@ -53,7 +54,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             # locked before its policy is read: an edit of the policy comes before both or after both
             if assignment := assignments.select_for_update().first():
                 _write_success(assignment, record, result, now)
-    if asked and isinstance(outcome, Handoff | Unavailable | Postponed):
+    if asked and not isinstance(outcome, Failed | Cancelled):
         planning.keep_promise(assignments, record.id, now)
 
 

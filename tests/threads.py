@@ -1,13 +1,15 @@
 """Threads for tests of what happens at the same moment, each with a database connection of its own."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Barrier
 from typing import TypeVar
 
 import psycopg
 from django.db import connection
+
+from tests.waiting import eventually
 
 Result = TypeVar("Result")
 
@@ -27,6 +29,39 @@ def at_once(*actions: Callable[[], Result]) -> list[Result]:
 
     with ThreadPoolExecutor(len(actions)) as pool:
         return list(pool.map(start_together, actions))
+
+
+def beside(work: Callable[[], Result]) -> "Future[Result]":
+    """Start `work` in a thread with a connection of its own."""
+
+    def and_close() -> Result:
+        try:
+            return work()
+        finally:
+            connection.close()
+
+    return ThreadPoolExecutor(1).submit(and_close)
+
+
+def somebody_waits_for_a_lock() -> bool:
+    """Whether a session of this database stands at a lock of another."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")  # within a transaction it would not change
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def meeting() -> Callable[[], None]:
+    """For two that lock: each calls it after its first lock, and goes on once both are there or the other one waits."""
+    there: list[None] = []
+
+    def arrive() -> None:
+        there.append(None)
+        eventually(lambda: len(there) > 1 or somebody_waits_for_a_lock())
+
+    return arrive
 
 
 @contextmanager

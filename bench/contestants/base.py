@@ -27,6 +27,13 @@ class Site(NamedTuple):
     workers: int
 
 
+def migrate() -> None:
+    """Make the tables of the Django that has been set up in this process."""
+    from django.core.management import call_command
+
+    call_command("migrate", verbosity=0)
+
+
 class Contestant:
     """One way to run jobs. `name` is also the key on the command line."""
 

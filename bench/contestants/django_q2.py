@@ -12,7 +12,7 @@ import os
 import time
 from typing import Any
 
-from bench.contestants.base import Connection, Contestant, Site
+from bench.contestants.base import Connection, Contestant, Site, migrate
 
 BULK = 200
 CLUSTER = {
@@ -51,9 +51,7 @@ class DjangoQ2(Contestant):
 
     def prepare(self, url: str) -> None:
         set_up(url)
-        from django.core.management import call_command
-
-        call_command("migrate", verbosity=0)
+        migrate()
 
     def enqueue(self, url: str, count: int) -> float:
         set_up(url)

@@ -9,7 +9,7 @@ import os
 import time
 from typing import Any
 
-from bench.contestants.base import MEASURED, Connection, Contestant, Site
+from bench.contestants.base import MEASURED, Connection, Contestant, Site, migrate
 
 INTERVAL_SECONDS = 0.05
 JOB = "bench.contestants.django_tasks_job.job"
@@ -33,9 +33,7 @@ class DjangoTasks(Contestant):
 
     def prepare(self, url: str) -> None:
         set_up(url)
-        from django.core.management import call_command
-
-        call_command("migrate", verbosity=0)
+        migrate()
 
     def enqueue(self, url: str, count: int) -> float:
         set_up(url)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from bench.contestants.base import KIND, MEASURED, QUEUE, Connection, Contestant, Site
+from bench.contestants.base import KIND, MEASURED, QUEUE, Connection, Contestant, Site, migrate
 from bench.contestants.stamps import stamper
 from jobs.states import Status, WaitingFor
 
@@ -44,9 +44,7 @@ class Ours(Contestant):
 
     def prepare(self, url: str) -> None:
         set_up(url)
-        from django.core.management import call_command
-
-        call_command("migrate", verbosity=0)
+        migrate()
 
     def enqueue(self, url: str, count: int) -> float:
         set_up(url)

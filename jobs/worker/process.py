@@ -62,6 +62,8 @@ class WorkerProcess:
         self._looked_at = self._ticking_since = float("-inf")
         self._besides_at = boot_seconds() + BESIDES_SECONDS
         self._was_cut_off = False
+        self._fruitless: set[str] = set()
+        """Queues whose last claim took nothing: the log of decisions says that once."""
 
     def run(self) -> None:
         """Work until a signal says stop. Returns after a clean shutdown. A database that is away is waited for."""
@@ -176,8 +178,9 @@ class WorkerProcess:
                 self.hints.add(rule.name)
         if claimed:
             self.units.start(claimed, sent_at)
-            if conf.considering():
-                self._consider(rule.name, claimed, limit)
+        if conf.considering() and (claimed or rule.name not in self._fruitless):
+            self._consider(rule.name, claimed, limit)
+        (self._fruitless.discard if claimed else self._fruitless.add)(rule.name)
         return len(claimed)
 
     def _consider(self, queue: str, claimed: list[Claimed], wanted: int) -> None:

@@ -96,7 +96,7 @@ class AgentActions:
         context = _page(request, source, "Enrolment code") | {
             "code": code,
             "until": moment(tokens.expires_at(tokens.VALID_FOR_SECONDS, now)),
-            "command": f"python3 backupsched-agent enrol {request.build_absolute_uri('/')} {code}",
+            "command": tokens.enrol_command(request.build_absolute_uri("/"), code),
         }
         return TemplateResponse(request, "sources/enrolment_code.html", context)  # the admin's pages are never cached
 

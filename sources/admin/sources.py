@@ -136,7 +136,9 @@ class SourceAdmin(AgentFields, AgentActions, ModelAdmin):
 
     @admin.display(description="last woken (UTC)")
     def shown_last_woken_at(self, source: Source) -> str:
-        return moment(source.last_woken_at) or "never"
+        if source.last_woken_at is None:
+            return "never"
+        return f"{moment(source.last_woken_at)}, {source.wakes} magic packet{'s' if source.wakes != 1 else ''} so far"
 
     @admin.display(description="its log")
     def log(self, source: Source) -> str:

@@ -12,6 +12,7 @@ from jobs.models import BacklogRecord
 from jobs.retries import Rule
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify_at_once
+from sources.domain.due import due_day
 from sources.models import Assignment, Source
 from sources.planning.emission import emit_due
 from sources.planning.idle import cancel, locked
@@ -83,8 +84,7 @@ def keep_promise(assignments: QuerySet[Assignment], record_id: int, now: datetim
 
 def _asked_for(assignment: Assignment, now: datetime) -> BacklogRecord:
     schedule = assignment.policy.schedule
-    due = assignment.next_backup_at
-    day = due.astimezone(schedule.period.tzinfo).date() if due else None
+    day = due_day(assignment.next_backup_at, schedule.zone)
     return BacklogRecord(
         kind=KIND,
         queue=AVAILABILITY,
@@ -99,7 +99,7 @@ def _asked_for(assignment: Assignment, now: datetime) -> BacklogRecord:
         failures=assignment.failures,
         schedule=schedule,
         retry_policy_id=schedule.retry_policy_id,
-        lane=lane_of(assignment.policy, first_backup=due is None),
+        lane=lane_of(assignment.policy, first_backup=assignment.last_backup_at is None),
     )
 
 

@@ -12,6 +12,7 @@ from django.db import connection
 
 from backupsched.embedded import Layout
 from jobs import claiming
+from tests.programs import needed
 from tests.sources.engines.peers import free_port
 from tests.waiting import eventually
 
@@ -45,7 +46,12 @@ def pooled_url(tmp_path: Path) -> Iterator[str]:
         CONFIGURATION.format(host=server["host"], user=server["user"], password=server["password"], port=port)
     )
     account = Layout(Path(os.environ["BACKUPSCHED_TEST_VAR"])).account
-    command = ["pgbouncer", "--quiet", *(["--user", account.pw_name] if account else []), str(configuration)]
+    command = [
+        needed("pgbouncer", "pgbouncer"),
+        "--quiet",
+        *(["--user", account.pw_name] if account else []),
+        str(configuration),
+    ]
     with (tmp_path / "pgbouncer.log").open("wb") as log:
         # its own user cannot pass through the directories above, so it starts where it can read
         process = subprocess.Popen(command, stderr=log, cwd=settings.BASE_DIR)

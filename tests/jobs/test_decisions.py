@@ -78,6 +78,20 @@ class TestConsidering:
         assert (line.facts["decided_by"], line.facts["left"], line.facts["count"]) == (None, [], 1)
         assert line.text.endswith("nobody else was ready")
 
+    def test_a_claim_that_took_nothing_says_who_was_held(self) -> None:
+        lane, worker = make_lane(make_throttle(1)), make_worker()
+        for title in ("first", "held"):
+            make_record(lane=lane, payload={"title": title})
+        claiming.claim("default", worker_id=worker.pk, limit=1, now=NOON)
+        decisions.consider("default", [], wanted=4, worker_id=worker.pk, now=NOON)
+        line = Decision.objects.get()
+        assert (line.facts["count"], line.facts["decided_by"], line.kind) == (0, decisions.HELD, "test")
+        assert line.text.startswith("0 of 4 wanted were claimed from default; held was held by its throttle")
+
+    def test_a_claim_that_found_nobody_says_nothing(self) -> None:
+        decisions.consider("default", [], wanted=4, worker_id=make_worker().pk, now=NOON)
+        assert not Decision.objects.exists()
+
     def test_the_lanes_of_what_was_claimed_are_looked_at_together(self) -> None:
         lane = make_lane(make_throttle(1))
         make_record(priority=9)

@@ -1,10 +1,10 @@
 """A source checks in: its record stands at its true place at once, whatever silence had made of it."""
 
 from datetime import datetime, timedelta
-from threading import Event, Thread
+from threading import Event
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
 from jobs import claiming, emitter
 from jobs.models import BacklogRecord, Decision
@@ -24,6 +24,7 @@ from tests.sources.factories import (
     record_of,
     settle,
 )
+from tests.threads import beside, somebody_waits_for_a_lock
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db
@@ -216,37 +217,19 @@ def test_a_check_in_at_the_moment_of_the_settle_is_never_lost() -> None:
     assignment = make_assignment()
     planning.emit_due(NINE)
     asked = claim("availability", NINE)
-    settled, may_commit, moved = Event(), Event(), []
+    settled, may_commit = Event(), Event()
 
     def settle_slowly() -> None:
-        try:
-            with transaction.atomic():
-                claiming.settle([(asked, SILENT)], now=NINE)
-                settled.set()
-                assert may_commit.wait(20)
-        finally:
-            connection.close()
+        with transaction.atomic():
+            claiming.settle([(asked, SILENT)], now=NINE)
+            settled.set()
+            assert may_commit.wait(20)
 
-    def check_in() -> None:
-        try:
-            moved.append(announce(assignment.source, NINE + MINUTE))
-        finally:
-            connection.close()
-
-    settling, arriving = Thread(target=settle_slowly), Thread(target=check_in)
-    settling.start()
+    settling = beside(settle_slowly)
     assert settled.wait(20)
-    arriving.start()
-    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-
-    def check_in_waits() -> bool:
-        with connection.cursor() as cursor:
-            cursor.execute(waits)
-            return bool(cursor.fetchone()[0])
-
-    eventually(check_in_waits)
+    arriving = beside(lambda: announce(assignment.source, NINE + MINUTE))
+    eventually(somebody_waits_for_a_lock)
     may_commit.set()
-    settling.join(20)
-    arriving.join(20)
-    assert moved == [1]
+    settling.result(20)
+    assert arriving.result(20) == 1
     assert record_of(assignment).status == Status.READY

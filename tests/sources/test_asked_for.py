@@ -2,7 +2,6 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from time import monotonic
 
 import pytest
 from django.db import connection, transaction
@@ -24,7 +23,8 @@ from tests.sources.factories import (
     make_source,
     record_of,
 )
-from tests.threads import at_once
+from tests.threads import at_once, somebody_waits_for_a_lock
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db
 
@@ -174,24 +174,9 @@ def test_a_record_that_is_claimed_at_the_same_moment_is_left_to_its_claim() -> N
         with transaction.atomic():
             claim("availability", NINE)
             asked = pool.submit(ask)
-            until_somebody_waits_for_a_lock()
+            eventually(somebody_waits_for_a_lock)
         assert asked.result(timeout=20) == 1  # once it is settled
     assert record_of(assignment).status == Status.RUNNING
-
-
-def until_somebody_waits_for_a_lock() -> None:
-    """Poll until a session of this database stands at a lock. Fails after 20 s."""
-    deadline = monotonic() + 20
-    while monotonic() < deadline:
-        with connection.cursor() as cursor:
-            # the statistics of a transaction are frozen at their first use
-            cursor.execute("SELECT pg_stat_clear_snapshot()")
-            cursor.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            )
-            if cursor.fetchone()[0]:
-                return
-    pytest.fail("nobody waits for a lock")
 
 
 @pytest.mark.django_db(transaction=True)

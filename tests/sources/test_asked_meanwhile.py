@@ -1,20 +1,28 @@
 """What a person or an agent asks for while a record is being asked or copied, and what two who ask at once do."""
 
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.utils import OperationalError
 
 from jobs import emitter
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
-from jobs.outcomes import FIRST_IN_LINE, Cancelled, Failed, Handoff, Outcome, Postponed, Succeeded, Unavailable
+from jobs.outcomes import (
+    FIRST_IN_LINE,
+    Cancelled,
+    Failed,
+    Handoff,
+    Outcome,
+    Postponed,
+    Released,
+    Succeeded,
+    Unavailable,
+)
 from jobs.states import Status, WaitingFor
 from sources import asking, planning
 from sources.engines.base import EngineResult, Verdict
@@ -32,6 +40,7 @@ from tests.sources.factories import (
     record_of,
     settle,
 )
+from tests.threads import beside, meeting, somebody_waits_for_a_lock
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db
@@ -60,6 +69,20 @@ class TestBackUpNow:
         assert (record.status, record.priority, record.closes_at) == (Status.READY, 103, None)
         assignment.refresh_from_db()
         assert assignment.asked_for_at is None
+
+    def test_a_release_keeps_it_and_a_failure_ends_it(self) -> None:
+        released, failed = make_assignment(), make_assignment()
+        for assignment, outcome in ((released, Released()), (failed, Failed("no"))):
+            planning.emit_due(NINE, [assignment.pk])
+            asked = claim("availability", NINE)
+            planning.back_up_now([assignment], NINE)
+            settle(asked, outcome, NINE + MINUTE)
+            BacklogRecord.objects.exclude(subject=planning.subject_of(assignment.pk)).update(queue="elsewhere")
+            assignment.refresh_from_db()
+            assert assignment.asked_for_at is None
+            BacklogRecord.objects.filter(subject=planning.subject_of(assignment.pk)).update(queue="elsewhere")
+        assert record_of(released).priority == planning.BACK_UP_NOW_PRIORITY
+        assert (record_of(failed).priority, record_of(failed).waiting_for) == (0, WaitingFor.BACKOFF)
 
     def test_a_disabled_policy_stays_disabled(self) -> None:
         assignment = make_assignment(make_policy(enabled=False))
@@ -205,24 +228,14 @@ def test_a_database_that_is_away_is_nobodys_failure(monkeypatch: pytest.MonkeyPa
     assert (outcome.until, outcome.waiting_for) == (NINE + timedelta(seconds=30), WaitingFor.RECHECK)
 
 
-def beside(work: Callable[[], object]) -> "Future[object]":
-    """Do `work` in a thread with a connection of its own."""
+def later(first: Callable[[], None], work: Callable[..., Any]) -> Callable[..., Any]:
+    """`work`, after `first`."""
 
-    def and_close() -> object:
-        try:
-            return work()
-        finally:
-            connection.close()
+    def both(*given: Any) -> Any:
+        first()
+        return work(*given)
 
-    return ThreadPoolExecutor(1).submit(and_close)
-
-
-def somebody_waits_for_a_lock() -> bool:
-    asked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_stat_clear_snapshot()")  # within a transaction it would not change
-        cursor.execute(asked)
-        return bool(cursor.fetchone()[0])
+    return both
 
 
 @pytest.mark.django_db(transaction=True)
@@ -247,25 +260,9 @@ class TestTwoAtOnce:
         assignment = make_assignment()
         planning.emit_due(NINE)
         planning.snooze([assignment.source], NINE + HOUR, NINE)
-        both = threading.Barrier(2)
-
-        def after_the_first_locks(*_: object) -> None:
-            # whoever comes second waits for the first one's locks instead, and that is right
-            try:
-                both.wait(0.5)
-            except threading.BrokenBarrierError:
-                return
-
-        give_back, end_waits = requests.exclusivity.give_back, requests.end_waits_for_snooze
-
-        def end_waits_later(*given: Any) -> None:
-            after_the_first_locks()
-            end_waits(*given)
-
-        monkeypatch.setattr(
-            requests.exclusivity, "give_back", lambda *given: (after_the_first_locks(), give_back(*given))
-        )
-        monkeypatch.setattr(requests, "end_waits_for_snooze", end_waits_later)
+        arrive = meeting()
+        monkeypatch.setattr(requests.exclusivity, "give_back", later(arrive, requests.exclusivity.give_back))
+        monkeypatch.setattr(requests, "end_waits_for_snooze", later(arrive, requests.end_waits_for_snooze))
         asked = beside(lambda: planning.back_up_now([assignment], NINE))
         ended = beside(lambda: planning.unsnooze([assignment.source], NINE))
         asked.result(20)
@@ -277,19 +274,9 @@ class TestTwoAtOnce:
         backed_up(policy, MONDAY - DAY, seconds=7200.0)
         planning.emit_due(NINE)
         late = MONDAY + 19 * HOUR
-        both = threading.Barrier(2)
-
-        def after_the_first_locks(*_: object) -> None:
-            try:
-                both.wait(0.5)
-            except threading.BrokenBarrierError:
-                return
-
-        give_back, move = emitter.exclusivity.give_back, replanning._move
-        monkeypatch.setattr(
-            emitter.exclusivity, "give_back", lambda *given: (after_the_first_locks(), give_back(*given))
-        )
-        monkeypatch.setattr(replanning, "_move", lambda *given: (after_the_first_locks(), move(*given)))
+        arrive = meeting()
+        monkeypatch.setattr(emitter.exclusivity, "give_back", later(arrive, emitter.exclusivity.give_back))
+        monkeypatch.setattr(replanning, "_move", later(arrive, replanning._move))
         closed, edited = beside(lambda: emitter.close_windows(late)), beside(lambda: planning.replan(policy, late))
         closed.result(20)
         edited.result(20)

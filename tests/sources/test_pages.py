@@ -18,6 +18,7 @@ from jobs.decisions import consider, doing
 from jobs.models import Decision
 from sources.models import Assignment, Policy
 from tests.factories import NOON, make_claimed, make_record, make_worker
+from tests.programs import needed
 from tests.sources.engines.peers import free_port
 from tests.sources.factories import make_assignment, make_policy
 from tests.waiting import eventually
@@ -94,9 +95,10 @@ class Browser:
 @pytest.fixture
 def browser(live_server: LiveServer, tmp_path: Path) -> Iterator[Browser]:
     logging.getLogger("httpx").setLevel(logging.WARNING)  # else it tells each request
-    port = free_port("127.0.0.1")
+    needed("chromium", "chromium")
+    program, port = needed("chromedriver", "chromium-driver"), free_port("127.0.0.1")
     with (tmp_path / "driver.log").open("wb") as log:
-        process = subprocess.Popen(["chromedriver", f"--port={port}"], stdout=log, stderr=log)
+        process = subprocess.Popen([program, f"--port={port}"], stdout=log, stderr=log)
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as driver:
 
         def answers() -> bool:

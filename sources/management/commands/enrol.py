@@ -86,7 +86,7 @@ def _code(source: Source, valid_for: float, url: str) -> tuple[dict[str, Any], s
     now = database_clock()
     code = tokens.make_code(source, valid_for, now)
     until = tokens.expires_at(valid_for, now)
-    command = f"python3 backupsched-agent enrol {url} {code}"
+    command = tokens.enrol_command(url, code)
     answer = {"source": source.name, "code": code, "expires_at": until.isoformat(), "command": command}
     text = f"code for {source.name}: {code}\ngood once, until {until:%Y-%m-%d %H:%M:%S} UTC. On its machine:\n\n"
     return answer, f"{text}  {command}"

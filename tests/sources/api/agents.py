@@ -24,6 +24,11 @@ class Agent:
         content = body if isinstance(body, str | bytes) else json.dumps({} if body is None else body)
         return self.client.post(f"/api/{path}", content, content_type="application/json", headers=self._with(headers))
 
+    def send(self, body: str, content_type: str = "application/json", headers: Any = None, **extra: Any) -> Any:
+        """POST a check-in as it is, with whatever a server may be sent: `extra` goes into its environment."""
+        headers = self._with(headers or {})
+        return self.client.post("/api/check-in", body, content_type=content_type, headers=headers, **extra)
+
     def get(self, path: str) -> Any:
         return self.client.get(f"/api/{path}", headers=self._with({}))
 

@@ -50,14 +50,7 @@ class TestBodies:
 
     @pytest.mark.parametrize("length", ["-1", "0x10", "١٢", "1e3", "9" * 5000])
     def test_a_length_that_is_no_number_is_refused(self, length: str) -> None:
-        agent = Agent()
-        answer = agent.client.post(
-            "/api/check-in",
-            "{}",
-            content_type="application/json",
-            headers={"Authorization": f"Bearer {agent.token}"},
-            CONTENT_LENGTH=length,
-        )
+        answer = Agent().send("{}", CONTENT_LENGTH=length)
         assert answer.status_code in (400, 413)
         error_of(answer)
 
@@ -68,26 +61,12 @@ class TestBodies:
 
             readline = read
 
-        agent = Agent()
-        answer = agent.client.post(
-            "/api/check-in",
-            "{}",
-            content_type="application/json",
-            headers={"Authorization": f"Bearer {agent.token}"},
-            **{"wsgi.input": HungUp()},
-        )
+        answer = Agent().send("{}", **{"wsgi.input": HungUp()})
         assert answer.status_code == 400
         assert error_of(answer)["error"] == "the body ended too early"
 
     def test_an_unknown_length_is_refused(self) -> None:
-        agent = Agent()
-        answer = agent.client.post(
-            "/api/check-in",
-            "{}",
-            content_type="application/json",
-            headers={"Authorization": f"Bearer {agent.token}", "Transfer-Encoding": "chunked"},
-            CONTENT_LENGTH="",
-        )
+        answer = Agent().send("{}", headers={"Transfer-Encoding": "chunked"}, CONTENT_LENGTH="")
         assert answer.status_code == 411
         assert "Content-Length" in error_of(answer)["hint"]
 
@@ -96,20 +75,12 @@ class TestBodies:
         ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/json"],
     )
     def test_another_content_type_is_refused(self, content_type: str) -> None:
-        agent = Agent()
-        headers = {"Authorization": f"Bearer {agent.token}"}
-        answer = agent.client.post("/api/check-in", "{}", content_type=content_type, headers=headers)
+        answer = Agent().send("{}", content_type)
         assert answer.status_code == 415
         assert "application/json" in error_of(answer)["hint"]
 
     def test_a_named_encoding_is_fine(self) -> None:
-        agent = Agent()
-        answer = agent.client.post(
-            "/api/check-in",
-            '{"hostname": "büro"}',
-            content_type="application/json; charset=utf-8",
-            headers={"Authorization": f"Bearer {agent.token}"},
-        )
+        answer = Agent().send('{"hostname": "büro"}', "application/json; charset=utf-8")
         assert answer.status_code == 200
         assert Source.objects.get().hostname == "büro"
 
