@@ -33,7 +33,7 @@ from uuid import UUID, uuid4
 from django.db import transaction
 from django.db.utils import InterfaceError, OperationalError
 
-from jobs import conf, exclusivity, throttles
+from jobs import breakers, conf, exclusivity, throttles
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.lease_statements import (
@@ -137,9 +137,11 @@ def _settle_others(results: Results, now: datetime | None) -> Settled:
     with transaction.atomic():
         instant = now or database_clock()
         rows = execute(LOCK_IN_ID_ORDER, {"ids": [record.id for record, _ in results]}).fetchall()
-        results = _ended_by_a_person(results, {record_id for record_id, cancelled in rows if cancelled})
+        results = _ended_by_a_person(results, {record_id for record_id, cancelled, _ in rows if cancelled})
+        results = breakers.judge(results, instant)
         exclusivity.lock_keys(results)
-        changes = exclusivity.gate(_transitions(results, instant), instant)
+        inserted = {record_id: inserted_at for record_id, _, inserted_at in rows}
+        changes = exclusivity.gate(_transitions(results, inserted, instant), instant)
         attempts = set(execute(SETTLE, {**_columns(changes), "now": now}).fetchall())
         # by attempt: one batch may hold the result of a lost attempt beside that of the record's current one
         written = [(record, outcome) for record, outcome in results if (record.id, record.attempt) in attempts]
@@ -156,7 +158,7 @@ def _settle_others(results: Results, now: datetime | None) -> Settled:
 
 def _is_plain(record: Claimed, outcome: Outcome) -> bool:
     """Whether nothing but its record and its attempt has to be written: the hot path of a queue."""
-    if type(outcome) is not Succeeded or record.exclusive_key is not None:
+    if type(outcome) is not Succeeded or record.exclusive_key is not None or outcome.proves is not None:
         return False
     kind = registry.kind(record.kind)
     return kind.after_settle is None and kind.home_queue == record.queue
@@ -267,7 +269,7 @@ def _without_history(missing: list[Claimed]) -> list[Claimed]:
 Changes = list[tuple[Claimed, Transition]]
 
 
-def _transitions(results: Results, now: datetime) -> Changes:
+def _transitions(results: Results, inserted: dict[int, datetime], now: datetime) -> Changes:
     rules = RetryPolicy.objects.in_bulk({r.retry_policy_id for r, o in results if isinstance(o, Failed)} - {None})
     schedules = Schedule.objects.in_bulk({r.schedule_id for r, _ in results} - {None})
     return [
@@ -280,6 +282,7 @@ def _transitions(results: Results, now: datetime) -> Changes:
                 rule=rules[record.retry_policy_id].as_rule() if record.retry_policy_id in rules else Rule(),
                 zone=schedules[record.schedule_id].zone if record.schedule_id in schedules else "UTC",
                 usual_priority=schedules[record.schedule_id].priority if record.schedule_id in schedules else None,
+                inserted_at=inserted.get(record.id),
                 now=now,
             ),
         )

@@ -7,6 +7,10 @@ JOBS = {
     "KEEP_FINISHED_DAYS": 90,
     "CONSIDERING": False,  # log what each claim considered, and which key decided
     "KEEP_LOG_DAYS": 14,
+    "SWEEP_MAX_RECORDS": 10_000,  # of the progressive schedule, a sweep
+    "BREAKER_AFTER": 3,  # failures in a row of a repository open its breaker
+    "BREAKER_PROBE_SECONDS": 60,  # to the first trial; 1, 1, 2, 3, 5 … times that between trials
+    "BREAKER_LONGEST_SECONDS": 900,
 }
 """
 
@@ -84,6 +88,33 @@ def keep_log() -> timedelta:
     if not days > 0:
         raise ImproperlyConfigured(f"JOBS['KEEP_LOG_DAYS'] must be above 0, not {days:g}")
     return timedelta(days=days)
+
+
+def sweep_max_records() -> int:
+    """How many records a sweep of the progressive schedule takes at most. Raises: ImproperlyConfigured below 1."""
+    return int(_at_least_one("SWEEP_MAX_RECORDS", 10_000))
+
+
+def breaker_after() -> int:
+    """How many failures in a row that are its own open a breaker. Raises: ImproperlyConfigured below 1."""
+    return int(_at_least_one("BREAKER_AFTER", 3))
+
+
+def breaker_probe_seconds() -> float:
+    """How long after its opening a breaker lets the first trial through. Raises: ImproperlyConfigured below 1."""
+    return _at_least_one("BREAKER_PROBE_SECONDS", 60)
+
+
+def breaker_longest_seconds() -> float:
+    """How far apart trials are at most. Raises: ImproperlyConfigured below 1."""
+    return _at_least_one("BREAKER_LONGEST_SECONDS", 900)
+
+
+def _at_least_one(name: str, default: float) -> float:
+    number = float(_settings().get(name, default))
+    if not number >= 1:
+        raise ImproperlyConfigured(f"JOBS[{name!r}] must be at least 1, not {number:g}")
+    return number
 
 
 def feeding_queues() -> list[str]:

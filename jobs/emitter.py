@@ -1,6 +1,6 @@
 """The tick: everything that time alone moves. Idempotent, and safe on any number of hosts at once.
 
-    emit triggers → promote what is due → close windows → rescue expired leases
+    emit triggers → promote what is due → let trials of breakers through → close windows → rescue expired leases
 
 Each step is a batched statement on its own partial index that skips what others hold locked. Every worker ticks once
 a second by itself; django-q2 ticks every minute, for the case that no worker is alive to do it.
@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.db.utils import InterfaceError, OperationalError
 
-from jobs import claiming, exclusivity
+from jobs import breakers, claiming, exclusivity
 from jobs.cron import check_expression, check_zone
 from jobs.handlers import registry
 from jobs.models import Schedule
@@ -86,6 +86,7 @@ SELECT clock.now,
          WHERE status = {Status.RUNNING}
          ORDER BY lease_expires_at
          LIMIT 1),
+       (SELECT min(probe_at) FROM jobs_breaker),
        ARRAY(
            SELECT asked.name
              FROM unnest(%(queues)s::text[]) AS asked(name)
@@ -102,14 +103,15 @@ SELECT clock.now,
 @dataclass(frozen=True)
 class Due:
     """What a look found at `now`: whether a trigger is due; the first instant at which a waiting record may run, a
-    ready one's window closes and a lease expires, due or not; and those of the queues asked for that hold ready
-    records."""
+    ready one's window closes, a lease expires and a breaker lets something through, due or not; and those of the queues
+    asked for that hold ready records."""
 
     now: datetime
     trigger: bool
     run_after: datetime | None
     closes_at: datetime | None
     lease_expires_at: datetime | None
+    probe_at: datetime | None
     ready: frozenset[str]
 
     def has_come(self, instant: datetime | None) -> bool:
@@ -138,10 +140,10 @@ class Ticked:
 
 def look(queues: Sequence[str] = (), now: datetime | None = None) -> Due:
     """Ask what is due at `now` (aware; the database's clock by default), in one query that changes nothing."""
-    instant, trigger, run_after, closes_at, lease_expires_at, ready = execute(
+    instant, trigger, run_after, closes_at, lease_expires_at, probe_at, ready = execute(
         LOOK, {"queues": list(queues), "now": now}
     ).fetchall()[0]
-    return Due(instant, trigger, run_after, closes_at, lease_expires_at, frozenset(ready))
+    return Due(instant, trigger, run_after, closes_at, lease_expires_at, probe_at, frozenset(ready))
 
 
 def tick(now: datetime | None = None, *, rescue: bool = True) -> Ticked:
@@ -153,6 +155,7 @@ def act_on(due: Due, *, now: datetime | None = None, rescue: bool = True) -> Tic
     """Do what a look has found due. `now` replaces the database's clock for leases, in tests."""
     emitted = _or_complain(emit_triggers, due.now) if due.trigger else 0
     promoted = promote(due.now) if emitted or due.has_come(due.run_after) else 0
+    promoted += breakers.look(due.now) if due.has_come(due.probe_at) else 0
     return Ticked(
         emitted=emitted,
         promoted=promoted,

@@ -58,7 +58,7 @@ RETURNING id, lease_token, cancel_requested_at IS NOT NULL
 """
 
 LOCK_IN_ID_ORDER = """
-SELECT id, cancel_requested_at IS NOT NULL
+SELECT id, cancel_requested_at IS NOT NULL, inserted_at
   FROM jobs_backlogrecord
  WHERE id = ANY(%(ids)s::bigint[])
  ORDER BY id
@@ -100,10 +100,10 @@ WITH result AS MATERIALIZED (
                   %(priority)s::int[], %(rank_day)s::date[], %(tried_at)s::timestamptz[], %(failures)s::int[],
                   %(first_failure_at)s::timestamptz[], %(last_failure_at)s::timestamptz[],
                   %(attempt_outcome)s::smallint[], %(error)s::text[], %(exclusive_key)s::text[],
-                  %(waiting_for)s::smallint[], %(finished_at)s::timestamptz[])
+                  %(waiting_for)s::smallint[], %(finished_at)s::timestamptz[], %(breaker_id)s::bigint[])
         AS r(id, attempt, worker_id, lease_token, from_queue, status, queue, run_after, priority, rank_day, tried_at,
              failures, first_failure_at, last_failure_at, attempt_outcome, error, exclusive_key, waiting_for,
-             finished_at)
+             finished_at, breaker_id)
 ), settled AS (
     UPDATE jobs_backlogrecord b
        SET status = r.status, queue = r.queue, run_after = r.run_after, priority = r.priority,
@@ -111,7 +111,7 @@ WITH result AS MATERIALIZED (
            first_failure_at = r.first_failure_at, last_failure_at = r.last_failure_at,
            last_error = CASE WHEN r.error <> '' THEN r.error ELSE b.last_error END,
            exclusive_key = r.exclusive_key, waiting_for = r.waiting_for, finished_at = r.finished_at,
-           {NO_LEASE}
+           breaker_id = r.breaker_id, {NO_LEASE}
       FROM result r{FENCE}
     RETURNING r.id, r.attempt, r.from_queue, r.worker_id, b.started_at, r.attempt_outcome, r.error
 )

@@ -5,12 +5,12 @@ record becomes; `jobs.claiming.settle` writes that, fenced.
 """
 
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, get_args
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from jobs import order, retries
+from jobs import order, retries, tiers
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from jobs.telling import storable
 
@@ -21,6 +21,9 @@ So large that half of it tells such a record from any priority that people give,
 """
 
 MAX_ERROR_LENGTH = 4000
+
+LOOKED_AT_AGAIN_AFTER = timedelta(days=1)
+"""A record that waits for a breaker is let through by that. Should nobody do so, it is looked at again all the same."""
 
 
 class Claimed(NamedTuple):
@@ -54,19 +57,32 @@ class Claimed(NamedTuple):
     lease_token: UUID
 
 
+class Guarded(NamedTuple):
+    """What a circuit breaker guards: a stable key, as `repository:3`, and its name for people."""
+
+    key: str
+    title: str
+
+
 @dataclass(frozen=True)
 class Succeeded:
-    """The work is done. `result` is handed to the kind's settle hook."""
+    """The work is done. `result` is handed to the kind's settle hook. `proves`: what was seen to work by that."""
 
     result: Any = None
+    proves: Guarded | None = None
 
 
 @dataclass(frozen=True)
 class Failed:
-    """It did not work. Counts as a failure; the retry policy says when to try again."""
+    """It did not work. Counts as a failure; the retry policy says when to try again.
+
+    `fault_of`: what failed, when that was not the record's own subject: its breaker counts it, and once that is open
+    the record waits for it (`Held`) without a failure of its own.
+    """
 
     error: str
     rescued: bool = False
+    fault_of: Guarded | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +135,19 @@ class Postponed:
     reason: str
 
 
-Outcome = Succeeded | Failed | Unavailable | Handoff | Cancelled | Released | Postponed
+@dataclass(frozen=True)
+class Held:
+    """A breaker is open: it waits until that lets it through (`jobs/breakers.py`), and keeps its place.
+
+    Nobody's failure but that of what the breaker guards. `tried`: this very attempt failed for it, with `reason`.
+    """
+
+    breaker_id: int
+    reason: str
+    tried: bool = False
+
+
+Outcome = Succeeded | Failed | Unavailable | Handoff | Cancelled | Released | Postponed | Held
 OUTCOMES = frozenset(get_args(Outcome))
 
 
@@ -141,6 +169,7 @@ class Transition:
     exclusive_key: str | None = None
     waiting_for: WaitingFor | None = None
     finished_at: datetime | None = None
+    breaker_id: int | None = None
 
 
 def transition(
@@ -152,12 +181,14 @@ def transition(
     zone: str,
     now: datetime,
     usual_priority: int | None = None,
+    inserted_at: datetime | None = None,
+    dice: retries.Dice = retries.DICE,
 ) -> Transition:
     """What `record` becomes after `outcome` at `now` (aware UTC).
 
     `home_queue` is where records of its kind wait: whatever it waits for, it starts there again. `zone` is the
     IANA zone in which its days are counted. `usual_priority` is its schedule's: a failure ends what a person added
-    to it.
+    to it. `inserted_at`: when it was put on the backlog; what is random about its wait comes from `dice`.
     """
     today = now.astimezone(ZoneInfo(zone)).date()
     kept = Transition(
@@ -195,6 +226,16 @@ def transition(
                 run_after=max(outcome.until, now),
                 error=_told(outcome.reason),
             )
+        case Held():
+            return replace(
+                kept,
+                status=Status.WAITING,
+                waiting_for=WaitingFor.BREAKER,
+                breaker_id=outcome.breaker_id,
+                run_after=now + LOOKED_AT_AGAIN_AFTER,
+                attempt_outcome=AttemptOutcome.FAILED if outcome.tried else AttemptOutcome.RELEASED,
+                error=_told(outcome.reason),
+            )
         case Handoff():
             return _after_handoff(record, kept, outcome)
         case Unavailable():
@@ -202,7 +243,8 @@ def transition(
         case Failed():
             if usual_priority is not None:
                 kept = replace(kept, priority=usual_priority)
-            return _after_failure(record, kept, outcome, rule, today, now)
+            failure = _failure(record, inserted_at, now)
+            return _after_failure(record, kept, outcome, failure, rule, today, now, dice)
 
 
 def _told(text: str) -> str:
@@ -233,25 +275,58 @@ def _after_silence(record: Claimed, kept: Transition, outcome: Unavailable, toda
     return replace(waiting, **_demoted(record, today, now))
 
 
+def _failure(record: Claimed, inserted_at: datetime | None, now: datetime) -> retries.Failure:
+    return retries.Failure(
+        number=record.failures + 1,
+        at=now.timestamp(),
+        first_at=_first_failure_at(record, now).timestamp() if record.first_failure_at or not record.failures else None,
+        inserted_at=inserted_at.timestamp() if inserted_at else None,
+        record_id=record.id,
+    )
+
+
+def _first_failure_at(record: Claimed, now: datetime) -> datetime:
+    return record.first_failure_at or now
+
+
 def _after_failure(
-    record: Claimed, kept: Transition, outcome: Failed, rule: retries.Rule, today: date, now: datetime
+    record: Claimed,
+    kept: Transition,
+    outcome: Failed,
+    failure: retries.Failure,
+    rule: retries.Rule,
+    today: date,
+    now: datetime,
+    dice: retries.Dice,
 ) -> Transition:
     failed = replace(
         kept,
-        failures=record.failures + 1,
-        first_failure_at=record.first_failure_at or now,
+        failures=failure.number,
+        first_failure_at=_first_failure_at(record, now),
         last_failure_at=now,
         attempt_outcome=AttemptOutcome.RESCUED if outcome.rescued else AttemptOutcome.FAILED,
         error=_told(outcome.error),
     )
-    if rule.gives_up(failed.failures):
+    if rule.gives_up(failure):
         return replace(failed, status=Status.FAILED, finished_at=now)
+    waiting_for, run_after = wait_after(failure, rule, dice)
     return replace(
         failed,
         status=Status.WAITING,
-        waiting_for=WaitingFor.BACKOFF,
-        run_after=now + timedelta(seconds=retries.delay(rule, failed.failures)),
+        waiting_for=waiting_for,
+        run_after=max(run_after, now),
         **_demoted(record, today, now),
+    )
+
+
+def wait_after(
+    failure: retries.Failure, rule: retries.Rule, dice: retries.Dice = retries.DICE
+) -> tuple[WaitingFor, datetime]:
+    """What a record waits for after a failure that was not its last, and until when (aware UTC) at the longest."""
+    if rule.waits_for_sweeps:
+        return WaitingFor.SWEEP, datetime.fromtimestamp(failure.of_a_record_from + tiers.OLDEST, UTC)
+    return WaitingFor.BACKOFF, datetime.fromtimestamp(failure.at, UTC) + timedelta(
+        seconds=retries.delay(rule, failure, dice)
     )
 
 

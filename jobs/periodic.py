@@ -4,7 +4,7 @@ from datetime import datetime
 
 from django.db import connection
 
-from jobs import conf, decisions, emitter
+from jobs import conf, decisions, emitter, sweeps
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import Worker
@@ -42,8 +42,14 @@ def tick() -> str:
 
 
 def besides() -> int:
-    """What other apps do every minute. Idempotent: the workers do it as well, so a dead qcluster costs nothing here."""
-    return sum(task() for task in registry.periodic)
+    """What is done every minute: overdue sweeps, and what other apps do. The workers do it as well, so a dead qcluster
+    costs nothing here."""
+    return sweeps.run_overdue() + sum(task() for task in registry.periodic)
+
+
+def process_backlog(max_age_days: int) -> str:
+    """The sweep of one tier of the progressive schedule."""
+    return f"{sweeps.process_backlog(max_age_days)}"
 
 
 def prune(now: datetime | None = None) -> int:

@@ -44,7 +44,9 @@ class WaitingFor(models.IntegerChoices):
     THROTTLE = 6, "throttle"
     """Another record of the same source that runs now, or a rate."""
     BREAKER = 7, "breaker"
-    """A probe of a repository that fails for everybody."""
+    """The breaker of what fails for everybody, as a repository: it lets one through as a trial, or all."""
+    SWEEP = 8, "sweep"
+    """The next sweep that covers its age. Time alone only ends that when the last tier covers it no more."""
 
 
 class AttemptOutcome(models.IntegerChoices):

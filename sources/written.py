@@ -3,7 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import F
+from django.db.models import F, Value
+from django.db.models.functions import Coalesce
 
 from jobs import decisions
 from jobs.models import BacklogRecord
@@ -17,8 +18,8 @@ from sources.engines.base import EngineResult
 from sources.models import Assignment, Backup, Progress, Source
 
 WRITTEN = (
-    "last_backup_at", "last_backup_for", "last_backup_size", "last_contacted_at", "failures", "skips", "vanished_at",
-    "next_backup_at", "overdue_since", "asked_for_at",
+    "last_backup_at", "last_backup_for", "last_backup_size", "last_contacted_at", "failures", "first_failure_at",
+    "skips", "vanished_at", "next_backup_at", "overdue_since", "asked_for_at",
 )  # fmt: skip
 
 
@@ -46,7 +47,8 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             assignments.update(asked_for_at=None)
             _log(record, "cancelled", outcome.reason, now)
         case Failed():
-            assignments.update(failures=F("failures") + 1, asked_for_at=None)
+            first_failure_at = Coalesce("first_failure_at", Value(now))
+            assignments.update(failures=F("failures") + 1, first_failure_at=first_failure_at, asked_for_at=None)
             if record.closes_at is None:
                 _back_into_its_window(record, now)
             _log_failure(record, outcome, now)
@@ -110,7 +112,7 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
     assignment.last_backup_size = result.size
     assignment.last_contacted_at = now
     assignment.failures = assignment.skips = 0
-    assignment.vanished_at = assignment.asked_for_at = None
+    assignment.vanished_at = assignment.asked_for_at = assignment.first_failure_at = None
     assignment.next_backup_at = next_backup_at(assignment.policy.schedule.period, started_at, now)
     policy = assignment.policy
     assignment.overdue_since = overdue_since(assignment.alert_facts, policy.schedule.period, policy.alert_after, now)

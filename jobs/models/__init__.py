@@ -2,11 +2,13 @@
 
 from jobs.models.attempt import Attempt, AttemptEntry
 from jobs.models.backlog_record import BacklogRecord
+from jobs.models.breaker import Breaker
 from jobs.models.decision import Decision, Level
 from jobs.models.lane import Lane
 from jobs.models.paused_queue import PausedQueue
 from jobs.models.retry_policy import RetryPolicy
 from jobs.models.schedule import Schedule
+from jobs.models.sweep import Sweep
 from jobs.models.throttle import Throttle
 from jobs.models.worker import Worker
 
@@ -14,12 +16,14 @@ __all__ = [
     "Attempt",
     "AttemptEntry",
     "BacklogRecord",
+    "Breaker",
     "Decision",
     "Lane",
     "Level",
     "PausedQueue",
     "RetryPolicy",
     "Schedule",
+    "Sweep",
     "Throttle",
     "Worker",
 ]

@@ -2,6 +2,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from jobs.models.breaker import Breaker
 from jobs.models.retry_policy import RetryPolicy
 from jobs.models.schedule import Schedule
 from jobs.models.worker import Worker
@@ -71,6 +72,15 @@ class BacklogRecord(models.Model):
         related_name="+",
     )
     lane = models.IntegerField(default=0)
+    breaker = models.ForeignKey(
+        Breaker,
+        null=True,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+        help_text="What it waits for when it waits for a breaker.",
+    )
 
     objects = BacklogRecordQuerySet.as_manager()
 
@@ -131,6 +141,19 @@ class BacklogRecord(models.Model):
             models.Index("queue", "lane", *CLAIM_ORDER, name="backlog_claim_order", condition=Q(status=Status.READY)),
             # tick: promote what is due
             models.Index("run_after", name="backlog_waiting_until", condition=Q(status=Status.WAITING)),
+            # sweeps: the newest first
+            models.Index(
+                F("inserted_at").desc(),
+                name="backlog_swept",
+                condition=Q(status=Status.WAITING, waiting_for=WaitingFor.SWEEP),
+            ),
+            # breakers: the next trial, and all that wait when one closes
+            models.Index(
+                "breaker",
+                *CLAIM_ORDER,
+                name="backlog_held",
+                condition=Q(status=Status.WAITING, waiting_for=WaitingFor.BREAKER),
+            ),
             # tick: close windows
             models.Index(
                 "closes_at",

@@ -7,7 +7,10 @@ from jobs import retries
 
 
 class RetryPolicy(models.Model):
-    """How long a record waits after its k-th failure, and when it gives up."""
+    """How long a record waits after its k-th failure, and when it gives up. All durations are in seconds.
+
+    An edit takes effect at the next failure of each record; `jobs/rescheduling.py` gives it to what waits already.
+    """
 
     name = models.CharField(max_length=100, unique=True)
     algorithm = models.CharField(max_length=20, choices=[(name, name) for name in sorted(retries.ALGORITHMS)])
@@ -27,6 +30,12 @@ class RetryPolicy(models.Model):
         validators=[MinValueValidator(1)],
         help_text="Give up at this many failures. Empty: never give up.",
     )
+    give_up_after = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Give up at a failure that comes this many seconds after the first one. Empty: never give up.",
+    )
 
     class Meta:
         verbose_name_plural = "retry policies"
@@ -37,9 +46,10 @@ class RetryPolicy(models.Model):
     def clean(self) -> None:
         """Check the parameters against the algorithm. Raises: ValidationError naming the field."""
         if self.algorithm:
-            retries.validate(self.algorithm, self.parameters)
+            retries.validate(self.as_rule())
 
     def as_rule(self) -> retries.Rule:
         """The policy as a value that the pure functions of `jobs.retries` take."""
         parameters: dict[str, Any] = self.parameters
-        return retries.Rule(self.algorithm, dict(parameters), float(self.max_delay), self.max_failures)
+        cap = float(self.max_delay) if self.max_delay is not None else 0.0  # a form that lacks it says so by itself
+        return retries.Rule(self.algorithm, parameters, cap, self.max_failures, self.give_up_after)

@@ -30,6 +30,7 @@ class Assignment(models.Model):
         max_length=300, blank=True, editable=False, help_text="Where in the repository its backups lie."
     )
     failures = models.IntegerField(default=0, editable=False, help_text="Consecutive, since the last success.")
+    first_failure_at = models.DateTimeField(null=True, blank=True, editable=False, help_text="Of those failures.")
 
     skips = models.IntegerField(
         default=0, editable=False, help_text="Openings running that it was left out of since it would not have fitted."

@@ -27,7 +27,8 @@ EMIT = f"""
 WITH emitted AS (
 INSERT INTO jobs_backlogrecord
        (kind, queue, subject, payload, status, waiting_for, run_after, closes_at, priority, due_day, rank_day,
-        expected_seconds, failures, last_error, attempt, schedule_id, trigger_at, retry_policy_id, lane)
+        expected_seconds, failures, first_failure_at, last_error, attempt, schedule_id, trigger_at,
+        retry_policy_id, lane)
 SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id, jsonb_build_object('assignment', a.id, 'title', s.name),
        CASE WHEN GREATEST(p.opens_at, s.snoozed_until) <= %(now)s THEN {Status.READY} ELSE {Status.WAITING} END,
        CASE WHEN GREATEST(p.opens_at, s.snoozed_until) <= %(now)s THEN NULL
@@ -38,7 +39,7 @@ SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id, jsonb_build_object('as
             THEN p.closes_at - COALESCE(a.last_backup_for, 0) * interval '1 second'
             ELSE p.closes_at END,
        p.priority, due.day, due.day,
-       a.last_backup_for, a.failures, '', 0, p.schedule_id, p.trigger_at, p.retry_policy_id,
+       a.last_backup_for, a.failures, a.first_failure_at, '', 0, p.schedule_id, p.trigger_at, p.retry_policy_id,
        CASE WHEN a.last_backup_at IS NULL THEN p.seeding_lane ELSE p.lane END
   FROM unnest(%(policy_id)s::bigint[], %(schedule_id)s::bigint[], %(trigger_at)s::timestamptz[], %(zone)s::text[],
               %(opens_at)s::timestamptz[], %(closes_at)s::timestamptz[], %(must_fit)s::boolean[], %(priority)s::int[],

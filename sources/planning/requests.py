@@ -1,15 +1,14 @@
 """What a person asks for about sources: back up now, not before, pause, resume."""
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db import transaction
 from django.db.models import QuerySet
 
-from jobs import decisions, exclusivity, retries
+from jobs import decisions, exclusivity, rescheduling
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
-from jobs.retries import Rule
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify_at_once
 from sources.domain.due import due_day
@@ -97,6 +96,7 @@ def _asked_for(assignment: Assignment, now: datetime) -> BacklogRecord:
         rank_day=day,
         expected_seconds=assignment.last_backup_for,
         failures=assignment.failures,
+        first_failure_at=assignment.first_failure_at,
         schedule=schedule,
         retry_policy_id=schedule.retry_policy_id,
         lane=lane_of(assignment.policy, first_backup=assignment.last_backup_at is None),
@@ -167,15 +167,10 @@ def end_waits_for_snooze(records: QuerySet[BacklogRecord], now: datetime) -> Non
     """Let the locked `records` that wait for a snooze go on: to their backoff if it is not over, else to their window,
     which a tick finds."""
     for record in records.filter(waiting_for=WaitingFor.SNOOZE).select_related("retry_policy"):
-        rule = record.retry_policy.as_rule() if record.retry_policy else Rule()
-        backoff_until = now
-        if record.last_failure_at:
-            backoff_until = record.last_failure_at + timedelta(seconds=retries.delay(rule, record.failures))
-        record.run_after = max(backoff_until, now)
-        if backoff_until > now:
-            record.waiting_for = WaitingFor.BACKOFF
+        if wait := rescheduling.wait_of(record, now):
+            record.waiting_for, record.run_after = wait
         else:
-            record.status, record.waiting_for = Status.READY, None
+            record.status, record.waiting_for, record.run_after = Status.READY, None, now
         record.closes_at = record.closes_at and now
         record.save()
         notify_at_once(AVAILABILITY)

@@ -5,6 +5,8 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django_q.models import Schedule as PeriodicTask
 
+from jobs import tiers
+
 TASKS: dict[str, dict[str, Any]] = {
     "backlog tick": {
         "func": "jobs.periodic.tick",
@@ -17,6 +19,15 @@ TASKS: dict[str, dict[str, Any]] = {
         "schedule_type": PeriodicTask.HOURLY,
         "repeats": -1,
     },
+} | {
+    f"backlog sweep, {tier.max_age_days} days": {
+        "func": "jobs.periodic.process_backlog",
+        "args": f"({tier.max_age_days},)",
+        "schedule_type": PeriodicTask.MINUTES,
+        "minutes": tier.every // tiers.MINUTE,
+        "repeats": -1,
+    }
+    for tier in tiers.TIERS
 }
 
 
