@@ -14,11 +14,17 @@
 | `BACKUPSCHED_KEEP_DAYS` | days that finished records and their attempts are kept | 90 |
 | `BACKUPSCHED_KEEP_LOG_DAYS` | days that the log of decisions is kept | 14 |
 | `BACKUPSCHED_CHECK_IN_EVERY` | seconds after which agents announce their source again | 300 |
+| `BACKUPSCHED_SWEEP_MAX_RECORDS` | how many records a sweep of the progressive schedule takes at most | 10000 |
+| `BACKUPSCHED_BREAKER_AFTER` | failures in a row that open the breaker of a repository | 3 |
+| `BACKUPSCHED_BREAKER_PROBE` | seconds until an open breaker lets its first trial through | 60 |
+| `BACKUPSCHED_BREAKER_LONGEST` | seconds between trials at most | 900 |
 | `BACKUPSCHED_CONSIDERING` | `1`: also log what each claim considered, and which key decided | off |
 """
 
 import os
 from pathlib import Path
+
+from django.templatetags.static import static
 
 from backupsched.database import databases
 from backupsched.secret_key import secret_key
@@ -137,12 +143,19 @@ JOBS = {
     "KEEP_FINISHED_DAYS": float(os.environ.get("BACKUPSCHED_KEEP_DAYS", "90")),
     "CONSIDERING": os.environ.get("BACKUPSCHED_CONSIDERING") == "1",
     "KEEP_LOG_DAYS": float(os.environ.get("BACKUPSCHED_KEEP_LOG_DAYS", "14")),
+    "SWEEP_MAX_RECORDS": int(os.environ.get("BACKUPSCHED_SWEEP_MAX_RECORDS", "10000")),
+    "BREAKER_AFTER": int(os.environ.get("BACKUPSCHED_BREAKER_AFTER", "3")),
+    "BREAKER_PROBE_SECONDS": float(os.environ.get("BACKUPSCHED_BREAKER_PROBE", "60")),
+    "BREAKER_LONGEST_SECONDS": float(os.environ.get("BACKUPSCHED_BREAKER_LONGEST", "900")),
 }
 
 UNFOLD = {
     "SITE_TITLE": "Proactive backup scheduler",
     "SITE_HEADER": "Backup scheduler",
     "SITE_SYMBOL": "backup",
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("backupsched/favicon.svg")},
+    ],
 }
 
 LOGGING = {

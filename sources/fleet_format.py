@@ -87,6 +87,7 @@ SECTIONS: dict[str, dict[str, Type]] = {
         "parameters": OBJECT,
         "max_delay": WHOLE,
         "max_failures": WHOLE_OR_NULL,
+        "give_up_after": WHOLE_OR_NULL,
     },
     "policies": {
         "name": NAME,

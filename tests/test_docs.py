@@ -14,6 +14,7 @@ from jobs.outcomes import (
     Claimed,
     Failed,
     Handoff,
+    Held,
     Outcome,
     Postponed,
     Released,
@@ -42,6 +43,7 @@ OUTCOMES: list[Outcome] = [
     Unavailable("woken", recheck_after=180, first_in_line=True),
     Failed("refused"),
     Failed("lost", rescued=True),
+    Held(7, "the breaker of a repository is open"),
 ]
 
 
@@ -80,7 +82,7 @@ def documented_transitions() -> set[tuple[str, str, str]]:
 def transitions_of_a_settle() -> set[tuple[str, str, str]]:
     found = set()
     for outcome in OUTCOMES:
-        for rule in (Rule(), Rule(max_failures=1)):
+        for rule in (Rule(), Rule(max_failures=1), Rule("progressive")):
             change = transition(running_record(), outcome, home_queue="availability", rule=rule, zone="UTC", now=NOW)
             reason = WaitingFor(change.waiting_for).label if change.waiting_for else ""
             found.add(("running", str(Status(change.status).label), str(reason)))
