@@ -55,7 +55,8 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "sources.api.errors.JsonErrors",
+    "jobs.api.errors.JsonErrors",
+    "jobs.nul.NulRefused",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -1,7 +1,7 @@
-"""URLs of the project: the admin, which is also the front page, and the API."""
+"""URLs of the project: the admin, which is also the front page, the API, and the pictures of retry policies."""
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 from django.views.generic import RedirectView
 
 from sources.api import api
@@ -9,5 +9,6 @@ from sources.api import api
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/", api.urls),
+    path("backoff/", include("jobs.backoff.urls")),
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
 ]

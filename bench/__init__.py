@@ -1,7 +1,8 @@
 """Measures the backlog beside its peers, on one PostgreSQL, in one run: `python -m bench`. bench/README.md explains.
 
 server.py      the embedded PostgreSQL, durable; databases cloned from templates
-fleets/        policies and sources for the parts on backups
+fleets/        policies and sources for the parts on backups; poison and outages for those in virtual time
+virtual.py     a backlog in virtual time
 contestants/   who takes part, each with its tuning and the reason
 child.py       what a contestant does in a process of its own
 processes.py   starts and ends those

@@ -30,10 +30,13 @@ QUICK = Options(
     decisions=150,
     absent=150,
     arrivals=8,
+    poison=200,
+    batches=2,
+    outage_jobs=40,
     hardest_only=True,
     slow_share=0.1,
 )
-NUMBERS = ("repeats", "jobs", "others", "assignments", "absent", "minutes")
+NUMBERS = ("repeats", "jobs", "others", "assignments", "absent", "poison", "minutes")
 FULL_CAPPED_JOBS = 100_000
 WIDTH_OF_A_FILE = 110
 
@@ -47,6 +50,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--others", type=natural, help="ready behind or waiting beside them (default 1,000,000)")
     parser.add_argument("--assignments", type=positive, help="due at once (default 100,000)")
     parser.add_argument("--absent", type=positive, help="sources that do not answer (default 700)")
+    parser.add_argument("--poison", type=positive, help="records that are wrong for ever (default 10,000)")
     parser.add_argument("--minutes", type=positive, help="after which no repeat begins (default 30)")
     parser.add_argument("--only", metavar="NAME,…", help=f"of {', '.join(CONTESTANTS)}")
     parser.add_argument(

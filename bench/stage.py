@@ -39,6 +39,12 @@ class Options:
     """Sources that do not answer, in one sweep."""
     arrivals: int = 50
     """Check-ins in one repeat."""
+    poison: int = 10_000
+    """Records that are wrong for ever."""
+    batches: int = 12
+    """Of good records beside them, an hour apart."""
+    outage_jobs: int = 1_000
+    """That need a service which is away."""
     hardest_only: bool = False
     """Of the cases of a part on backups only the one that costs most."""
     only: frozenset[str] = frozenset()

@@ -19,12 +19,19 @@ from jobs.handlers import Handler, registry
 
 TAG = "jobs"
 """`manage.py check --tag jobs`. Not `database`: those checks are left out unless a database is named."""
-KEYS = ("QUEUES", "LEASE_SECONDS", "WAKE", "KEEP_FINISHED_DAYS", "CONSIDERING", "KEEP_LOG_DAYS")
+KEYS = (
+    "QUEUES", "LEASE_SECONDS", "WAKE", "KEEP_FINISHED_DAYS", "CONSIDERING", "KEEP_LOG_DAYS", "SWEEP_MAX_RECORDS",
+    "BREAKER_AFTER", "BREAKER_PROBE_SECONDS", "BREAKER_LONGEST_SECONDS",
+)  # fmt: skip
 QUEUE_KEYS = ("concurrency", "feeds")
 MAX_QUEUE_NAME = 50
 """The length of the column `queue`."""
 MAX_KEEP_DAYS = 36_500
 """A hundred years. Much more, and the instant before which to prune is none that a calendar has."""
+MAX_SWEEP = 1_000_000
+"""Records, as `jobs.sweeps.LARGEST`: a sweep is one transaction."""
+MAX_BREAKER_SECONDS = 86_400
+"""A day: what is tried less often than that nobody waits for."""
 LEVELS = (None, IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
 """PostgreSQL runs the first two alike."""
 
@@ -133,6 +140,24 @@ def _numbers(found: dict[Any, Any]) -> Iterator[CheckMessage]:
             yield _error("E008", f"JOBS[{name!r}] is {days!r}", f"give days, above 0 and at most {MAX_KEEP_DAYS:,}")
     if not isinstance(considering := found.get("CONSIDERING", False), bool):
         yield _error("E014", f"JOBS['CONSIDERING'] is {considering!r}", "True or False")
+    yield from _retrying(found)
+
+
+def _retrying(found: dict[Any, Any]) -> Iterator[CheckMessage]:
+    for number, name, usual in (("E015", "SWEEP_MAX_RECORDS", 10_000), ("E016", "BREAKER_AFTER", 3)):
+        count = found.get(name, usual)
+        if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MAX_SWEEP:
+            do = f"give a whole number, 1 to {MAX_SWEEP:,}; {usual:,} is usual"
+            yield _error(number, f"JOBS[{name!r}] is {count!r}", do)
+    probe, longest = found.get("BREAKER_PROBE_SECONDS", 60), found.get("BREAKER_LONGEST_SECONDS", 900)
+    for name, seconds, usual in (("BREAKER_PROBE_SECONDS", probe, 60), ("BREAKER_LONGEST_SECONDS", longest, 900)):
+        if not _is_number(seconds) or not 1 <= seconds <= MAX_BREAKER_SECONDS:
+            do = f"give a number of seconds, 1 to {MAX_BREAKER_SECONDS:,}; {usual} is usual"
+            yield _error("E017", f"JOBS[{name!r}] is {seconds!r}", do)
+            return
+    if longest < probe:
+        what = f"JOBS['BREAKER_LONGEST_SECONDS'] is {longest}, below JOBS['BREAKER_PROBE_SECONDS'], {probe}"
+        yield _error("E018", what, "give the longest time between two trials the larger number; 900 and 60 are usual")
 
 
 def _is_number(value: Any) -> TypeGuard[float]:

@@ -137,10 +137,10 @@ def _settle_others(results: Results, now: datetime | None) -> Settled:
     with transaction.atomic():
         instant = now or database_clock()
         rows = execute(LOCK_IN_ID_ORDER, {"ids": [record.id for record, _ in results]}).fetchall()
-        results = _ended_by_a_person(results, {record_id for record_id, cancelled, _ in rows if cancelled})
-        results = breakers.judge(results, instant)
+        results = _ended_by_a_person(results, {record_id for record_id, cancelled, *_ in rows if cancelled})
+        results = breakers.judge(results, {(record_id, token) for record_id, _, _, token in rows}, instant)
         exclusivity.lock_keys(results)
-        inserted = {record_id: inserted_at for record_id, _, inserted_at in rows}
+        inserted = {record_id: inserted_at for record_id, _, inserted_at, _ in rows}
         changes = exclusivity.gate(_transitions(results, inserted, instant), instant)
         attempts = set(execute(SETTLE, {**_columns(changes), "now": now}).fetchall())
         # by attempt: one batch may hold the result of a lost attempt beside that of the record's current one
@@ -270,7 +270,8 @@ Changes = list[tuple[Claimed, Transition]]
 
 
 def _transitions(results: Results, inserted: dict[int, datetime], now: datetime) -> Changes:
-    rules = RetryPolicy.objects.in_bulk({r.retry_policy_id for r, o in results if isinstance(o, Failed)} - {None})
+    policies = RetryPolicy.objects.in_bulk({r.retry_policy_id for r, o in results if isinstance(o, Failed)} - {None})
+    rules: dict[int | None, Rule] = {pk: policy.usable_rule() for pk, policy in policies.items()}
     schedules = Schedule.objects.in_bulk({r.schedule_id for r, _ in results} - {None})
     return [
         (
@@ -279,7 +280,7 @@ def _transitions(results: Results, inserted: dict[int, datetime], now: datetime)
                 record,
                 outcome,
                 home_queue=registry.kind(record.kind).home_queue,
-                rule=rules[record.retry_policy_id].as_rule() if record.retry_policy_id in rules else Rule(),
+                rule=rules.get(record.retry_policy_id) or Rule(),
                 zone=schedules[record.schedule_id].zone if record.schedule_id in schedules else "UTC",
                 usual_priority=schedules[record.schedule_id].priority if record.schedule_id in schedules else None,
                 inserted_at=inserted.get(record.id),

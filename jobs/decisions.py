@@ -17,7 +17,7 @@ from jobs import conf
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Decision, Lane, Level
 from jobs.order import REASONS, claim_key, deciding_key, in_claim_order
-from jobs.outcomes import Claimed
+from jobs.outcomes import MAX_ERROR_LENGTH, Claimed
 from jobs.telling import storable
 
 LOGGERS = {Level.DOING: logging.getLogger("jobs.doing"), Level.CONSIDERING: logging.getLogger("jobs.considering")}
@@ -59,7 +59,7 @@ def doing(
     `record`: the claimed record that it was done to; without one, `kind` and `subject` say about whom it is. In a
     transaction the line is written, or not, with everything else. `now` (aware): when; by default the clock's.
     """
-    row = Decision(level=Level.DOING, what=what, text=storable(text), facts=facts or {}, at=now or database_clock())
+    row = Decision(level=Level.DOING, what=what, text=_bounded(text), facts=facts or {}, at=now or database_clock())
     if record is not None:
         row.kind, row.queue, row.subject = record.kind, record.queue, record.subject
         row.record_id, row.worker_id = record.id, record.worker_id
@@ -67,6 +67,10 @@ def doing(
         row.kind, row.subject = kind, subject
     row.save(force_insert=True)
     _tell(row)
+
+
+def _bounded(text: str) -> str:
+    return storable(text)[:MAX_ERROR_LENGTH]
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class Line:
 
 def doing_all(lines: Iterable[Line], now: datetime) -> None:
     """Write many lines in one statement a thousand."""
-    rows = [Decision(level=Level.DOING, at=now, **asdict(line)) for line in lines]
+    rows = [Decision(level=Level.DOING, at=now, **(asdict(line) | {"text": _bounded(line.text)})) for line in lines]
     for row in Decision.objects.bulk_create(rows, batch_size=1000):
         _tell(row)
 

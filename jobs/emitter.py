@@ -31,7 +31,7 @@ BATCH = 1000
 # Served by `backlog_waiting_until`. The key of a gate that it waited behind is dropped: it asks again.
 PROMOTE = f"""
 UPDATE jobs_backlogrecord
-   SET status = {Status.READY}, waiting_for = NULL, exclusive_key = NULL
+   SET status = {Status.READY}, waiting_for = NULL, breaker_id = NULL, exclusive_key = NULL
  WHERE ctid = ANY(ARRAY(
        SELECT ctid
          FROM jobs_backlogrecord

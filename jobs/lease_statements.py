@@ -58,7 +58,7 @@ RETURNING id, lease_token, cancel_requested_at IS NOT NULL
 """
 
 LOCK_IN_ID_ORDER = """
-SELECT id, cancel_requested_at IS NOT NULL, inserted_at
+SELECT id, cancel_requested_at IS NOT NULL, inserted_at, lease_token
   FROM jobs_backlogrecord
  WHERE id = ANY(%(ids)s::bigint[])
  ORDER BY id

@@ -286,7 +286,8 @@ def _failure(record: Claimed, inserted_at: datetime | None, now: datetime) -> re
 
 
 def _first_failure_at(record: Claimed, now: datetime) -> datetime:
-    return record.first_failure_at or now
+    """One in the future was dated by a clock that was wrong, and would hold up what counts from it."""
+    return min(record.first_failure_at or now, now)
 
 
 def _after_failure(

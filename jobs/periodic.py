@@ -1,13 +1,18 @@
 """What django-q2 runs by its clock (`manage.py install_schedules`). Short tasks only; backups never run here."""
 
+import logging
+from collections.abc import Callable
 from datetime import datetime
 
 from django.db import connection
+from django.db.utils import InterfaceError, OperationalError
 
-from jobs import conf, decisions, emitter, sweeps
+from jobs import attempts, conf, decisions, emitter, sweeps
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import Worker
+
+log = logging.getLogger(__name__)
 
 PRUNE_BATCH = 1000
 
@@ -34,33 +39,61 @@ def tick() -> str:
 
     It rescues nothing: only a worker, which ticks each second, can tell a dead worker from a database that was away.
     """
+    changed = besides()  # first: what fails below ends the task, and is told by django-q2
     emitter.correct_watermarks(database_clock())
     ticked = emitter.tick(rescue=False)
-    found = sum(catch_up() for catch_up in registry.catch_ups)
-    changed = besides()
+    found = _each(registry.catch_ups)
     return f"{ticked}, {found} found due in mid-period, {changed} changed besides"
 
 
 def besides() -> int:
     """What is done every minute: overdue sweeps, and what other apps do. The workers do it as well, so a dead qcluster
-    costs nothing here."""
-    return sweeps.run_overdue() + sum(task() for task in registry.periodic)
+    costs nothing here. Returns how much was changed. One that fails is logged and holds up no other.
+
+    Raises: django.db.Error when the database is away.
+    """
+    return _each([sweeps.run_overdue, *registry.periodic])
+
+
+def _each(tasks: list[Callable[[], int]]) -> int:
+    return sum(_done_or_logged(task) for task in tasks)
+
+
+def _done_or_logged(task: Callable[[], int]) -> int:
+    try:
+        return task()
+    except Exception as error:
+        # a lock that is not had in time is an OperationalError as well, and no reason to leave the others undone
+        if isinstance(error, OperationalError | InterfaceError) and not connection.is_usable():
+            raise
+        name = f"{getattr(task, '__module__', '')}.{getattr(task, '__qualname__', task)}"
+        log.exception("the periodic task %s failed; it is tried again in a minute", name)
+        return 0
 
 
 def process_backlog(max_age_days: int) -> str:
-    """The sweep of one tier of the progressive schedule."""
-    return f"{sweeps.process_backlog(max_age_days)}"
+    """The sweep of one tier of the progressive schedule. Returns what it did, in words.
+
+    Raises: ValueError for an age that no tier has.
+    """
+    swept = sweeps.process_backlog(max_age_days)
+    if swept.done_before:
+        return "swept before in this slot"
+    more = ", and left some: it took its greatest number" if swept.left_some else ""
+    held = ", and left some that others held: it is done again in a minute" if swept.passed_by else ""
+    return f"{swept.ready} ready{more}{held}"
 
 
 def prune(now: datetime | None = None) -> int:
     """Delete finished records and their attempts once their retention is over, in small batches.
 
-    Rows of workers that went as long ago go too, and what the log of decisions no longer keeps. Returns the number of
-    records.
+    Rows of workers that went as long ago go too, what the log of decisions no longer keeps, and the oldest attempts of
+    what is tried for ever. Returns the number of records.
     """
     before = (now or database_clock()) - conf.keep_finished()
     Worker.objects.filter(heartbeat_at__lt=before).delete()
     decisions.prune(now)
+    attempts.prune()
     pruned = 0
     while True:
         with connection.cursor() as cursor:

@@ -4,27 +4,42 @@
     T(k)    = base(1) + … + base(k)
     place k = T(k) + u · (T(k + 1) − T(k)), in seconds since the first failure
 
-u is the record's own phase in [0, 1): the fractional part of (id + 1) · 0.618…, so that phases of successive ids cut
-the interval into almost equal parts (the three-gap theorem; Knuth, The Art of Computer Programming, vol. 3, 6.4). The
-load is even because phases are spread evenly; waits differ little because a record keeps its phase. T starts with the
-whole first base delay: one that started at 0 would bunch the first retries.
+u is the record's own phase in [0, 1): the fractional part of (id + 1) · 0.771…, so that phases of successive ids cut
+the interval into almost equal parts (the three-gap theorem; Knuth, The Art of Computer Programming, vol. 3, 6.4), and
+so do those of every second to twelfth id. The load is even because phases are spread evenly; waits differ little
+because a record keeps its phase. T starts with the whole first base delay: one that started at 0 would bunch the
+first retries.
 
-A record that comes late (a long attempt, an absent source, downtime) takes the next place that is still to come. It
-is not tried at once: after ten days without workers that would be forty retries in a row. docs/decisions tells more.
+On time, failure k comes soon after place k − 1 and place k follows. Else a record stays on its places:
+
+* late (a long attempt, an absent source, downtime): the next place that is still to come. It is not tried at once:
+  after ten days without workers that would be twenty retries in a row.
+* early (a person retried it, or it comes from a policy that retried more often): the last place that is no further
+  than the wait that k failures have on time. Place k itself may be weeks away.
+
+docs/decisions/0027-phased-retries-keep-their-places.md has the figures.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
-GOLDEN = 0x9E37_79B9_7F4A_7C15
-"""The fractional part of the golden ratio, 0.618…, times 2^64: exact for ids of any size, as floats are not."""
+STEP = 0xC569_2BA5_C6C6_E471
+"""0.771…, the continued fraction [0; 1, 3, 2, 1, 2, 2, 2, 2, 1, 1, 2, …], times 2^64: exact for ids of any size.
+
+The golden ratio is a trifle evener for successive ids, but bunches every eighth, twelfth or sixteenth: those of one
+repository of several. This one was searched for (decision 0027).
+"""
 
 LAST_PLACE = 10**12
-"""More retries than there are seconds in thirty thousand years."""
+"""With a cap of one second that is more than thirty thousand years after the first failure: no date reaches it."""
+
+GRAIN = 0.001
+"""Seconds. Instants are stored in microseconds, so an attempt may start a trifle before its place."""
 
 
 def phase(record_id: int) -> float:
     """The phase of a record, in [0, 1)."""
-    return ((record_id + 1) * GOLDEN % 2**64 >> 11) / 2**53
+    return ((record_id + 1) * STEP % 2**64 >> 11) / 2**53
 
 
 def base(k: int, unit: float = 1.0) -> float:
@@ -40,7 +55,7 @@ def _sum_of_bases(k: int) -> int:
 
 @dataclass(frozen=True)
 class Line:
-    """The places of one unit and cap, both in seconds and above 0.
+    """The places of one unit and cap, both in seconds, at least a millisecond and a second; the cap may be infinite.
 
     No wait is longer than the cap. The first one spans up to two base delays, so each of these is at most half of it.
     """
@@ -56,43 +71,54 @@ class Line:
         """T(k), in constant time; T(0) = 0."""
         if k <= 2:
             return sum(self.delay(i) for i in range(1, k + 1))
-        k = min(k, LAST_PLACE)
-        uncapped = max(2, min(k, self._last_uncapped()))
+        uncapped = max(2, min(k, self._last_uncapped))
         grown = self.unit * (_sum_of_bases(uncapped) - _sum_of_bases(2))
-        return self.delay(1) + self.delay(2) + grown + self.cap * (k - uncapped)
+        at_the_cap = self.cap * (k - uncapped) if k > uncapped else 0.0  # the cap may be infinite
+        return self.delay(1) + self.delay(2) + grown + at_the_cap
 
     def place(self, k: int, u: float) -> float:
         """When retry k of the phase u happens, in seconds since the first failure; place 0 is the failure itself."""
         return self.start(k) + u * self.delay(k + 1) if k else 0.0
 
+    def gap(self, k: int, u: float) -> float:
+        """Seconds from place k − 1 to place k: the wait after k failures on time. It never shrinks as k grows."""
+        if k == 1:
+            return self.place(1, u)
+        return self.delay(k) + u * (self.delay(k + 1) - self.delay(k))
+
     def wait(self, k: int, u: float, elapsed: float | None) -> float:
-        """Seconds from the k-th failure, `elapsed` seconds after the first one, to the next place from k on.
+        """Seconds from the k-th failure, `elapsed` seconds after the first one, to the next retry; at most the cap.
 
         None: it was on time, at place k − 1.
         """
+        on_time = self.gap(k, u)
         if elapsed is None:
-            return self.place(k, u) - self.place(k - 1, u)
-        return self.place(self._next_place(k, u, elapsed), u) - elapsed
+            return on_time
+        place = self.place(self._next_place(k, elapsed, elapsed + on_time + GRAIN, u), u)
+        return min(place - elapsed, self.cap)
 
-    def _next_place(self, k: int, u: float, elapsed: float) -> int:
-        """The first place from k on that is after `elapsed`: by doubling, then by halving."""
-        step = 1
-        while self.place(k + step - 1, u) <= elapsed and step < LAST_PLACE:
-            step *= 2
-        low, high = k + step // 2, k + step - 1
-        if step == 1:
-            return k
-        while low < high:
+    def _next_place(self, k: int, elapsed: float, furthest: float, u: float) -> int:
+        """The last place up to `furthest`, if that is after `elapsed`; else the first one after. On time: k."""
+        last = self._last_place_until(furthest, u, min(k, LAST_PLACE))
+        return last if self.place(last, u) > elapsed else last + 1
+
+    def _last_place_until(self, instant: float, u: float, guess: int) -> int:
+        """By doubling from a guess of at least 1, then by halving."""
+        low, high, step = 0, guess, 1
+        while high < LAST_PLACE and self.place(high, u) <= instant:
+            low, high, step = high, high + step, step * 2
+        while high - low > 1:
             middle = (low + high) // 2
-            if self.place(middle, u) > elapsed:
-                high = middle
+            if self.place(middle, u) <= instant:
+                low = middle
             else:
-                low = middle + 1
+                high = middle
         return low
 
+    @cached_property
     def _last_uncapped(self) -> int:
         """The largest k whose base delay is not above the cap; 0: none."""
-        k = int(min(self.cap / self.unit, 1e36) ** (1 / 3)) + 2
+        k = int(min(self.cap / self.unit, LAST_PLACE**3) ** (1 / 3)) + 2
         while k > 0 and base(k, self.unit) > self.cap:
             k -= 1
         return k

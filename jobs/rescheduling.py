@@ -1,17 +1,39 @@
-"""An edited retry policy, given to the records that wait by it already, from their last failure on."""
+"""An edited retry policy, given to the records that wait by it already, from their last failure on.
 
+A policy's edit is read at each settle of a failure, so what fails next waits as it says now. What waits already is
+moved here. A failure whose settle read the policy just before the edit, and is written just after this has looked,
+waits once more as the policy said before.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from jobs.clock import database_clock
-from jobs.models import BacklogRecord, RetryPolicy
+from jobs.models import BacklogRecord, RetryPolicy, Schedule
 from jobs.outcomes import wait_after
+from jobs.prepared import execute
 from jobs.retries import DICE, Dice, Failure, Rule
 from jobs.states import Status, WaitingFor
 
 BATCH = 1000
 BY_POLICY = (WaitingFor.BACKOFF, WaitingFor.SWEEP)
+FACTS = (
+    "status", "waiting_for", "run_after", "failures", "first_failure_at", "last_failure_at", "inserted_at",
+    "retry_policy_id",
+)  # fmt: skip
+
+# Onto the primary key; the rows are locked by this transaction.
+MOVE = """
+UPDATE jobs_backlogrecord b
+   SET waiting_for = w.waiting_for, run_after = w.run_after
+  FROM unnest(%(id)s::bigint[], %(waiting_for)s::smallint[], %(run_after)s::timestamptz[])
+       AS w(id, waiting_for, run_after)
+ WHERE b.id = w.id
+"""
 
 
 def last_failure_of(record: BacklogRecord) -> Failure | None:
@@ -27,41 +49,83 @@ def last_failure_of(record: BacklogRecord) -> Failure | None:
     )
 
 
-def wait_of(record: BacklogRecord, now: datetime, dice: Dice = DICE) -> tuple[WaitingFor, datetime] | None:
+def wait_of(
+    record: BacklogRecord, now: datetime, dice: Dice = DICE, *, rule: Rule | None = None
+) -> tuple[WaitingFor, datetime] | None:
     """What a record has to wait for because it failed, and until when at the longest; None: nothing any more.
 
-    A last failure in the future (a clock that was wrong) counts as one of now.
+    By `rule`, or else by its own retry policy as it is now. What is random is drawn anew. A last failure in the future
+    (a clock that was wrong) counts as one of now.
     """
     failure = last_failure_of(record)
     if failure is None:
         return None
     if failure.at > now.timestamp():
-        failure = Failure(failure.number, now.timestamp(), failure.first_at, failure.inserted_at, failure.record_id)
-    rule = record.retry_policy.as_rule() if record.retry_policy else Rule()
-    waiting_for, until = wait_after(failure, rule, dice)
+        failure = replace(failure, at=now.timestamp())
+    waiting_for, until = wait_after(failure, rule or _rule_of(record), dice)
     return (waiting_for, until) if until > now else None
 
 
-def apply(policy: RetryPolicy, *, now: datetime | None = None, dice: Dice = DICE) -> int:
-    """Let what waits by `policy` wait as it says now; what has waited long enough is promoted by the next tick.
+def _rule_of(record: BacklogRecord) -> Rule:
+    """That of its policy; the default, as at a settle, when it has none, or one that was deleted under it."""
+    try:
+        return record.retry_policy.usable_rule() if record.retry_policy else Rule()
+    except RetryPolicy.DoesNotExist:
+        return Rule()
 
-    In batches, each a transaction of its own. Returns how many records wait until another instant than before.
+
+def apply(policy: RetryPolicy, *, now: datetime | None = None, dice: Dice = DICE) -> int:
+    """Let what waits by `policy` wait as its row says now; what has waited long enough is promoted by the next tick.
+
+    To be called after the edit is committed, else nobody else gets at the records until it is. In batches, each a
+    transaction that locks its records in id order; what is claimed or settled meanwhile is passed by. Returns how many
+    records wait until another instant than before.
     """
-    instant = now or database_clock()
-    waiting = BacklogRecord.objects.filter(status=Status.WAITING, waiting_for__in=BY_POLICY, retry_policy=policy)
-    ids = list(waiting.order_by("pk").values_list("pk", flat=True))
-    return sum(_apply_to(policy, ids[start : start + BATCH], instant, dice) for start in range(0, len(ids), BATCH))
+    waiting = BacklogRecord.objects.filter(status=Status.WAITING, waiting_for__in=BY_POLICY, retry_policy_id=policy.pk)
+    return sum(_apply_to(waiting, ids, policy.pk, now, dice) for ids in _batches(waiting))
+
+
+def follow(schedule: Schedule, *, now: datetime | None = None, dice: Dice = DICE) -> int:
+    """Give a schedule's unfinished records the retry policy that its row names now, and what waits by it its wait.
+
+    Else a record that never gives up would stay with the policy that it was emitted with. What runs follows at its
+    next claim. Called, locked and counted as `apply`.
+    """
+    policy_id = Schedule.objects.filter(pk=schedule.pk).values_list("retry_policy_id", flat=True).first()
+    others = BacklogRecord.objects.filter(schedule_id=schedule.pk).unfinished()
+    others = others.exclude(retry_policy_id=policy_id) if policy_id else others.exclude(retry_policy_id=None)
+    return sum(_apply_to(others, ids, policy_id, now, dice) for ids in _batches(others))
+
+
+def _batches(records: QuerySet[BacklogRecord]) -> Iterator[list[int]]:
+    ids = list(records.order_by("pk").values_list("pk", flat=True))
+    return (ids[start : start + BATCH] for start in range(0, len(ids), BATCH))
 
 
 @transaction.atomic
-def _apply_to(policy: RetryPolicy, ids: list[int], now: datetime, dice: Dice) -> int:
-    locked = BacklogRecord.objects.filter(pk__in=ids, status=Status.WAITING, waiting_for__in=BY_POLICY)
-    changed = []
-    for record in locked.order_by("pk").select_for_update():
-        record.retry_policy = policy
-        waiting_for, until = wait_of(record, now, dice) or (WaitingFor.BACKOFF, now)
-        if (waiting_for, until) != (record.waiting_for, record.run_after):
-            record.waiting_for, record.run_after = waiting_for, until
-            changed.append(record)
-    BacklogRecord.objects.bulk_update(changed, ["waiting_for", "run_after"])
-    return len(changed)
+def _apply_to(
+    records: QuerySet[BacklogRecord], ids: list[int], policy_id: int | None, now: datetime | None, dice: Dice
+) -> int:
+    locked = list(records.filter(pk__in=ids).order_by("pk").only(*FACTS).select_for_update())
+    # both are read behind the locks: a failure that was settled meanwhile is not later than the present, and of two
+    # edits at once the later one holds
+    instant = now or database_clock()
+    policy = RetryPolicy.objects.filter(pk=policy_id).first() if policy_id is not None else None
+    if policy is None and policy_id is not None:
+        return 0
+    others = [record.pk for record in locked if record.retry_policy_id != policy_id]
+    BacklogRecord.objects.filter(pk__in=others).update(retry_policy=policy)
+    waiting = [each for each in locked if each.status == Status.WAITING and each.waiting_for in BY_POLICY]
+    return _move(waiting, policy.usable_rule() if policy else Rule(), instant, dice)
+
+
+def _move(waiting: list[BacklogRecord], rule: Rule, now: datetime, dice: Dice) -> int:
+    moved = []
+    for record in waiting:
+        wait = wait_of(record, now, dice, rule=rule) or (WaitingFor.BACKOFF, min(record.run_after, now))
+        if wait != (record.waiting_for, record.run_after):
+            moved.append((record.pk, *wait))
+    if moved:
+        columns = zip(*moved, strict=True)
+        execute(MOVE, dict(zip(("id", "waiting_for", "run_after"), map(list, columns), strict=True)))
+    return len(moved)

@@ -1,124 +1,37 @@
 """How long a record waits after a failure, and when it gives up. Pure functions: no clock, no database.
 
-k is the number of failures so far, from 1; r = k − 1 is the `retryCount` of the published formulas, from 0. All waits
-are in seconds, all instants in seconds since the epoch. What is random is drawn from the dice that the caller hands
-in; no algorithm keeps a state. `jobs/phases.py` has the arithmetic of *phased*, `jobs/tiers.py` that of *progressive*.
+The formulas are in `jobs/waits.py`; `jobs/phases.py` has the arithmetic of *phased*, `jobs/tiers.py` that of
+*progressive*.
 """
 
-import random
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from django.core.exceptions import ValidationError
 
-from jobs import phases, tiers
+from jobs import tiers, waits
+from jobs.waits import DICE, Dice, Failure, Wait, fibonacci_number
 
-LARGE_ENOUGH = 90
-"""Fib(90) seconds is more than any cap in years; a larger k changes nothing and would cost time."""
+__all__ = [
+    "ALGORITHMS", "DICE", "LARGEST", "LONGEST", "SHORTEST", "Algorithm", "Dice", "Failure", "Rule", "delay",
+    "fibonacci_number", "problems", "validate",
+]  # fmt: skip
 
 LONGEST = 10**9
 """Seconds, about 32 years: no parameter is larger. A number without bounds would overflow at a settle."""
 
+SHORTEST = 0.001
+"""Seconds: no parameter is smaller, so that any algorithm but *constant* reaches any cap."""
+
+LARGEST = 2**31 - 1
+"""The largest number of a column. As a cap, 68 years: an instant that far from now is still a date."""
+
 JITTERS = ("none", "full", "equal")
-
-
-class Dice(Protocol):
-    """Where chance comes from: `random.Random` is one; tests and figures hand in a seeded one."""
-
-    def uniform(self, a: float, b: float, /) -> float: ...
-
-
-DICE: Dice = random.SystemRandom()
-
-
-def fibonacci_number(k: int) -> int:
-    """The k-th Fibonacci number, Fib(1) = Fib(2) = 1, in constant time for any k (see LARGE_ENOUGH)."""
-    previous, current = 0, 1
-    for _ in range(min(k, LARGE_ENOUGH) - 1):
-        previous, current = current, previous + current
-    return current if k > 0 else 0
-
-
-@dataclass(frozen=True)
-class Failure:
-    """What the next retry follows from. All instants in seconds since the epoch.
-
-    `number`: k, this failure included. `at`: when it happened. `first_at`: the first of the series; None: unknown, so
-    the record counts as being on time. `inserted_at`: when the record was put on the backlog; None: at the first
-    failure. `record_id` gives *phased* its phase.
-    """
-
-    number: int
-    at: float = 0.0
-    first_at: float | None = None
-    inserted_at: float | None = None
-    record_id: int = 0
-
-    @property
-    def failing_for(self) -> float:
-        """Seconds since the first failure; 0 when that is unknown, or lies in the future (a clock that was wrong)."""
-        return 0.0 if self.first_at is None else max(0.0, self.at - self.first_at)
-
-    @property
-    def of_a_record_from(self) -> float:
-        """When its record was put on the backlog, as far as is known."""
-        known = self.inserted_at if self.inserted_at is not None else self.first_at
-        return self.at if known is None else min(known, self.at)
-
-
-Parameters = Mapping[str, Any]
-Wait = Callable[[Failure, Parameters, float, Dice], float]
-"""(failure, parameters, cap in seconds, dice) → seconds; the cap is applied once more by `delay`."""
-
-
-def _constant(failure: Failure, given: Parameters, cap: float, dice: Dice) -> float:
-    return float(given["base"])
-
-
-def _exponential(failure: Failure, given: Parameters, cap: float, dice: Dice) -> float:
-    """The cap comes before the jitter: what has reached the cap stays spread."""
-    wait = min(float(given["least"] + 2 ** (min(failure.number, LARGE_ENOUGH) - 1) * given["unit"]), cap)
-    match given["jitter"]:
-        case "full":
-            return dice.uniform(0, wait)
-        case "equal":
-            return wait / 2 + dice.uniform(0, wait / 2)
-    return wait
-
-
-MANY = 10**6
-"""A count of failures whose powers are above every cap, and far from any overflow."""
-
-
-def _sidekiq(failure: Failure, given: Parameters, cap: float, dice: Dice) -> float:
-    r = min(failure.number, MANY) - 1
-    return float(given["unit"]) * (r**4 + 15 + dice.uniform(0, 30 * (r + 1)))
-
-
-def _buckets(failure: Failure, given: Parameters, cap: float, dice: Dice) -> float:
-    r = min(failure.number, MANY) - 1
-    return float(given["unit"]) * dice.uniform(r**3, (r + 2) ** 3)
-
-
-def _fibonacci(failure: Failure, given: Parameters, cap: float, dice: Dice) -> float:
-    return float(fibonacci_number(failure.number) * given["unit"])
-
-
-def _phased(failure: Failure, given: Parameters, cap: float, dice: Dice) -> float:
-    line = phases.Line(float(given["unit"]), cap)
-    elapsed = failure.failing_for if failure.first_at is not None else None
-    return line.wait(failure.number, phases.phase(failure.record_id), elapsed)
-
-
-def _progressive(failure: Failure, given: Parameters, cap: float, dice: Dice) -> float:
-    sweep = tiers.next_sweep(failure.at, failure.of_a_record_from)
-    return float("inf") if sweep is None else sweep - failure.at
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A formula, for machines and for people, and the parameters it takes with their defaults.
+    """A formula, for machines and for people, and the parameters it takes with their defaults, in seconds.
 
     `choices`: parameters that are words. `waits_for_sweeps`: it gives no delay; sweeps take its records.
     """
@@ -134,43 +47,43 @@ class Algorithm:
 
 ALGORITHMS = {
     "constant": Algorithm(
-        _constant,
+        waits.constant,
         "base",
         "The same wait each time. Simple, and an outage is called as often as ever.",
         "-",
         {"base": 300},
     ),
     "exponential": Algorithm(
-        _exponential,
+        waits.exponential,
         "least + 2^r · unit; full jitter: U(0, that); equal jitter: half of it + U(0, half of it)",
-        "Each wait is twice as long as the one before. Without jitter what failed together is tried together.",
+        "Each wait is nearly twice as long as the one before. Without jitter what failed together is tried together.",
         "Marc Brooker: Exponential Backoff and Jitter (AWS Architecture Blog, 2015)",
         {"least": 180, "unit": 60, "jitter": "none"},
         {"jitter": JITTERS},
     ),
     "sidekiq": Algorithm(
-        _sidekiq,
+        waits.sidekiq,
         "(r⁴ + 15 + U(0, 30 · (r + 1))) · unit",
         "A steep polynomial with some jitter: quick at first, days apart later.",
         "Sidekiq's wiki: Error Handling",
         {"unit": 1},
     ),
     "buckets": Algorithm(
-        _buckets,
+        waits.buckets,
         "U(r³, (r + 2)³) · unit",
         "A random instant within a bucket that overlaps the next one: an even load, for waits that differ widely.",
-        "the backoff article that the retry pictures come from (docs/glossary.md)",
+        "the bucketed random of the backoff functions (docs/glossary.md)",
         {"unit": 1},
     ),
     "fibonacci": Algorithm(
-        _fibonacci,
+        waits.fibonacci,
         "Fib(k) · unit: 1, 1, 2, 3, 5, 8 … units",
         "Grows by six tenths each time: gentler than doubling, with a wait that can be told beforehand.",
         "Fibonacci retry (docs/glossary.md)",
         {"unit": 60},
     ),
     "progressive": Algorithm(
-        _progressive,
+        waits.progressive,
         "until the next sweep that covers the record's age",
         "No counters: sweeps of all that is younger than N days, the rarer the greater N is.",
         "progressive schedule (docs/glossary.md)",
@@ -178,12 +91,12 @@ ALGORITHMS = {
         waits_for_sweeps=True,
     ),
     "phased": Algorithm(
-        _phased,
-        "the first of T(k) + u · (T(k + 1) − T(k)), T(k + 1) + … that is still to come, counted from the first "
-        "failure; T(k) = base(1) + … + base(k), base(k) = (k³ + 3k) · unit, u = the record's own phase",
+        waits.phased,
+        "retry k comes T(k) + u · (T(k + 1) − T(k)) after the first failure; T(k) = base(1) + … + base(k), "
+        "base(k) = (k³ + 3k) · unit, u = the record's own phase",
         "Each record keeps its place between two retries, and the places are spread evenly: an even load, for waits "
-        "that differ little.",
-        "ours (docs/decisions)",
+        "that differ little. A record that is late takes its next place.",
+        "ours (docs/decisions/0027-phased-retries-keep-their-places.md)",
         {"unit": 1},
     ),
 }
@@ -233,30 +146,53 @@ def delay(rule: Rule, failure: Failure | int, dice: Dice = DICE) -> float:
 
 
 def validate(rule: Rule) -> None:
-    """Check an algorithm's name, its parameters, and what goes with it.
+    """Check an algorithm's name, its parameters, what goes with it, and the limits.
 
-    Raises: ValidationError naming the field (`algorithm`, `parameters`, `max_failures`) and the parameter.
+    Raises: ValidationError naming all bad fields (as those of `RetryPolicy`) and all bad parameters.
     """
-    name, parameters = rule.algorithm, rule.parameters
-    if name not in ALGORITHMS:
-        raise ValidationError({"algorithm": f"unknown algorithm {name!r}; one of {', '.join(sorted(ALGORITHMS))}"})
+    found = problems(rule.algorithm, rule.parameters, rule.max_failures)
+    limits = {"max_failures": rule.max_failures, "give_up_after": rule.give_up_after}
+    for name, value in {"max_delay": rule.max_delay, **{k: v for k, v in limits.items() if v is not None}}.items():
+        if not _is_number(value, 1, LARGEST):
+            found.setdefault(name, []).append(f"must be a number from 1 to {LARGEST}, not {_told(value)}")
+    if found:
+        raise ValidationError(found)
+
+
+def problems(algorithm: Any, parameters: Any, max_failures: int | None = None) -> dict[str, list[str]]:
+    """What is wrong with an algorithm's name, its parameters and what goes with it, whatever was typed: by field."""
+    found: dict[str, list[str]] = {}
+    known = ALGORITHMS.get(algorithm) if isinstance(algorithm, str) else None
+    if known is None:
+        found["algorithm"] = [f"unknown algorithm {_told(algorithm)}; one of {', '.join(sorted(ALGORITHMS))}"]
     if not isinstance(parameters, dict):
-        raise ValidationError({"parameters": 'must be an object, as {"unit": 60}'})
-    algorithm = ALGORITHMS[name]
-    for key, value in parameters.items():
-        if problem := _problem_with(name, algorithm, key, value):
-            raise ValidationError({"parameters": problem})
-    if algorithm.waits_for_sweeps and rule.max_failures is not None:
-        raise ValidationError(
-            {"max_failures": f"leave it empty: {name} counts no failures; it gives up by age (give up after)"}
-        )
+        found["parameters"] = ['must be an object, as {"unit": 60}']
+    elif known is not None:
+        bad = [_problem_with(algorithm, known, key, value) for key, value in parameters.items()]
+        if any(bad):
+            found["parameters"] = [problem for problem in bad if problem]
+    if known is not None and known.waits_for_sweeps and max_failures is not None:
+        found["max_failures"] = [f"leave it empty: {algorithm} counts no failures; it gives up by age (give up after)"]
+    return found
 
 
-def _problem_with(name: str, algorithm: Algorithm, key: str, value: Any) -> str:
+def _problem_with(name: str, algorithm: Algorithm, key: Any, value: Any) -> str:
     if key not in algorithm.defaults:
-        return f"{name} has no parameter {key!r}; it takes {', '.join(algorithm.defaults) or 'none'}"
+        return f"{name} has no parameter {_told(key)}; it takes {', '.join(algorithm.defaults) or 'none'}"
     if choices := algorithm.choices.get(key):
-        return "" if value in choices else f"{key} is {', '.join(choices[:-1])} or {choices[-1]}, not {value!r:.50}"
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LONGEST:
-        return f"{key} must be a positive number of seconds, at most {LONGEST}, not {value!r:.50}"
+        return "" if value in choices else f"{key} is {', '.join(choices[:-1])} or {choices[-1]}, not {_told(value)}"
+    if not _is_number(value, SHORTEST, LONGEST):
+        return f"{key} must be a positive number of seconds, {SHORTEST} to {LONGEST}, not {_told(value)}"
     return ""
+
+
+def _is_number(value: Any, lowest: float, highest: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and lowest <= value <= highest
+
+
+def _told(value: Any) -> str:
+    """What was typed, shortened. A number of thousands of digits has no text at all."""
+    try:
+        return f"{value!r:.50}"
+    except ValueError:
+        return "a number of thousands of digits"

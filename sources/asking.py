@@ -16,15 +16,19 @@ from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unavailable
 from jobs.states import WaitingFor
-from sources import contact, moved, planning, wake
+from sources import contact, guarding, moved, planning, wake
 from sources.conditions import unwilling
 from sources.models import Assignment, Source
 
 
 def assignment_of(record: Claimed) -> Assignment | None:
-    """The assignment of a backup record, with what a handler needs; None: it is gone."""
+    """The assignment of a backup record, with what a handler needs; None: it is gone.
+
+    `open_breaker`: the id of its repository's breaker, if that is open.
+    """
     close_old_connections()
     related = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
+    related = related.annotate(open_breaker=guarding.OPEN_BREAKER)
     return related.filter(pk=record.payload["assignment"]).first()
 
 
@@ -85,7 +89,7 @@ def _without_asking(assignment: Assignment, record: Claimed) -> Outcome | None:
     if reason := unwilling(source, policy, now):
         again_at = now + timedelta(seconds=policy.recheck_after)
         return Postponed(again_at, WaitingFor.RECHECK, f"{reason}; looked at again at")
-    return None
+    return guarding.refusal(assignment, record)
 
 
 def _follow(record: Claimed, source: Source, address: str) -> None:

@@ -18,7 +18,7 @@ from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
 from jobs.telling import span
-from sources import availability, engines, planning
+from sources import availability, engines, guarding, planning
 from sources.asking import assignment_of, database_away, not_wanted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.models import Assignment, Policy, Progress, Source
@@ -56,9 +56,10 @@ def _copy(run: Run) -> Outcome:
     answered_at = assignment.last_contacted_at
     if answered_at is not None and run.record.started_at - answered_at > ANSWER_HOLDS_FOR:
         return Handoff(planning.AVAILABILITY, said=f"it answered last at {answered_at:%H:%M:%S} UTC: ask it again")
-    repository = Path(policy.repository.location)
-    if not repository.is_dir():
-        return Failed(f"repository {policy.repository}: {repository} is no directory here; is it mounted?")
+    if held := guarding.refusal(assignment, run.record):
+        return held
+    if said := guarding.missing(policy.repository):
+        return Failed(f"repository {policy.repository}: {said}", fault_of=guarding.guarded_by(policy.repository))
     try:
         specification = specification_of(source)
     except SecretNotFound as error:
@@ -66,7 +67,7 @@ def _copy(run: Run) -> Outcome:
     engine = engines.engine_for(source.kind)
     task = BackupTask(
         source=specification,
-        destination=repository / _directory(assignment),
+        destination=Path(policy.repository.location) / _directory(assignment),
         started_at=run.record.started_at,
         keep_versions=policy.keep_versions,
         options=policy.engine_options,
@@ -123,7 +124,7 @@ def _outcome(result: EngineResult, assignment: Assignment, vigil: Vigil, window:
     policy = assignment.policy
     match result.verdict:
         case Verdict.SUCCEEDED | Verdict.WARNINGS:
-            return Succeeded(result)
+            return Succeeded(result, proves=guarding.guarded_by(policy.repository))
         case Verdict.STOPPED if vigil.vanished:
             said = f"it vanished in mid-backup: {vigil.said}"
             return Unavailable(said, policy.recheck_after, silent_for=policy.vanish_grace)
@@ -134,7 +135,8 @@ def _outcome(result: EngineResult, assignment: Assignment, vigil: Vigil, window:
         case Verdict.UNAVAILABLE:
             return _lost(policy, result.error)
         case Verdict.REPOSITORY_FAILED:
-            return Failed(f"repository {policy.repository}: {result.error}")
+            fault_of = guarding.fault_of(policy.repository, result.error)
+            return Failed(f"repository {policy.repository}: {result.error}", fault_of=fault_of)
         case Verdict.SOURCE_FAILED:
             answer = availability.ask_now(assignment.source, policy.connect_timeout)
             if not answer.present:

@@ -8,6 +8,7 @@ field; then all is written in one transaction. The number of statements does not
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, connection, models, transaction
 from django.db.models import Exists, OuterRef
 
+from jobs import rescheduling
 from jobs.models import RetryPolicy, Schedule
 from sources import planning
 from sources.engines import ENGINES, missing_program
@@ -24,7 +26,9 @@ from sources.models import Assignment, Backup, Policy, Repository, Source
 __all__ = ["FleetError", "FleetReport", "import_fleet"]
 
 SCHEDULE_FIELDS = ("name", "cron", "zone", "priority", "enabled", "retry_policy")
-PLANNED_FROM = {"cron", "zone", "window", "excluded_dates", "only_if_it_fits", "enabled", "priority", "seeding_limit"}
+PLANNED_FROM = {
+    "cron", "zone", "window", "excluded_dates", "only_if_it_fits", "enabled", "priority", "seeding_limit", "repository",
+}  # fmt: skip
 """A change of these moves next-backup dates or records on the backlog."""
 
 
@@ -243,6 +247,10 @@ class _Import:
                 planning.replan(policy)
             elif policy in self.policies.created:
                 planning.limit_seeding(policy)
+            if "retry_policy" in self._changes_of(policy):
+                transaction.on_commit(partial(rescheduling.follow, policy.schedule))
+        for retry_policy in self.retry_policies.changed:
+            transaction.on_commit(partial(rescheduling.apply, retry_policy))
         assignments = Assignment.objects.filter(source__in=self.sources.rows.values()).order_by("pk")
         report = self._report()
         report.created["assignments"], report.changed["assignments"] = len(created), 0

@@ -8,7 +8,18 @@ from django.db.models.functions import Coalesce
 
 from jobs import decisions
 from jobs.models import BacklogRecord
-from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
+from jobs.outcomes import (
+    Cancelled,
+    Claimed,
+    Failed,
+    Handoff,
+    Held,
+    Outcome,
+    Postponed,
+    Released,
+    Succeeded,
+    Unavailable,
+)
 from jobs.states import Status, WaitingFor
 from jobs.telling import span
 from sources import engines, planning
@@ -40,6 +51,9 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             _write_postponement(record, outcome, now)
         case Released():
             _log(record, "released", outcome.reason, now)
+        case Held():
+            # the repository's failure and not the assignment's, whose failures and promises stay as they are
+            _log(record, "failed for its repository" if outcome.tried else "held", _first_line(outcome.reason), now)
         case Cancelled():
             # out of its trigger, so that a resume in the same period emits again; what a person cancelled stays so
             if assignments.exclude(source__paused_at=None, policy__schedule__enabled=True).exists():
@@ -94,7 +108,11 @@ def _log_failure(record: Claimed, outcome: Failed, now: datetime) -> None:
     status, run_after, failures = row
     then = "it gave up" if status == Status.FAILED else f"tried again at {run_after:%Y-%m-%d %H:%M:%S} UTC"
     what = "rescued" if outcome.rescued else "failed"
-    _log(record, what, f"{(outcome.error.splitlines() or [''])[0]}; {then}", now, failures=failures)
+    _log(record, what, f"{_first_line(outcome.error)}; {then}", now, failures=failures)
+
+
+def _first_line(text: str) -> str:
+    return (text.splitlines() or [""])[0]
 
 
 def _back_into_its_window(record: Claimed, now: datetime) -> None:

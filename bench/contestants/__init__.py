@@ -10,6 +10,7 @@ from bench.contestants.ours import Ours
 from bench.contestants.pgqueuer import Pgqueuer
 from bench.contestants.procrastinate import Procrastinate
 from bench.contestants.raw import BATCH, Raw
+from bench.contestants.virtual import Virtual
 
 CONTESTANTS: dict[str, Contestant] = {
     contestant.name: contestant
@@ -28,5 +29,6 @@ CONTESTANTS: dict[str, Contestant] = {
         CappedFloor(),
         Backups(),
         BackupsByCopy(),
+        Virtual(),
     )
 }

@@ -2,7 +2,21 @@
 
 from collections.abc import Callable
 
-from bench.parts import capped, check_in, claim, decide, drain, emission, enqueue, latency, memory, pinned, sweep
+from bench.parts import (
+    capped,
+    check_in,
+    claim,
+    decide,
+    drain,
+    emission,
+    enqueue,
+    latency,
+    memory,
+    outage,
+    pinned,
+    poison,
+    sweep,
+)
 from bench.stage import Stage
 
 PARTS: dict[str, Callable[[Stage], None]] = {
@@ -17,4 +31,6 @@ PARTS: dict[str, Callable[[Stage], None]] = {
     "emission": emission.run,
     "sweep": sweep.run,
     "check-in": check_in.run,
+    "poison": poison.run,
+    "outage": outage.run,
 }

@@ -19,13 +19,9 @@ from jobs.admin.tables import table
 from jobs.backlog.attention import attention
 from jobs.backlog.pausing import MAX_REASON
 from jobs.models import PausedQueue
+from jobs.permissions import may_look, may_operate
 
 COLUMNS = ("queue", "waiting", "ready", "running", "oldest ready", "served by", "paused since (UTC)", "reason", "")
-
-
-def may_operate(request: HttpRequest) -> bool:
-    """Whether this person may change what becomes of records."""
-    return bool(request.user.has_perm("jobs.change_backlogrecord"))
 
 
 @admin.register(PausedQueue)
@@ -37,7 +33,7 @@ class PausedQueueAdmin(ReadOnlyAdmin):
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Who may look at records may look at their queues."""
-        return may_operate(request) or bool(request.user.has_perm("jobs.view_backlogrecord"))
+        return may_look(request)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """GET: the page. POST of `name`, `verb` (pause, resume) and `reason`: does it and leads back."""

@@ -1,30 +1,24 @@
 """What machines write: backlog records with their attempts, and workers."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.middleware.csrf import get_token
-from django.shortcuts import redirect
-from django.template.loader import render_to_string
-from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
-from unfold.decorators import action, display
+from unfold.decorators import display
 
-from jobs import backlog, conf
+from jobs import conf
 from jobs.admin.base import ReadOnlyAdmin, ReadOnlyRows, ago, moment, span
+from jobs.admin.dead_letters import DeadLetterFilter, DeadLetterPage
 from jobs.admin.decisions import log_url_of_record
 from jobs.admin.filters import KindFilter, QueueFilter
-from jobs.admin.queues import QueueIsPausedFilter, may_operate
+from jobs.admin.operating import RecordActions
+from jobs.admin.queues import QueueIsPausedFilter
+from jobs.backlog.reasons import reasons
 from jobs.models import AttemptEntry, BacklogRecord, PausedQueue, Worker
 from jobs.states import AttemptOutcome, Status
 
@@ -70,128 +64,24 @@ class AttemptInline(AttemptColumns, ReadOnlyRows, TabularInline):
     verbose_name_plural = "attempts"
 
 
-SHOWN_TO_CONFIRM = 10
-BUTTON = "unfold/components/button.html"
-
-RETRY_MEANS = (
-    "What waits is ready at once. What failed or was cancelled starts a fresh series, unless another record of its "
-    "subject is on the backlog. What runs or succeeded is left alone."
-)
-CANCEL_MEANS = (
-    "What waits or is ready ends at once. What runs is told to stop, and ends as cancelled unless it succeeds first. "
-    "Its trigger does not emit it again."
-)
-
-
-class RecordActions:
-    """Retry and cancel, from the list and from a record's page: first a question, then the verb, in batches."""
-
-    actions = ("retry_now", "cancel")
-    actions_detail = ("retry_this_now", "cancel_this")
-
-    def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody edits a record, so the permission to change one is that of retrying and cancelling it."""
-        return may_operate(request)
-
-    @admin.action(description="Retry now", permissions=["operate"])
-    def retry_now(self, request: HttpRequest, records: QuerySet[BacklogRecord]) -> HttpResponse | None:
-        return self._ask_or_do(request, records, "Retry now", RETRY_MEANS, backlog.retry)
-
-    @admin.action(description="Cancel", permissions=["operate"])
-    def cancel(self, request: HttpRequest, records: QuerySet[BacklogRecord]) -> HttpResponse | None:
-        return self._ask_or_do(request, records, "Cancel", CANCEL_MEANS, backlog.cancel)
-
-    @action(description="Retry now", url_path="retry", permissions=["operate"], icon="replay")
-    def retry_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self._ask_or_do_for_one(request, object_id, "Retry now", RETRY_MEANS, backlog.retry)
-
-    @action(description="Cancel", url_path="cancel", permissions=["operate"], icon="cancel")
-    def cancel_this(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self._ask_or_do_for_one(request, object_id, "Cancel", CANCEL_MEANS, backlog.cancel)
-
-    def _ask_or_do_for_one(
-        self, request: HttpRequest, object_id: str, name: str, means: str, verb: Callable[[Iterable[int]], Any]
-    ) -> HttpResponse:
-        ids = [int(object_id)] if object_id.isdecimal() and len(object_id) < 19 else []
-        records = BacklogRecord.objects.filter(pk__in=ids)
-        if not records:
-            self.message_user(request, f"There is no record {object_id}.", messages.WARNING)  # type: ignore[attr-defined]
-            return redirect("admin:jobs_backlogrecord_changelist")
-        done = redirect("admin:jobs_backlogrecord_change", object_id)
-        return self._ask_or_do(request, records, name, means, verb) or done
-
-    def _ask_or_do(
-        self,
-        request: HttpRequest,
-        records: QuerySet[BacklogRecord],
-        name: str,
-        means: str,
-        verb: Callable[[Iterable[int]], Any],
-    ) -> HttpResponse | None:
-        if request.method != "POST" or request.POST.get("confirmed") != "yes":
-            return self._question(request, records, name, means)
-        found: Counter[str] = Counter()
-        for batch in backlog.in_batches(records.values_list("pk", flat=True)):
-            found.update({part: len(ids) for part, ids in asdict(verb(batch)).items()})
-        told = ", ".join(f"{count:,} {RESULTS.get(part, part)}" for part, count in found.items() if count)
-        changed = any(found[part] for part in ("ready", "cancelled", "stopping"))
-        level = messages.SUCCESS if changed else messages.WARNING
-        self.message_user(request, f"{name}: {told or 'there was nothing'}.", level)  # type: ignore[attr-defined]
-        return None
-
-    def _question(
-        self, request: HttpRequest, records: QuerySet[BacklogRecord], name: str, means: str
-    ) -> TemplateResponse:
-        counts = Counter(records.order_by().values_list("status", flat=True).iterator(10_000))
-        told = ", ".join(f"{count:,} {Status(status).label}" for status, count in sorted(counts.items()))
-        shown = list(records[:SHOWN_TO_CONFIRM])
-        more = counts.total() - len(shown)
-        kept = [(ACTION_CHECKBOX_NAME, pk) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)]
-        kept += [(field, request.POST[field]) for field in ("action", "select_across") if field in request.POST]
-        content = format_html(
-            '<form method="post" class="flex flex-col gap-4">'
-            '<input type="hidden" name="csrfmiddlewaretoken" value="{}">'
-            '<input type="hidden" name="confirmed" value="yes">{}<p class="font-semibold">{}</p><p>{}</p>'
-            '<ul class="list-disc pl-6">{}{}</ul><div class="flex gap-3">{}{}</div></form>',
-            get_token(request),
-            format_html_join("", '<input type="hidden" name="{}" value="{}">', kept),
-            f"{name}: {counts.total():,} record{'s' if counts.total() != 1 else ''} ({told})?",
-            means,
-            format_html_join("", "<li>{}</li>", ((record,) for record in shown)),
-            format_html("<li>and {} more</li>", more) if more else "",
-            button("No, take me back", href=request.get_full_path() if request.method == "POST" else "../change/"),
-            button(f"Yes, {name[0].lower()}{name[1:]}", submit=1, variant="danger" if name == "Cancel" else "primary"),
-        )
-        context = admin.site.each_context(request) | {"title": f"{name}?", "content": content}
-        return TemplateResponse(request, "admin/base_site.html", context)
-
-
-RESULTS = {
-    "stopping": "told to stop", "finished": "had ended before", "missing": "gone",
-    "superseded": "left to another record of the same subject",
-}  # fmt: skip
-
-
-def button(words: str, **attributes: Any) -> SafeString:
-    """A button in the admin's style: `href`, or `submit=1`."""
-    return render_to_string(BUTTON, {"children": words, "variant": "default", **attributes})
-
-
 @admin.register(BacklogRecord)
-class BacklogRecordAdmin(RecordActions, ReadOnlyAdmin):
+class BacklogRecordAdmin(DeadLetterPage, RecordActions, ReadOnlyAdmin):
     """The backlog. The change page tells a record's attempts."""
 
     list_display = (
         "__str__", "shown_status", "queue", "waiting_for", "shown_run_after", "priority", "rank_day", "failures",
         "short_error",
     )  # fmt: skip
-    list_filter = ("status", QueueFilter, QueueIsPausedFilter, KindFilter, "waiting_for", "schedule")
+    list_filter = ("status", QueueFilter, QueueIsPausedFilter, KindFilter, "waiting_for", "schedule", DeadLetterFilter)
     search_fields = ("subject", "payload__title", "last_error")
     list_select_related = ("schedule",)
     ordering = ("-id",)
     show_full_result_count = False
     fieldsets = (
-        (None, {"fields": ("kind", "subject", "status", "waiting_for", "queue", "run_after", "last_error", "log")}),
+        (
+            None,
+            {"fields": ("kind", "subject", "status", "waiting_for", "queue", "run_after", "why", "last_error", "log")},
+        ),
         ("Its place", _tab("priority", "due_day", "rank_day", "tried_at", "expected_seconds", "lane")),
         ("Failures", _tab("failures", "first_failure_at", "last_failure_at", "retry_policy")),
         ("Where it came from", _tab("schedule", "trigger_at", "inserted_at", "closes_at", "finished_at", "payload")),
@@ -208,6 +98,10 @@ class BacklogRecordAdmin(RecordActions, ReadOnlyAdmin):
             told = "; ".join(f"{queue.name} ({queue.reason})" if queue.reason else queue.name for queue in paused)
             self.message_user(request, f"Nothing is claimed from paused queues: {told}.", messages.WARNING)
         return super().changelist_view(request, extra_context)  # type: ignore[no-any-return]
+
+    @admin.display(description="why it does not run now")
+    def why(self, record: BacklogRecord) -> str:
+        return format_html_join("", "<p>{}</p>", ((reason,) for reason in reasons(record, timezone.now()))) or "-"
 
     @admin.display(description="its log")
     def log(self, record: BacklogRecord) -> str:

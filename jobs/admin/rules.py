@@ -1,36 +1,13 @@
-"""What a person edits: retry policies, throttles, schedules."""
+"""What a person edits beside retry policies: throttles, schedules."""
 
 from typing import Any
 
 from django.contrib import admin
-from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 
-from jobs import retries
-from jobs.admin.base import SMALL_TEXT_AREAS, ReadOnlyAdmin, moment, span
-from jobs.models import Lane, RetryPolicy, Schedule, Throttle
-
-SHOWN_DELAYS = 10
-
-
-@admin.register(RetryPolicy)
-class RetryPolicyAdmin(ModelAdmin):
-    """A retry policy, with the delays that it gives."""
-
-    formfield_overrides = SMALL_TEXT_AREAS
-    list_display = ("name", "algorithm", "parameters", "max_delay", "max_failures", "first_delays")
-    search_fields = ("name",)
-    readonly_fields = ("first_delays",)
-
-    @admin.display(description="first delays")
-    def first_delays(self, policy: RetryPolicy) -> str:
-        try:
-            policy.full_clean(exclude=["name"], validate_unique=False)
-        except ValidationError:  # a form that was sent back shows what was typed
-            return ""
-        rule = policy.as_rule()
-        return ", ".join(span(retries.delay(rule, failures)) for failures in range(1, SHOWN_DELAYS + 1))
+from jobs.admin.base import ReadOnlyAdmin, moment
+from jobs.models import Lane, Schedule, Throttle
 
 
 @admin.register(Throttle)

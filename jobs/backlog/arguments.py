@@ -1,5 +1,6 @@
 """The arguments of `manage.py backlog`, with the help of each verb."""
 
+import re
 import textwrap
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Sequence
@@ -23,7 +24,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.description = textwrap.fill(parser.description or "", HELP_WIDTH)
     parser.epilog = _examples(
         "backlog", "backlog --watch 5", "backlog list --status failed", "backlog retry --kind backup --status failed",
-        "backlog cancel 4711", 'backlog pause backups --reason "the store is full"', "backlog resume backups",
+        "backlog errors", "backlog cancel 4711", 'backlog pause backups --reason "the store is full"',
+        "backlog resume backups",
     )  # fmt: skip
     parser.add_argument(
         "--watch",
@@ -37,6 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     _add_list(verbs)
     _add_show(verbs)
+    _add_errors(verbs)
     _add_cancel_and_retry(verbs)
     _add_pause_and_resume(verbs)
 
@@ -58,6 +61,20 @@ def _add_show(verbs: "_SubParsersAction[Any]") -> None:
     _add_json(shows)
 
 
+def _add_errors(verbs: "_SubParsersAction[Any]") -> None:
+    errors = _verb(
+        verbs, "errors", "list what failed records say",
+        "Dead letters: failed records, grouped by what they say but for numbers, ids, addresses and paths, the largest "
+        "group first.",
+        "backlog errors --kind backup", "backlog retry --like 4f1c08ab92de --yes",
+    )  # fmt: skip
+    which = errors.add_argument_group("which records")
+    which.add_argument("--kind", metavar="KIND", help="of this kind, as backup")
+    which.add_argument("--queue", metavar="QUEUE", help="in this queue")
+    errors.add_argument("--limit", type=_count, default=20, metavar="N", help="no more than so many groups (20)")
+    _add_json(errors)
+
+
 def _add_cancel_and_retry(verbs: "_SubParsersAction[Any]") -> None:
     cancels = _verb(
         verbs, "cancel", "take records off the backlog",
@@ -70,7 +87,7 @@ def _add_cancel_and_retry(verbs: "_SubParsersAction[Any]") -> None:
         "What waits is ready at once, whatever for. What failed or was cancelled starts afresh, unless another "
         "record of its subject is on the backlog. Without --status: what failed.",
         "backlog retry 4711", 'backlog retry --status failed --error "no space left" --yes',
-        "backlog retry --queue availability --status waiting",
+        "backlog retry --queue availability --status waiting", "backlog retry --like 4f1c08ab92de",
     )  # fmt: skip
     for changes in (cancels, retries):
         changes.add_argument("ids", nargs="*", type=_record_id, metavar="ID", help="of a record, as `list` shows")
@@ -79,6 +96,7 @@ def _add_cancel_and_retry(verbs: "_SubParsersAction[Any]") -> None:
         changes.add_argument("--yes", action="store_true", help="do it without asking")
         changes.add_argument("--dry-run", action="store_true", help="list the records, change nothing")
         _add_json(changes)
+    retries.add_argument("--like", type=_group, metavar="GROUP", help="failed, and says the same, as `errors` shows")
 
 
 def _add_pause_and_resume(verbs: "_SubParsersAction[Any]") -> None:
@@ -142,6 +160,12 @@ def _record_id(said: str) -> int:
     if not (said.isascii() and said.isdigit() and 0 < int(said) <= LARGEST_ID):
         raise ArgumentTypeError(f"{said!r} is no id of a record: a number, as `manage.py backlog list` shows")
     return int(said)
+
+
+def _group(said: str) -> str:
+    if not re.fullmatch("[0-9a-f]{12}", said):
+        raise ArgumentTypeError(f"{said!r} is no group: 12 digits and letters, as `manage.py backlog errors` shows")
+    return said
 
 
 def _count(said: str) -> int:

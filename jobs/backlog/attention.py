@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from jobs.backlog.summary import QueueSummary, Summary, WorkerSummary
+from jobs.backlog.summary import BreakerSummary, QueueSummary, Summary, WorkerSummary
 from jobs.telling import span
 
 OVERDUE_SECONDS = 60.0
@@ -21,6 +21,7 @@ def attention(summary: Summary) -> list[str]:
     return [
         *_of_workers(summary),
         *(line for queue in summary.queues for line in _of_queue(queue, summary)),
+        *map(_of_breaker, summary.breakers),
         *_of_kinds(summary),
     ]
 
@@ -66,6 +67,15 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[str]:
             f"A record in queue {queue.name} should have become ready {span(queue.overdue_for)} ago: the workers do "
             "not tick; look at their logs."
         )
+
+
+def _of_breaker(breaker: BreakerSummary) -> str:
+    waiting = f"{breaker.waiting:,} record{'s' if breaker.waiting != 1 else ''}"
+    return (
+        f"{breaker.title[:1].upper()}{breaker.title[1:]} has failed for everybody for {span(breaker.open_for)} "
+        f"({breaker.last_error}); {waiting} wait for it. Correct it; `manage.py breakers probe {breaker.key}` then "
+        "tries it at once."
+    )
 
 
 def _of_kinds(summary: Summary) -> Iterator[str]:

@@ -15,7 +15,8 @@ from jobs.wakeups import notify_cancelled
 
 CANCEL = f"""
 UPDATE jobs_backlogrecord
-   SET status = {Status.CANCELLED}, finished_at = %(now)s::timestamptz, waiting_for = NULL, exclusive_key = NULL
+   SET status = {Status.CANCELLED}, finished_at = %(now)s::timestamptz, waiting_for = NULL, exclusive_key = NULL,
+       breaker_id = NULL
  WHERE id = ANY(%(ids)s::bigint[])
 """
 

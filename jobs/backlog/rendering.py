@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs.backlog.attention import attention
+from jobs.backlog.dead_letters import DeadLetters
 from jobs.backlog.summary import QueueSummary, Summary, WorkerSummary
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome, Status, WaitingFor
@@ -131,6 +132,35 @@ def _status(record: BacklogRecord) -> str:
     if record.waiting_for is None:
         return str(Status(record.status).label)
     return f"waiting for {WaitingFor(record.waiting_for).label}"
+
+
+def dead_letters_view(found: DeadLetters) -> RenderableType:
+    """A line a group of failed records that say the same."""
+    columns = [Column("group"), Column("records", number=True), Column("what they say"), Column("kinds")]
+    columns += [Column("first (UTC)"), Column("last (UTC)"), Column("example", number=True)]
+    rows = (
+        (
+            each.group,
+            f"{each.count:,}",
+            each.says or "nothing",
+            ", ".join(sorted(each.kinds)),
+            moment(each.first_at),
+            moment(each.last_at),
+            each.example_id,
+        )
+        for each in found.groups
+    )
+    return table(columns, rows)
+
+
+def told_of(found: DeadLetters, shown: int) -> str:
+    """How much of it is shown, and what to do with a group."""
+    groups = len(found.groups)
+    said = f"{found.read:,} failed records in {groups:,} group{'s' if groups != 1 else ''}"
+    if found.more:
+        said = f"the newest {said}; there are older ones"
+    hidden = f"; {groups - shown:,} smaller groups are not shown (--limit)" if groups > shown else ""
+    return f"{said}{hidden}; `manage.py backlog retry --like GROUP` retries one"
 
 
 def record_view(facts: dict[str, Any], attempts: Sequence[Attempt]) -> RenderableType:

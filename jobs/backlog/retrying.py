@@ -26,8 +26,24 @@ MAX_CONTESTS = 20
 
 STOP_WAITING = f"""
 UPDATE jobs_backlogrecord
-   SET status = {Status.READY}, waiting_for = NULL, run_after = %(now)s::timestamptz, exclusive_key = NULL
+   SET status = {Status.READY}, waiting_for = NULL, breaker_id = NULL, exclusive_key = NULL,
+       run_after = %(now)s::timestamptz
  WHERE id = ANY(%(ids)s::bigint[])
+"""
+
+# What a person wants tried is the trial: any other record would be refused by its handler and wait again. In the order
+# of ids, as a settle locks breakers.
+LET_ONE_BE_A_TRIAL = """
+UPDATE jobs_breaker b
+   SET trial_id = wanted.record_id
+  FROM (SELECT breaker.id, min(asked.record_id) AS record_id
+          FROM unnest(%(breakers)s::bigint[], %(ids)s::bigint[]) AS asked(breaker_id, record_id)
+          JOIN (SELECT id FROM jobs_breaker
+                 WHERE id = ANY(%(breakers)s::bigint[]) AND opened_at IS NOT NULL
+                 ORDER BY id
+                   FOR NO KEY UPDATE) AS breaker ON breaker.id = asked.breaker_id
+         GROUP BY breaker.id) AS wanted
+ WHERE b.id = wanted.id
 """
 
 # Served by `one_unfinished_record_per_subject`: one probe a row.
@@ -46,7 +62,7 @@ OPEN_AGAIN = f"""
 UPDATE jobs_backlogrecord b
    SET status = {Status.READY}, queue = wanted.queue, run_after = %(now)s::timestamptz, finished_at = NULL,
        failures = 0, first_failure_at = NULL, last_failure_at = NULL, rank_day = b.due_day, tried_at = NULL,
-       cancel_requested_at = NULL, exclusive_key = NULL,
+       cancel_requested_at = NULL, exclusive_key = NULL, breaker_id = NULL,
        priority = CASE WHEN b.priority > {FIRST_IN_LINE // 2} THEN b.priority - {FIRST_IN_LINE} ELSE b.priority END
   FROM unnest(%(ids)s::bigint[], %(queues)s::text[]) AS wanted(id, queue)
  WHERE b.id = wanted.id
@@ -73,7 +89,8 @@ class RetryResult:
 def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
     """Make these records ready at once, in one transaction (see `in_batches` for more than some thousand).
 
-    A waiting record stops waiting, whatever for, and keeps its failures. A failed or cancelled one starts a fresh
+    A waiting record stops waiting, whatever for, and keeps its failures; of those that waited for one open breaker the
+    first is its trial, and the others wait again if it is in vain. A failed or cancelled one starts a fresh
     series in the home queue of its kind, where it would have stood; its attempts are counted on. Of several of one
     subject the latest is opened. A window stays as it is: the next tick puts off what is out of it.
     `now` (aware) replaces the database's clock in tests.
@@ -84,6 +101,7 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
     waiting = [row for row in rows if row.status == Status.WAITING]
     ended = [row for row in rows if row.status in (Status.FAILED, Status.CANCELLED)]
     execute(STOP_WAITING, {"ids": [row.id for row in waiting], "now": instant})
+    _let_trials_through([row for row in waiting if row.breaker_id is not None])
     opened, superseded = _open_again(ended, instant)
     for queue in {row.queue for row in waiting} | {_home_of(row) for row in opened}:
         notify(queue)
@@ -95,6 +113,11 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
         superseded=superseded,
         missing=sorted(wanted - {row.id for row in rows}),
     )
+
+
+def _let_trials_through(held: list[LockedRow]) -> None:
+    if held:
+        execute(LET_ONE_BE_A_TRIAL, {"breakers": [row.breaker_id for row in held], "ids": [row.id for row in held]})
 
 
 def _open_again(ended: list[LockedRow], now: datetime) -> tuple[list[LockedRow], dict[int, int]]:

@@ -15,7 +15,7 @@ BATCH = 1000
 """Records a transaction: a running worker that wants one of them waits some milliseconds."""
 
 LOCK = """
-SELECT id, kind, subject, queue, status, exclusive_key
+SELECT id, kind, subject, queue, status, exclusive_key, breaker_id
   FROM jobs_backlogrecord
  WHERE id = ANY(%(ids)s::bigint[])
  ORDER BY id
@@ -33,14 +33,15 @@ class LockedRow:
     queue: str
     status: Status
     exclusive_key: str | None
+    breaker_id: int | None = None
 
 
 def lock(ids: Iterable[int]) -> list[LockedRow]:
     """Lock these records until the transaction ends. Returns those that exist, in id order."""
     rows = execute(LOCK, {"ids": sorted(set(ids))}).fetchall()
     return [
-        LockedRow(record_id, kind, subject, queue, Status(status), key)
-        for record_id, kind, subject, queue, status, key in rows
+        LockedRow(record_id, kind, subject, queue, Status(status), key, breaker_id)
+        for record_id, kind, subject, queue, status, key, breaker_id in rows
     ]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from jobs import conf
 from jobs.handlers import registry
@@ -46,13 +47,16 @@ def _exists(**facts: str) -> bool:
     return BacklogRecord.objects.filter(**facts).exists()
 
 
-def locked_batches(records: BacklogRecordQuerySet, size: int) -> Iterator[list[int]]:
+def locked_batches(
+    records: QuerySet[BacklogRecord], size: int, ids: Sequence[int] | None = None
+) -> Iterator[list[int]]:
     """Ids of `records` as of now, ascending, each batch in a transaction of its own that ends with the caller's step.
 
     A batch holds only what is still among `records` when it is locked: what a claim has taken from `ready` meanwhile
-    is not in a batch of ready ones.
+    is not in a batch of ready ones. `ids`, ascending: those alone are looked at.
     """
-    ids = list(records.order_by("pk").values_list("pk", flat=True))
+    if ids is None:
+        ids = list(records.order_by("pk").values_list("pk", flat=True))
     for start in range(0, len(ids), size):
         with transaction.atomic():
             batch = records.filter(pk__in=ids[start : start + size]).order_by("pk").select_for_update()

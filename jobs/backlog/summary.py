@@ -10,9 +10,10 @@ from django.db.models import Q
 
 from jobs import conf
 from jobs.backlog import summary_statements as statements
+from jobs.breakers import held_by
 from jobs.clock import database_clock
 from jobs.handlers import registry
-from jobs.models import PausedQueue, Worker
+from jobs.models import Breaker, PausedQueue, Worker
 from jobs.prepared import execute
 from jobs.states import Status
 
@@ -76,6 +77,17 @@ class WorkerSummary:
 
 
 @dataclass(frozen=True)
+class BreakerSummary:
+    """An open breaker. `open_for`: seconds since it opened; `waiting`: records that it holds."""
+
+    key: str
+    title: str
+    open_for: float
+    waiting: int
+    last_error: str
+
+
+@dataclass(frozen=True)
 class Summary:
     """The backlog at the instant `at`. `unknown_kinds`: of unfinished records, but not registered here."""
 
@@ -83,6 +95,7 @@ class Summary:
     queues: list[QueueSummary]
     workers: list[WorkerSummary]
     unknown_kinds: list[str]
+    breakers: list[BreakerSummary] = field(default_factory=list)
 
 
 def summary(now: datetime | None = None, *, bound: int = BOUND) -> Summary:
@@ -99,13 +112,15 @@ def summary(now: datetime | None = None, *, bound: int = BOUND) -> Summary:
             _queue(queues, name).running += count
         _add_finished(queues, instant, bound)
         kinds = [kind for (kind,) in execute(statements.UNFINISHED_KINDS, {}).fetchall()]
+        opened = _open_breakers(instant)
         execute(statements.AS_BEFORE, {})
     for worker in workers:
         for name, places in worker.queues.items():
             if worker.alive and name in queues:
                 queues[name].workers += 1
                 queues[name].places += places
-    return Summary(instant, list(queues.values()), workers, [kind for kind in kinds if kind not in registry.kinds])
+    unknown = [kind for kind in kinds if kind not in registry.kinds]
+    return Summary(instant, list(queues.values()), workers, unknown, opened)
 
 
 Queues = dict[str, QueueSummary]
@@ -186,6 +201,20 @@ def _workers(now: datetime, running: list[tuple[Any, ...]]) -> list[WorkerSummar
             running=held[worker.pk],
         )
         for worker in Worker.objects.filter(shown, stopped_at=None).order_by("pk")
+    ]
+
+
+def _open_breakers(now: datetime) -> list[BreakerSummary]:
+    """The longest open ones first."""
+    return [
+        BreakerSummary(
+            key=breaker.key,
+            title=str(breaker),
+            open_for=_age(breaker.opened_at, now) or 0.0,
+            waiting=held_by(breaker),
+            last_error=(breaker.last_error.splitlines() or [""])[0],
+        )
+        for breaker in Breaker.objects.filter(opened_at__isnull=False).order_by("opened_at", "pk")
     ]
 
 

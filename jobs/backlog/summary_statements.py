@@ -50,7 +50,8 @@ SELECT wanted.queue, counted.*
 
 # Served by `backlog_waiting_until`: what is due first, so the oldest is always among them.
 WAITING = f"""
-SELECT queue, count(*), min(run_after), count(*) FILTER (WHERE waiting_for = {WaitingFor.BACKOFF})
+SELECT queue, count(*), min(run_after),
+       count(*) FILTER (WHERE waiting_for IN ({WaitingFor.BACKOFF}, {WaitingFor.SWEEP}))
   FROM (SELECT queue, run_after, waiting_for
           FROM jobs_backlogrecord
          WHERE status = {Status.WAITING}

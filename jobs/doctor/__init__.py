@@ -13,6 +13,7 @@ from django.db.utils import Error
 
 from jobs.clock import database_clock
 from jobs.doctor import (
+    breakers,
     claim_head,
     clocks,
     connections,
@@ -51,8 +52,10 @@ EXAMINATIONS: dict[str, Examination] = {
         workers.expired_leases,
         queues.unserved_queues,
         queues.paused_queues,
+        breakers.open_breakers,
         queues.unknown_kinds,
         periodic.periodic_tasks,
+        periodic.sweeps,
     )
 }
 

@@ -71,4 +71,8 @@ class Migration(migrations.Migration):
             model_name='backlogrecord',
             index=models.Index(models.F('breaker'), models.OrderBy(models.F('priority'), descending=True), models.OrderBy(models.F('rank_day'), nulls_first=True), models.OrderBy(models.F('tried_at'), nulls_first=True), models.OrderBy(models.F('expected_seconds'), nulls_first=True), models.OrderBy(models.F('id')), condition=models.Q(('status', 0), ('waiting_for', 7)), name='backlog_held'),
         ),
+        migrations.AddIndex(
+            model_name='backlogrecord',
+            index=models.Index('finished_at', 'id', name='backlog_failed', condition=models.Q(('status', 4))),
+        ),
     ]

@@ -9,7 +9,7 @@ PRESETS = (
         "parameters": {"least": 180, "unit": 60, "jitter": "full"},
         "max_delay": 14_400,
     },
-    {"name": "sidekiq", "algorithm": "sidekiq", "parameters": {}, "max_delay": 1_000_000, "max_failures": 25},
+    {"name": "sidekiq", "algorithm": "sidekiq", "parameters": {}, "max_delay": 1_000_000, "max_failures": 26},
     {"name": "buckets", "algorithm": "buckets", "parameters": {"unit": 15}, "max_delay": 86_400},
     {"name": "every 5 minutes", "algorithm": "constant", "parameters": {"base": 300}, "max_failures": 288},
     {"name": "progressive", "algorithm": "progressive", "parameters": {}},

@@ -166,6 +166,8 @@ class BacklogRecord(models.Model):
             models.Index("lane", name="backlog_running_lane", condition=Q(status=Status.RUNNING) & ~Q(lane=0)),
             # the gate: who else is ready, running or waiting under this key
             models.Index("exclusive_key", name="backlog_exclusive_key", condition=Q(exclusive_key__isnull=False)),
+            # dead letters: the newest first
+            models.Index("finished_at", "id", name="backlog_failed", condition=Q(status=Status.FAILED)),
             # the Done list and pruning
             models.Index("finished_at", name="backlog_done", condition=Q(finished_at__isnull=False)),
         ]

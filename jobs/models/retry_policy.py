@@ -1,9 +1,13 @@
+import logging
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
 
 from jobs import retries
+
+log = logging.getLogger(__name__)
 
 
 class RetryPolicy(models.Model):
@@ -44,12 +48,25 @@ class RetryPolicy(models.Model):
         return self.name
 
     def clean(self) -> None:
-        """Check the parameters against the algorithm. Raises: ValidationError naming the field."""
-        if self.algorithm:
-            retries.validate(self.as_rule())
+        """Check the parameters against the algorithm. Raises: ValidationError naming each bad field."""
+        if self.parameters is None:  # what an empty field of a form becomes
+            self.parameters = {}
+        found = retries.problems(self.algorithm, self.parameters, self.max_failures)
+        if not self.algorithm:  # the field says so by itself
+            found.pop("algorithm")
+        if found:
+            raise ValidationError(found)
 
     def as_rule(self) -> retries.Rule:
         """The policy as a value that the pure functions of `jobs.retries` take."""
         parameters: dict[str, Any] = self.parameters
         cap = float(self.max_delay) if self.max_delay is not None else 0.0  # a form that lacks it says so by itself
         return retries.Rule(self.algorithm, parameters, cap, self.max_failures, self.give_up_after)
+
+    def usable_rule(self) -> retries.Rule:
+        """The same; the default one for a row that was written past the forms, which must not hold up what fails."""
+        if found := retries.problems(self.algorithm, self.parameters, self.max_failures):
+            said = "; ".join(f"{field}: {' '.join(problems)}" for field, problems in found.items())
+            log.error("retry policy %s cannot be used, Fibonacci is instead: %s", self, said)
+            return retries.Rule()
+        return self.as_rule()

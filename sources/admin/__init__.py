@@ -1,7 +1,8 @@
 """Sources, policies and backups in Django's admin."""
 
 from sources.admin.backups import AssignmentAdmin, BackupAdmin
-from sources.admin.policies import PolicyAdmin, RepositoryAdmin
+from sources.admin.policies import PolicyAdmin
+from sources.admin.repositories import RepositoryAdmin
 from sources.admin.sources import SourceAdmin
 
 __all__ = ["AssignmentAdmin", "BackupAdmin", "PolicyAdmin", "RepositoryAdmin", "SourceAdmin"]

@@ -1,24 +1,27 @@
-"""Policies, each edited in one form with its schedule, and repositories."""
+"""Policies, each edited in one form with its schedule."""
 
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import path, reverse
 from unfold.admin import ModelAdmin
 
+from jobs import rescheduling
 from jobs.admin.base import SMALL_TEXT_AREAS, moment
 from jobs.models import Schedule
 from sources import planning
 from sources.admin.policy_form import WHEN_FIELDS, PolicyForm
 from sources.admin.preview import preview_of
-from sources.models import Policy, Repository
+from sources.models import Policy
 
 PLANNED_FROM = (
     "cron", "zone", "window", "excluded_dates", "only_if_it_fits", "enabled", "priority", "throttle", "seeding_limit",
+    "repository",
 )  # fmt: skip
 """A change of these moves next-backup dates or records on the backlog."""
 
@@ -146,6 +149,8 @@ class PolicyAdmin(ModelAdmin):
             planning.replan(obj)
         else:
             planning.limit_seeding(obj)
+        if change and "retry_policy" in form.changed_data:
+            transaction.on_commit(partial(rescheduling.follow, obj.schedule))
         for warning in obj.check_openings():
             self.message_user(request, f"{obj}: {warning}.", messages.WARNING)
 
@@ -159,19 +164,3 @@ class PolicyAdmin(ModelAdmin):
         schedules = list(queryset.values_list("schedule", flat=True))
         super().delete_queryset(request, queryset)
         Schedule.objects.filter(pk__in=schedules).delete()
-
-
-@admin.register(Repository)
-class RepositoryAdmin(ModelAdmin):
-    """Where backups go."""
-
-    list_display = ("name", "location")
-    search_fields = ("name", "location")
-
-    def save_model(self, request: HttpRequest, obj: Repository, form: Any, change: bool) -> None:
-        """Its directory is made when it is missing, as by a fleet import."""
-        super().save_model(request, obj, form, change)
-        try:
-            Path(obj.location).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            self.message_user(request, f"{obj.location} cannot be made: {error.strerror}", messages.WARNING)

@@ -1,16 +1,18 @@
-"""The REST API, on django-ninja. A router module per theme; errors in one shape (`errors.py`).
+"""The REST API, on django-ninja. A router module per theme; errors in one shape (`jobs/api/errors.py`).
 
 enrolment   codes and tokens
 agents      check-in, and what else agents ask for
 policies    what staff look at
+jobs.api    the backlog, its dead letters, retry policies and breakers
 """
 
 from django.contrib.admin.views.decorators import staff_member_required
 from ninja import NinjaAPI
 
+from jobs.api import dead_letters, records, rules
+from jobs.api.bodies import ObjectParser, checked
+from jobs.api.errors import add_handlers
 from sources.api import agents, enrolment, policies
-from sources.api.bodies import ObjectParser, checked
-from sources.api.errors import add_handlers
 
 api = NinjaAPI(
     title="Proactive backup scheduler",
@@ -23,5 +25,5 @@ api = NinjaAPI(
 )
 add_handlers(api)
 api.add_decorator(checked, mode="view")
-for module in (enrolment, agents, policies):
+for module in (enrolment, agents, policies, records, dead_letters, rules):
     api.add_router("", module.router)

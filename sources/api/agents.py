@@ -6,10 +6,10 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Router
 
+from jobs.api.errors import ApiError
 from sources import checkins, planning
 from sources.api.answers import status_of
-from sources.api.auth import AgentAuth, agent_of
-from sources.api.errors import ApiError
+from sources.api.auth import AgentAuth, agent_of, not_accepted
 from sources.api.limits import ASKED_FOR
 from sources.api.schemas import (
     LONGEST_SNOOZE_SECONDS,
@@ -33,7 +33,7 @@ def check_in(request: HttpRequest, body: CheckInRequest) -> dict[str, Any]:
     try:
         checkins.check_in(agent.source, body.facts(), request.META["REMOTE_ADDR"], agent.now)
     except checkins.SourceGone as error:
-        raise ApiError(401) from error
+        raise not_accepted() from error
     return status_of(agent.source, agent.now)
 
 

@@ -1,15 +1,18 @@
-"""Who asks: an agent with a token, or a member of staff with a session."""
-
-from typing import Any
+"""Which agent asks: its token says so."""
 
 from django.http import HttpRequest
-from ninja.security import HttpBearer, SessionAuth
+from ninja.security import HttpBearer
 
+from jobs.api.errors import ApiError
 from sources import tokens
 from sources.api.bodies import check_names_only
-from sources.api.errors import ApiError
 from sources.api.limits import FAILED_TOKENS, REQUESTS, network_of
 from sources.tokens import Agent
+
+
+def not_accepted() -> ApiError:
+    """Status 401, in the same words for every reason."""
+    return ApiError(401, hint="send a valid token as `Authorization: Bearer TOKEN`; `manage.py enrol SOURCE` makes one")
 
 
 class AgentAuth(HttpBearer):
@@ -22,24 +25,13 @@ class AgentAuth(HttpBearer):
         agent: Agent | None = super().__call__(request)
         if agent is None:
             FAILED_TOKENS.spend(network_of(request.META["REMOTE_ADDR"]))
-            raise ApiError(401)
+            raise not_accepted()
         check_names_only(agent.source, request)
         REQUESTS.spend(str(agent.source.pk))
         return agent
 
     def authenticate(self, request: HttpRequest, token: str) -> Agent | None:
         return tokens.authenticate(token)
-
-
-class StaffAuth(SessionAuth):
-    """A session of a member of staff. Whatever changes something needs the CSRF token, too."""
-
-    def authenticate(self, request: HttpRequest, key: str | None) -> Any:
-        if not request.user.is_authenticated:
-            raise ApiError(401, hint="log in at /admin/")
-        if not request.user.is_staff:
-            raise ApiError(403, hint="this account is not staff; ask an administrator")
-        return request.user
 
 
 def agent_of(request: HttpRequest) -> Agent:

@@ -6,10 +6,10 @@ from django.conf import settings
 from django.http import HttpRequest
 from ninja import Router, Status
 
+from jobs.api.errors import ApiError
 from jobs.clock import database_clock
 from sources import checkins, tokens
-from sources.api.auth import AgentAuth, agent_of
-from sources.api.errors import ApiError
+from sources.api.auth import AgentAuth, agent_of, not_accepted
 from sources.api.limits import FAILED_CODES, ROTATIONS, network_of
 from sources.api.schemas import EnrolAnswer, EnrolRequest, Error, TokenAnswer
 
@@ -44,4 +44,4 @@ def rotate(request: HttpRequest) -> dict[str, str]:
     try:
         return {"token": tokens.rotate(agent.token)}
     except tokens.Refused as error:
-        raise ApiError(401) from error
+        raise not_accepted() from error

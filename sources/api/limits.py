@@ -1,57 +1,11 @@
-"""How often somebody may ask. Counted in the cache `limits`, which each web process has of its own.
-
-With n web processes a limit is up to n times as high; what protects tokens and codes is their length, not this.
-"""
+"""How often agents, and whoever has no token, may ask. `jobs/api/limits.py` counts."""
 
 import ipaddress
-import time
-from dataclasses import dataclass
 
-from django.core.cache import caches
-
-from sources.api.errors import ApiError, too_many
+from jobs.api.limits import Limit
 
 PREFIX_OF_ONE_IPV6_NETWORK = 64
 """Whoever has one IPv6 address usually has all of its /64."""
-
-
-@dataclass(frozen=True)
-class Limit:
-    """At most `count` in `seconds`, per key, in windows that begin at multiples of `seconds`."""
-
-    name: str
-    count: int
-    seconds: int
-
-    def spend(self, key: str, now: float | None = None) -> None:
-        """Count one. Raises: ApiError (429) when it is one too many."""
-        instant = _present() if now is None else now
-        counter = self._counter(key, instant)
-        counts = caches["limits"]
-        counts.add(counter, 0, self.seconds)
-        try:
-            number = counts.incr(counter)
-        except ValueError:  # it expired, or was culled, between the two
-            return
-        if number > self.count:
-            raise self._refusal(instant)
-
-    def check(self, key: str, now: float | None = None) -> None:
-        """Count nothing. Raises: ApiError (429) when the next one would be one too many."""
-        instant = _present() if now is None else now
-        if caches["limits"].get(self._counter(key, instant), 0) >= self.count:
-            raise self._refusal(instant)
-
-    def _counter(self, key: str, now: float) -> str:
-        return f"{self.name}:{key}:{int(now // self.seconds)}"
-
-    def _refusal(self, now: float) -> ApiError:
-        return too_many(self.seconds - now % self.seconds)
-
-
-def _present() -> float:
-    return time.time()
-
 
 FAILED_TOKENS = Limit("token", 20, 60)
 """Per network of the sender. A valid token is accepted all the same: behind a proxy all agents have one address."""
@@ -64,7 +18,6 @@ REQUESTS = Limit("agent", 60, 60)
 
 ROTATIONS = Limit("rotate", 10, 3600)
 """Per source: each is a row that stays."""
-
 
 ASKED_FOR = Limit("now", 10, 3600)
 """Backups asked for, per source: each goes ahead of the whole fleet."""

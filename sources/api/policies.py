@@ -5,9 +5,9 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Query, Router
 
+from jobs.api.auth import StaffAuth
+from jobs.api.errors import ApiError
 from sources import previews
-from sources.api.auth import StaffAuth
-from sources.api.errors import ApiError
 from sources.api.schemas import Error, PreviewQuery
 from sources.models import Policy
 

@@ -9,16 +9,12 @@ from typing import Annotated, Literal
 from ninja import Field, Schema
 from pydantic import AfterValidator, AwareDatetime, StringConstraints, model_validator
 
+from jobs.api.schemas import Error as Error
+from jobs.api.schemas import printable
 from sources.checkins import MAX_ADDRESSES, Facts, is_address
 from sources.previews import LARGEST_COUNT
 
 LONGEST_SNOOZE_SECONDS = 7 * 86_400
-
-
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("must hold printable characters only")
-    return text
 
 
 def _ip_address(text: str) -> str:
@@ -27,16 +23,9 @@ def _ip_address(text: str) -> str:
     return text
 
 
-Hostname = Annotated[str, StringConstraints(strip_whitespace=True, max_length=253), AfterValidator(_printable)]
-Version = Annotated[str, StringConstraints(max_length=50), AfterValidator(_printable)]
+Hostname = Annotated[str, StringConstraints(strip_whitespace=True, max_length=253), AfterValidator(printable)]
+Version = Annotated[str, StringConstraints(max_length=50), AfterValidator(printable)]
 IpAddress = Annotated[str, StringConstraints(max_length=100), AfterValidator(_ip_address)]
-
-
-class Error(Schema):
-    """What is wrong, and what to do."""
-
-    error: str
-    hint: str
 
 
 class EnrolRequest(Schema):

@@ -21,6 +21,7 @@ def cancel(records: QuerySet[BacklogRecord], reason: str, now: datetime) -> None
     locked(records).update(
         status=Status.CANCELLED,
         waiting_for=None,
+        breaker=None,
         exclusive_key=None,
         finished_at=now,
         trigger_at=None,

@@ -53,6 +53,7 @@ def replan(policy: Policy, now: datetime | None = None) -> None:
         _move(policy, records.exclude(ASKED_FOR), instant)
     else:
         cancel(records, "its policy was disabled", instant)
+    _ask_breakers_again(policy, instant)
     Schedule.objects.filter(pk=policy.schedule_id).update(next_trigger_at=None)
 
 
@@ -64,6 +65,14 @@ def _reschedule(policy: Policy, now: datetime) -> list[Assignment]:
             assignment.next_backup_at = next_backup_at(policy.schedule.period, assignment.last_backup_at, now)
     Assignment.objects.bulk_update(assignments, ["next_backup_at"], batch_size=1000)
     return assignments
+
+
+def _ask_breakers_again(policy: Policy, now: datetime) -> None:
+    """What waits for the breaker of a repository goes on at the next tick: the policy may name another one now. Refused
+    again, it waits again. What somebody holds locked is looked at after a day."""
+    waiting = BacklogRecord.objects.filter(status=Status.WAITING, waiting_for=WaitingFor.BREAKER)
+    held = waiting.filter(schedule=policy.schedule).select_for_update(skip_locked=True).values_list("pk", flat=True)
+    BacklogRecord.objects.filter(pk__in=list(held)).update(run_after=now)
 
 
 def _move(policy: Policy, records: QuerySet[BacklogRecord], now: datetime) -> None:

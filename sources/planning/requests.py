@@ -60,7 +60,7 @@ def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None, 
 def _put_ahead(record: BacklogRecord, assignment: Assignment, now: datetime) -> None:
     """Ready at once, ahead of what nobody asked for, out of its window for one attempt."""
     record.status, record.waiting_for = Status.READY, None
-    record.run_after, record.closes_at = now, None
+    record.run_after, record.closes_at, record.breaker = now, None, None
     record.priority = assignment.policy.schedule.priority + BACK_UP_NOW_PRIORITY
     record.save()
 
@@ -145,8 +145,9 @@ def snooze(sources: Iterable[Source], until: datetime, now: datetime | None = No
         waits_less = record.run_after < until or record.waiting_for == WaitingFor.SNOOZE
         if record.status == Status.READY or waits_less:
             record.status, record.waiting_for, record.run_after = Status.WAITING, WaitingFor.SNOOZE, until
-            record.queue, record.exclusive_key = AVAILABILITY, None
-    BacklogRecord.objects.bulk_update(records, ["status", "waiting_for", "run_after", "queue", "exclusive_key"])
+            record.queue, record.exclusive_key, record.breaker = AVAILABILITY, None, None
+    moved = ["status", "waiting_for", "run_after", "queue", "exclusive_key", "breaker"]
+    BacklogRecord.objects.bulk_update(records, moved)
     said = f"its user wants no backup before {until:%Y-%m-%d %H:%M} UTC"
     _log("snoozed", said, map(subject_of_source, ids), instant)
     return snoozed

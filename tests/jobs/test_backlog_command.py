@@ -20,9 +20,10 @@ from jobs.backlog import QueueSummary, Summary, WorkerSummary, summary_statement
 from jobs.backlog.attention import attention
 from jobs.backlog.rendering import summary_view, text_of
 from jobs.backlog.selection import Filters, locked_batches
+from jobs.backlog.summary import BreakerSummary
 from jobs.handlers import Kind, registry
 from jobs.management.commands import backlog as command
-from jobs.models import Attempt, BacklogRecord, PausedQueue
+from jobs.models import Attempt, BacklogRecord, Breaker, PausedQueue
 from jobs.prepared import execute
 from jobs.states import UNFINISHED, AttemptOutcome, Status, WaitingFor
 from tests.factories import NOON, build_record, make_record, make_worker
@@ -81,6 +82,22 @@ class TestSummary:
         queue = queue_of(backlog.summary(LATER))
         assert (queue.oldest_ready_for, queue.overdue_for, queue.backing_off) == (600, 180, 1)
         assert queue_of(backlog.summary(NOON)).overdue_for is None
+
+    def test_counts_what_waits_for_a_sweep_as_backing_off(self):
+        make_record(Status.WAITING, run_after=LATER + timedelta(days=300), waiting_for=WaitingFor.SWEEP)
+        make_record(Status.WAITING, run_after=LATER + timedelta(days=1), waiting_for=WaitingFor.BREAKER)
+        assert queue_of(backlog.summary(LATER)).backing_off == 1
+
+    def test_tells_open_breakers_and_how_many_wait_for_each(self):
+        shut = Breaker.objects.create(key="repository:1", title="repository nas", failures=2)
+        opened = Breaker.objects.create(
+            key="repository:2", title="repository tape", opened_at=NOON, probe_at=LATER, last_error="full\nmore"
+        )
+        for breaker in (shut, opened, opened):
+            make_record(Status.WAITING, waiting_for=WaitingFor.BREAKER, breaker=breaker)
+        assert backlog.summary(LATER).breakers == [
+            BreakerSummary("repository:2", "repository tape", (LATER - NOON).total_seconds(), 2, "full")
+        ]
 
     def test_counts_what_ended_in_the_last_minute_and_hour(self):
         for status, ago in [(Status.SUCCEEDED, 5), (Status.FAILED, 59), (Status.FAILED, 61), (Status.CANCELLED, 3599)]:
@@ -181,6 +198,12 @@ class TestAttention:
 
     def test_nobody_has_to_serve_an_empty_queue(self):
         assert attention(a_summary(QueueSummary("backups", True, running=1, failed=9))) == []
+
+    def test_an_open_breaker_says_who_waits_and_what_to_do(self):
+        breaker = BreakerSummary("repository:3", "repository nas", 3600.0, 212, "no space left")
+        [said] = attention(a_summary(QueueSummary("backups", True, workers=1), breakers=[breaker]))
+        assert said.startswith("Repository nas has failed for everybody for 1 h (no space left); 212 records wait")
+        assert "`manage.py breakers probe repository:3`" in said
 
     def test_with_no_worker_alive_it_says_that_once(self):
         queues = [QueueSummary(name, True, ready=1, overdue_for=999.0) for name in ("a", "b")]

@@ -9,7 +9,7 @@ from django.conf import settings as project
 from django.core import checks as framework
 from django.core.checks import CheckMessage
 
-from jobs import checks
+from jobs import checks, sweeps
 from jobs.handlers import Handler, Kind, Registry, Run
 from jobs.outcomes import Outcome, Succeeded
 
@@ -72,6 +72,18 @@ class TestTheBacklogsSettings:
             ({"WAKE": "sleep"}, "E007", "'poll'"),
             ({"KEEP_FINISHED_DAYS": 0}, "E008", "above 0"),
             ({"KEEP_FINISHED_DAYS": 1e9}, "E008", "at most"),
+            ({"SWEEP_MAX_RECORDS": 0}, "E015", "1 to 1,000,000"),
+            ({"SWEEP_MAX_RECORDS": 1.5}, "E015", "whole number"),
+            ({"SWEEP_MAX_RECORDS": True}, "E015", "whole number"),
+            ({"SWEEP_MAX_RECORDS": "10"}, "E015", "whole number"),
+            ({"SWEEP_MAX_RECORDS": 1_000_001}, "E015", "10,000 is usual"),
+            ({"BREAKER_AFTER": 0}, "E016", "3 is usual"),
+            ({"BREAKER_AFTER": None}, "E016", "whole number"),
+            ({"BREAKER_PROBE_SECONDS": 0.5}, "E017", "1 to 86,400; 60 is usual"),
+            ({"BREAKER_PROBE_SECONDS": "60"}, "E017", "number of seconds"),
+            ({"BREAKER_LONGEST_SECONDS": float("inf")}, "E017", "900 is usual"),
+            ({"BREAKER_PROBE_SECONDS": 1000}, "E018", "the larger number"),
+            ({"BREAKER_LONGEST_SECONDS": 59}, "E018", "the larger number"),
         ],
     )
     def test_a_wrong_one_is_an_error_that_says_what_to_do(self, settings, changed, number, named):
@@ -87,6 +99,9 @@ class TestTheBacklogsSettings:
             {"LEASE_SECONDS": 1},
             {"WAKE": "poll"},
             {"KEEP_FINISHED_DAYS": 0.5},
+            {"SWEEP_MAX_RECORDS": 1, "BREAKER_AFTER": 1},
+            {"SWEEP_MAX_RECORDS": sweeps.LARGEST},
+            {"BREAKER_PROBE_SECONDS": 1.5, "BREAKER_LONGEST_SECONDS": 1.5},
         ],
     )
     def test_what_the_backlog_takes_is_no_error(self, settings, changed):

@@ -23,9 +23,9 @@ from jobs.doctor.asking import COUNT_TO
 from jobs.doctor.finding import Finding, Severity, listed, ok, problem, span, warning
 from jobs.doctor.rendering import report
 from jobs.handlers import Kind, Registry, Run
-from jobs.models import BacklogRecord, PausedQueue, Worker
+from jobs.models import BacklogRecord, PausedQueue, Sweep, Worker
 from jobs.outcomes import Outcome, Succeeded
-from jobs.states import Status
+from jobs.states import Status, WaitingFor
 from tests.factories import make_record, make_worker
 from tests.jobs.worker_processes import database_url
 from tests.threads import another_connection
@@ -631,9 +631,25 @@ class TestThePeriodicTasks:
         found = finding("periodic_tasks", now=in_time(minutes=minutes))
         assert found.severity is severity
         if severity is WARNING:
-            assert set(found.numbers["overdue_seconds"]) == {"backlog tick", "backlog prune"}
+            assert {"backlog tick", "backlog prune"} <= set(found.numbers["overdue_seconds"])
             assert "qcluster" in found.do
             assert "only pruning waits" in found.what
+
+    def test_a_sweep_that_nobody_runs_is_late_ten_minutes_after_its_time_however_rare_it_is(self):
+        name = "backlog sweep: up to 360 days old, every 192 hours"
+        at = PeriodicTask.objects.get(name=name).next_run
+        PeriodicTask.objects.exclude(name=name).update(next_run=at)
+        assert finding("periodic_tasks", now=at + timedelta(minutes=10)).severity is OK
+        late = finding("periodic_tasks", now=at + timedelta(minutes=11)).numbers["overdue_seconds"]
+        assert late[name] == 660
+
+    def test_a_sweep_off_its_grid_is_a_warning(self):
+        name = "backlog sweep: up to 7 days old, hourly"
+        one = PeriodicTask.objects.get(name=name)
+        PeriodicTask.objects.filter(name=name).update(next_run=one.next_run + timedelta(seconds=7))
+        found = finding("periodic_tasks")
+        assert (found.severity, found.do) == (WARNING, "manage.py install_schedules")
+        assert "hourly (next_run is" in found.what
 
     def test_an_installation_without_django_q2_is_ok(self, monkeypatch):
         # not by INSTALLED_APPS: the admin's theme would make a new site, with nothing in it, for the tests that follow
@@ -641,6 +657,65 @@ class TestThePeriodicTasks:
         found = finding("periodic_tasks", now=in_time(hours=1))
         assert found.severity is OK
         assert "not installed" in found.what
+
+
+@pytest.mark.django_db
+class TestTheSweeps:
+    NOW = datetime(2026, 3, 2, 12, 30, tzinfo=UTC)
+
+    def waiting(self, *, days: float, failed: timedelta) -> BacklogRecord:
+        """A record of that age that waits for a sweep, and failed so long ago."""
+        facts = {"inserted_at": self.NOW - timedelta(days=days), "last_failure_at": self.NOW - failed, "failures": 3}
+        until = self.NOW + timedelta(days=360 - days)
+        return make_record(Status.WAITING, waiting_for=WaitingFor.SWEEP, run_after=until, **facts)
+
+    def found(self) -> Finding:
+        return finding("sweeps", now=self.NOW)
+
+    def test_with_nothing_to_sweep_are_ok(self):
+        assert (self.found().severity, self.found().numbers["waiting"]) == (OK, 0)
+
+    @pytest.mark.parametrize(
+        ("days", "failed", "severity"),
+        [
+            (0.5, timedelta(minutes=14), OK),
+            (0.5, timedelta(minutes=16), PROBLEM),
+            (3, timedelta(minutes=29), OK),
+            (3, timedelta(minutes=31), PROBLEM),
+            (20, timedelta(hours=12, minutes=29), OK),
+            (20, timedelta(hours=12, minutes=31), PROBLEM),
+            (300, timedelta(days=2), OK),
+            (300, timedelta(days=9), PROBLEM),
+        ],
+    )
+    def test_that_do_not_come_in_their_slot_are_a_problem(self, days, failed, severity):
+        self.waiting(days=days, failed=failed)
+        found = self.found()
+        assert found.severity is severity
+        assert found.numbers["waiting"] == 1
+        if severity is PROBLEM:
+            assert "start a worker" in found.do
+            assert "qcluster" in found.do
+
+    def test_that_came_are_ok_although_a_failure_is_old(self):
+        self.waiting(days=0.5, failed=timedelta(days=2))
+        for days in (1, 7, 14, 30, 180, 360):
+            Sweep.objects.create(max_age_days=days, swept_at=self.NOW - timedelta(seconds=10))
+        assert self.found().severity is OK
+
+    def test_that_left_some_are_a_warning_that_says_what_to_do(self):
+        self.waiting(days=0.5, failed=timedelta(hours=5))
+        Sweep.objects.create(max_age_days=1, swept_at=self.NOW - timedelta(minutes=20), swept=9, left_some=True)
+        for days in (7, 14, 30, 180, 360):
+            Sweep.objects.create(max_age_days=days, swept_at=self.NOW - timedelta(minutes=20))
+        found = self.found()
+        assert (found.severity, found.numbers["left_some"]) == (WARNING, [1])
+        assert "up to 1 day old (took 9)" in found.what
+        assert "JOBS['SWEEP_MAX_RECORDS'] (it is 10,000)" in found.do
+
+    def test_a_full_sweep_whose_records_have_gone_is_ok(self):
+        Sweep.objects.create(max_age_days=1, swept_at=self.NOW, swept=9, left_some=True)
+        assert self.found().severity is OK
 
 
 def exit_code(*arguments: str) -> int:

@@ -4,27 +4,35 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jobs.outcomes import (
     FIRST_IN_LINE,
+    LOOKED_AT_AGAIN_AFTER,
     Cancelled,
     Claimed,
     Failed,
     Handoff,
+    Held,
     Outcome,
+    Postponed,
     Released,
     Succeeded,
     Transition,
     Unavailable,
     transition,
+    wait_after,
 )
-from jobs.retries import Rule
+from jobs.phases import Line, phase
+from jobs.retries import ALGORITHMS, LARGEST, LONGEST, SHORTEST, Failure, Rule
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import NOON, make_claimed
 
 TODAY = NOON.date()
 YESTERDAY, TOMORROW = TODAY - timedelta(days=1), TODAY + timedelta(days=1)
 LAST_WEEK = NOON - timedelta(days=7)
+DAY = 86_400
 FIVE_MINUTES = Rule("constant", {"base": 300})
 
 
@@ -49,6 +57,9 @@ OUTCOMES = [
     (Unavailable("away", 900), Status.WAITING, WaitingFor.RECHECK, "home", AttemptOutcome.UNAVAILABLE),
     (Failed("no"), Status.WAITING, WaitingFor.BACKOFF, "home", AttemptOutcome.FAILED),
     (Failed("no", rescued=True), Status.WAITING, WaitingFor.BACKOFF, "home", AttemptOutcome.RESCUED),
+    (Held(3, "breaker"), Status.WAITING, WaitingFor.BREAKER, "home", AttemptOutcome.RELEASED),
+    (Held(3, "full", tried=True), Status.WAITING, WaitingFor.BREAKER, "home", AttemptOutcome.FAILED),
+    (Postponed(NOON, WaitingFor.SNOOZE, "later"), Status.WAITING, WaitingFor.SNOOZE, "home", AttemptOutcome.RELEASED),
 ]
 FINAL = {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED}
 
@@ -68,7 +79,7 @@ class TestEveryOutcome:
         change = after(record, outcome)
         assert (change.failures, change.first_failure_at, change.last_failure_at) == (3, LAST_WEEK, LAST_WEEK)
 
-    @pytest.mark.parametrize("outcome", [Succeeded(), Cancelled(), Released()])
+    @pytest.mark.parametrize("outcome", [Succeeded(), Cancelled(), Released(), Held(3, "full", True)])
     def test_that_says_nothing_about_the_source_leaves_its_place(self, outcome):
         record = make_claimed(due_day=YESTERDAY, rank_day=TODAY, tried_at=NOON, priority=100)
         change = after(record, outcome)
@@ -174,3 +185,94 @@ class TestFailure:
 
     def test_cuts_an_endless_message(self):
         assert len(after(make_claimed(), Failed("x" * 100_000)).error) == 4000
+
+    def test_gives_up_at_a_failure_that_is_old_enough(self):
+        record = make_claimed(failures=1, first_failure_at=LAST_WEEK, last_failure_at=LAST_WEEK)
+        assert after(record, Failed("no"), rule=Rule(give_up_after=7 * DAY)).status == Status.FAILED
+        assert after(record, Failed("no"), rule=Rule(give_up_after=7 * DAY + 1)).status == Status.WAITING
+
+    def test_of_what_failed_before_in_another_record_counts_from_that_first_failure(self):
+        """A record of a new period starts with the failures of its assignment, and no last failure of its own."""
+        record = make_claimed(failures=4, first_failure_at=LAST_WEEK)
+        change = after(record, Failed("no"))
+        assert (change.failures, change.first_failure_at, change.last_failure_at) == (5, LAST_WEEK, NOON)
+
+    def test_whose_first_one_lies_in_the_future_is_counted_from_now(self):
+        record = make_claimed(failures=2, first_failure_at=NOON + timedelta(days=9), last_failure_at=NOON)
+        change = after(record, Failed("no"), rule=Rule("phased"))
+        assert change.first_failure_at == NOON
+        assert NOON < change.run_after <= NOON + timedelta(seconds=76)
+
+    def test_whose_first_one_is_not_known_waits_as_one_on_time(self):
+        record = make_claimed(failures=2, last_failure_at=NOON)
+        change = after(record, Failed("no"), rule=Rule("phased"))
+        on_time = Line(1, DAY).gap(3, phase(record.id))
+        assert change.run_after - NOON == pytest.approx(timedelta(seconds=on_time), abs=timedelta(seconds=1))
+        assert change.first_failure_at == NOON
+
+
+class TestFailureUnderPhased:
+    RULE = Rule("phased", {"unit": 15})
+
+    def test_leads_along_the_places_of_its_record(self):
+        record, line, now = make_claimed(), Line(15, DAY), NOON
+        for k in range(1, 9):
+            change = after(record, Failed("no"), rule=self.RULE, now=now)
+            place = line.place(k, phase(record.id))
+            assert (change.run_after - NOON).total_seconds() == pytest.approx(place, abs=0.01)
+            record, now = then(record, change), change.run_after + timedelta(seconds=1)
+
+    def test_after_ten_days_without_workers_takes_the_next_place(self):
+        record = make_claimed(failures=1, first_failure_at=NOON - timedelta(days=10), last_failure_at=NOON)
+        change = after(record, Failed("no"), rule=self.RULE)
+        assert NOON < change.run_after <= NOON + timedelta(days=1)
+
+
+class TestFailureUnderProgressive:
+    RULE = Rule("progressive")
+    INSERTED = NOON - timedelta(days=3)
+
+    def test_waits_for_a_sweep_and_at_the_longest_until_none_covers_it(self):
+        change = after(make_claimed(failures=700), Failed("no"), rule=self.RULE, inserted_at=self.INSERTED)
+        assert (change.status, change.waiting_for) == (Status.WAITING, WaitingFor.SWEEP)
+        assert change.run_after == self.INSERTED + timedelta(days=360)
+        assert change.failures == 701
+
+    def test_gives_up_when_no_sweep_covers_it_any_more(self):
+        old = NOON - timedelta(days=361)
+        assert after(make_claimed(), Failed("no"), rule=self.RULE, inserted_at=old).status == Status.FAILED
+
+    @pytest.mark.parametrize("inserted_at", [None, NOON + timedelta(days=2)], ids=["unknown", "in the future"])
+    def test_counts_a_record_of_no_known_age_from_now(self, inserted_at):
+        change = after(make_claimed(), Failed("no"), rule=self.RULE, inserted_at=inserted_at)
+        assert change.run_after == NOON + timedelta(days=360)
+
+
+class TestWaitAfter:
+    @pytest.mark.parametrize("name", sorted(ALGORITHMS))
+    @given(
+        number=st.integers(1, 10**12),
+        value=st.floats(SHORTEST, LONGEST),
+        cap=st.integers(1, LARGEST),
+        age=st.floats(0, 359 * 86_400),
+    )
+    def test_is_a_date_for_whatever_a_valid_policy_says(self, name, number, value, cap, age):
+        algorithm = ALGORITHMS[name]
+        rule = Rule(name, {key: value for key in algorithm.defaults if key not in algorithm.choices}, cap)
+        at = NOON.timestamp()
+        waiting_for, until = wait_after(Failure(number, at, at - age, at - age, 7), rule)
+        assert waiting_for == (WaitingFor.SWEEP if name == "progressive" else WaitingFor.BACKOFF)
+        longest = 360 * 86_400 if name == "progressive" else cap
+        assert NOON <= until <= NOON + timedelta(seconds=longest)
+
+    def test_at_the_largest_cap_is_a_date_within_seventy_years(self):
+        _, until = wait_after(Failure(90, NOON.timestamp()), Rule("fibonacci", {"unit": LONGEST}, LARGEST))
+        assert until == NOON + timedelta(seconds=LARGEST)
+        assert until.year < 2100
+
+
+class TestBreaker:
+    def test_of_what_it_needs_holds_it_for_a_day_at_the_longest(self):
+        change = after(make_claimed(), Held(3, "the breaker is open"))
+        assert (change.breaker_id, change.run_after) == (3, NOON + LOOKED_AT_AGAIN_AFTER)
+        assert change.error == "the breaker is open"

@@ -1,20 +1,19 @@
 """What surrounds the worker's main loop: look-ahead, guard, heartbeat, options, periodic tasks."""
 
 from datetime import timedelta
-from io import StringIO
 
 import pytest
-from django.core.management import call_command
 from django.core.management.base import CommandError
-from django_q.models import Schedule as PeriodicTask
+from django.db import connection, connections, transaction
+from django.db.utils import OperationalError
 
 from jobs import claiming, periodic
 from jobs.clock import database_clock
-from jobs.handlers import Run
+from jobs.handlers import Run, registry
 from jobs.management.commands.worker import _rules
 from jobs.models import Attempt, BacklogRecord, Worker
 from jobs.outcomes import Succeeded
-from jobs.states import Status
+from jobs.states import Status, WaitingFor
 from jobs.worker.guard import Guard
 from jobs.worker.heartbeat import Heartbeat
 from jobs.worker.lookahead import shortage
@@ -114,24 +113,63 @@ class TestOptions:
 
 @pytest.mark.django_db
 class TestPeriodicTasks:
-    def test_are_installed_once_and_corrected_when_they_differ(self):
-        def install() -> str:
-            output = StringIO()
-            call_command("install_schedules", stdout=output)
-            return output.getvalue()
-
-        assert install().count("installed") == 2
-        assert install().count("unchanged") == 2
-        PeriodicTask.objects.filter(name="backlog tick").update(minutes=7)
-        assert "minutes 7 → 1" in install()
-        assert PeriodicTask.objects.count() == 2
-
     def test_the_tick_promotes_and_says_what_it_did(self):
         past = database_clock() - timedelta(minutes=1)
         record = make_record(status=Status.WAITING, run_after=past)
         assert "promoted=1" in periodic.tick()
         record.refresh_from_db()
         assert record.status == Status.READY
+
+    def test_one_that_fails_is_logged_and_holds_up_no_other(self, monkeypatch, caplog):
+        def fail() -> int:
+            raise ZeroDivisionError
+
+        def fail_in_the_database() -> int:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("SET LOCAL lock_timeout = '10ms'; SELECT 1 / 0")
+            return 0
+
+        done: list[str] = []
+        monkeypatch.setattr(periodic.sweeps, "run_overdue", fail)
+        monkeypatch.setattr(registry, "periodic", [fail_in_the_database, lambda: done.append("besides") or 3])
+        monkeypatch.setattr(registry, "catch_ups", [fail, lambda: done.append("found") or 2])
+        told = periodic.tick()
+        assert done == ["besides", "found"]
+        assert "2 found due in mid-period, 3 changed besides" in told
+        failures = [record.getMessage() for record in caplog.records if record.name == "jobs.periodic"]
+        assert len(failures) == 3
+        assert "fail_in_the_database failed" in failures[1]
+
+    def test_a_lock_that_is_not_had_in_time_holds_up_no_other(self, monkeypatch):
+        def wait_in_vain() -> int:
+            with transaction.atomic():
+                raise OperationalError("canceling statement due to lock timeout")
+
+        monkeypatch.setattr(registry, "periodic", [wait_in_vain, lambda: 3])
+        assert periodic.besides() == 3
+
+    def test_a_database_that_is_away_is_told_to_who_asked(self, monkeypatch):
+        def ask() -> int:
+            raise OperationalError("server closed the connection unexpectedly")
+
+        monkeypatch.setattr(registry, "periodic", [ask])
+        monkeypatch.setattr(connections["default"], "is_usable", lambda: False)
+        with pytest.raises(OperationalError):
+            periodic.besides()
+
+    def test_a_sweep_that_was_missed_is_done_by_the_tick(self):
+        now = database_clock()
+        values = {"waiting_for": WaitingFor.SWEEP, "inserted_at": now - timedelta(days=100)}
+        record = make_record(Status.WAITING, run_after=now + timedelta(days=260), failures=9, **values)
+        assert "1 changed besides" in periodic.tick()
+        record.refresh_from_db()
+        assert record.status == Status.READY
+
+    def test_a_sweep_says_what_it_did(self):
+        values = {"waiting_for": WaitingFor.SWEEP, "inserted_at": database_clock(), "failures": 1}
+        make_record(Status.WAITING, **values, run_after=database_clock() + timedelta(days=360))
+        assert periodic.process_backlog(360) == "1 ready"
+        assert periodic.process_backlog(360) == "swept before in this slot"
 
     def test_pruning_deletes_old_finished_records_with_their_attempts_and_no_others(self):
         worker = make_worker()

@@ -194,7 +194,7 @@ class TestWhatAChangeMoves:
         [
             ("cron", "0 10 * * *"), ("zone", "Europe/Berlin"), ("window", '[{"start": "08:00", "end": "20:00"}]'),
             ("excluded_dates", '["12-25"]'), ("only_if_it_fits", "on"), ("enabled", None), ("priority", "3"),
-            ("throttle", ""), ("seeding_limit", "4"),
+            ("throttle", ""), ("seeding_limit", "4"), ("repository", ""),
         ],
     )  # fmt: skip
     def test_what_records_follow_from_is_computed_anew(
@@ -203,6 +203,7 @@ class TestWhatAChangeMoves:
         asked: list[Policy] = []
         monkeypatch.setattr(planning, "replan", asked.append)
         value = str(make_throttle(2).pk) if field == "throttle" else value
+        value = str(make_policy().repository_id) if field == "repository" else value
         save(admin_client, daily, **{field: value})
         assert asked == [daily]
 

@@ -157,9 +157,8 @@ class TestCopying:
     def test_a_repository_that_is_not_mounted_fails_by_its_name(self, folder: Path, policy: Policy) -> None:
         shutil.rmtree(policy.repository.location)
         outcome = copy(make_assignment(policy, make_source(path=str(folder))))
-        assert outcome == Failed(
-            f"repository office: {policy.repository.location} is no directory here; is it mounted?"
-        )
+        assert isinstance(outcome, Failed)
+        assert outcome.error == f"repository office: {policy.repository.location} is no directory here; is it mounted?"
         assert not Path(policy.repository.location).exists()
 
     def test_a_repository_that_cannot_be_written_fails_by_its_name(self, folder: Path, policy: Policy) -> None:

@@ -47,6 +47,12 @@ def errors_of(data: object, folder: Path) -> list[str]:
     return caught.value.errors
 
 
+@pytest.fixture(autouse=True)
+def no_presets() -> None:
+    """So that rows count from zero."""
+    RetryPolicy.objects.all().delete()
+
+
 def rows_in_the_database() -> int:
     tables = (Repository, RetryPolicy, Schedule, Policy, Source, Assignment, BacklogRecord)
     return sum(table.objects.count() for table in tables)  # type: ignore[attr-defined]

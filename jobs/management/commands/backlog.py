@@ -3,7 +3,7 @@ import time
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -11,10 +11,13 @@ from rich.console import Console
 from rich.live import Live
 
 from jobs.backlog import arguments, cancel, pause_queue, resume_queue, retry, summary
+from jobs.backlog.dead_letters import dead_letters, facts_of, ids_like
 from jobs.backlog.facts import as_json, attempt_facts, record_facts, summary_facts
-from jobs.backlog.rendering import record_view, records_view, summary_view, text_of
+from jobs.backlog.reasons import reasons
+from jobs.backlog.rendering import dead_letters_view, record_view, records_view, summary_view, text_of, told_of
 from jobs.backlog.rows import BATCH, in_batches
 from jobs.backlog.selection import Filters, locked_batches
+from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord
 from jobs.querysets import BacklogRecordQuerySet
 from jobs.states import UNFINISHED, Status
@@ -82,16 +85,29 @@ class Command(BaseCommand):
         if not shown:
             raise CommandError("no record matches", returncode=1)
 
+    def _errors(self, options: dict[str, Any]) -> None:
+        filters = _filters({"statuses": [], "subject": None, "error": None, **options})
+        found = dead_letters(filters.kind, filters.queue)
+        shown = replace(found, groups=found.groups[: options["limit"]])
+        if options["json"]:
+            self.stdout.write(as_json(facts_of(shown)))
+        elif shown.groups:
+            self._print(dead_letters_view(shown))
+            self.stdout.write(told_of(found, len(shown.groups)))
+        if not shown.groups:
+            raise CommandError("no failed record", returncode=1)
+
     def _show(self, options: dict[str, Any]) -> None:
         record = BacklogRecord.objects.filter(pk=options["id"]).first()
         if record is None:
             raise CommandError(f"there is no record {options['id']}; `manage.py backlog list` shows some", returncode=1)
         attempts = list(Attempt.objects.filter(record_id=record.pk).order_by("number"))
+        why = reasons(record, database_clock())
         if options["json"]:
             told = [attempt_facts(attempt) for attempt in attempts]
-            self.stdout.write(as_json(record_facts(record) | {"attempts": told}))
+            self.stdout.write(as_json(record_facts(record) | {"attempts": told, "why": why}))
         else:
-            self._print(record_view(record_facts(record), attempts))
+            self._print(record_view(record_facts(record) | {"why": "; ".join(why)}, attempts))
 
     def _pause(self, options: dict[str, Any]) -> None:
         changed = pause_queue(options["queue"], options["reason"])
@@ -113,17 +129,21 @@ class Command(BaseCommand):
         self._change("retry", options)
 
     def _change(self, verb: str, options: dict[str, Any]) -> None:
-        filters = _filters(options)
+        filters, like = _filters(options), options.get("like")
         by_id = bool(options["ids"])
-        if by_id and (filters.any or options["all"]):
+        if by_id and (filters.any or options["all"] or like):
             raise ValueError(f"name the records to {verb} by id or by filters, not by both")
-        if not by_id and not filters.any and not options["all"]:
+        if not by_id and not filters.any and not options["all"] and not like:
             raise ValueError(f"name the records to {verb}: ids, filters as --status, or --all")
+        if like and (options["all"] or filters.subject or filters.error or set(filters.statuses) - {Status.FAILED}):
+            raise ValueError("--like names failed records that say the same; beside it only --kind and --queue")
         records = filters.records(WITHOUT_A_STATUS[verb])
+        ids = ids_like(like, filters.kind, filters.queue) if like else options["ids"]
         if by_id:
-            records = BacklogRecord.objects.filter(pk__in=options["ids"])
-        counts = _counts(records)
+            records = BacklogRecord.objects.filter(pk__in=ids)
+        counts = Counter({Status.FAILED.label: len(ids)} if ids else {}) if like else _counts(records)
         if options["dry_run"]:
+            records = records.filter(pk__in=ids[:SHOWN_IN_A_DRY_RUN]) if like else records
             self._tell_dry_run(verb, records, counts, options["json"])
         if not counts:
             ids = ", ".join(map(str, options["ids"]))
@@ -134,8 +154,8 @@ class Command(BaseCommand):
         if not options["yes"] and not self._confirmed(question, verb):
             self.stdout.write("nothing was changed")
             return
-        batches = in_batches(options["ids"]) if by_id else locked_batches(records, BATCH)
-        result = self._in_batches(verb, batches, len(options["ids"]) or counts.total())
+        batches = in_batches(ids) if by_id else locked_batches(records, BATCH, ids if like else None)
+        result = self._in_batches(verb, batches, len(ids) or counts.total())
         self.stdout.write(as_json(result) if options["json"] else _told_result(result))
 
     def _tell_dry_run(self, verb: str, records: BacklogRecordQuerySet, counts: "Counter[str]", json: bool) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from django.core.cache import caches
 
-from sources.api import limits
+from jobs.api import limits
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ from django.test import Client
 from django.urls import path
 from ninja import NinjaAPI
 
+from jobs.api.auth import StaffAuth
+from jobs.api.errors import add_handlers
 from sources import tokens
-from sources.api.auth import StaffAuth
-from sources.api.errors import add_handlers
 from sources.models import AgentToken
 from tests.sources.api.agents import Agent, error_of
 from tests.sources.factories import make_assignment, make_source
@@ -163,9 +163,17 @@ class TestStaff:
             "/api/agent/rotate",
             "/api/agent/snooze",
             "/api/agent/status",
+            "/api/breakers",
             "/api/check-in",
+            "/api/dead-letters",
             "/api/enrol",
             "/api/policies/{name}/preview",
+            "/api/records",
+            "/api/records/retry",
+            "/api/records/{record_id}",
+            "/api/records/{record_id}/cancel",
+            "/api/records/{record_id}/retry",
+            "/api/retry-policies",
         ]
         answers = found["paths"]["/api/check-in"]["post"]["responses"]
         assert set(answers) == {"200", "401", "403", "413", "422", "429"}

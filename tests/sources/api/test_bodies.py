@@ -7,8 +7,8 @@ import pytest
 from django.db import OperationalError
 from django.test import Client
 
+from jobs.api.bodies import LARGEST_BODY
 from sources import checkins
-from sources.api.bodies import LARGEST_BODY
 from sources.models import Source
 from tests.sources.api.agents import Agent, error_of
 

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from jobs.api.errors import ApiError
+from jobs.api.limits import Limit
 from sources import tokens
-from sources.api.errors import ApiError
-from sources.api.limits import Limit, network_of
+from sources.api.limits import network_of
 from sources.models import AgentToken
 from tests.sources.api.agents import Agent, error_of
 from tests.sources.factories import make_source

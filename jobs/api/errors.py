@@ -23,8 +23,8 @@ DATABASE_AWAY_SECONDS = 10
 
 USUAL: dict[int, tuple[str, str]] = {
     400: ("the request cannot be read", "send one JSON object, encoded in UTF-8"),
-    401: ("not accepted", "send a valid token as `Authorization: Bearer TOKEN`; `manage.py enrol SOURCE` makes one"),
-    403: ("not allowed", "a token speaks for its own source only; pages and sessions need their CSRF token"),
+    401: ("not accepted", "log in at /admin/, or send a valid token as `Authorization: Bearer TOKEN`"),
+    403: ("not allowed", "sessions need their CSRF token, and their user the permission"),
     404: ("there is nothing here", "/api/docs lists what there is"),
     405: ("this method is not allowed here", "the header Allow names those that are"),
     411: ("the length of the body is missing", "send the header Content-Length"),

@@ -1,0 +1,49 @@
+"""This project's backlog in virtual time: the statements and what decides are its own, the units are imagined.
+
+Commands that begin from the presets of the retry policies, in an empty database; see `bench/virtual.py`.
+"""
+
+from typing import Any
+
+from bench.contestants.ours import Ours, set_up
+
+PRESETS = ("every 5 minutes", "exponential, full jitter", "sidekiq", "buckets", "fibonacci", "progressive", "phased")
+"""The retry policies that an installation begins with: one of each algorithm."""
+
+
+class Virtual(Ours):
+    family = "virtual"
+
+    def __init__(self) -> None:
+        super().__init__("virtual", is_async=True)
+
+    def meet_poison(self, url: str, preset: str, load: dict[str, Any]) -> list[dict[str, Any]]:
+        """Runs of `bench/fleets/poison.py` without and beside the poison. Returns the figures of both."""
+        self._begin(url)
+        from bench.fleets import poison
+        from jobs.models import RetryPolicy
+
+        policy = RetryPolicy.objects.get(name=preset)
+        return [figures._asdict() for figures in poison.compare(poison.Load(**load), policy)]
+
+    def meet_outage(self, url: str, preset: str, outage: dict[str, Any]) -> dict[str, Any]:
+        """One run of `bench/fleets/outage.py`. Returns what it tells."""
+        self._begin(url)
+        from bench.fleets import outage as fleet
+        from jobs.models import RetryPolicy
+
+        return fleet.run(fleet.Outage(**outage), RetryPolicy.objects.get(name=preset))._asdict()
+
+    def _begin(self, url: str) -> None:
+        """No crash is to be survived here, and nobody is told what is done to thousands of records a second."""
+        set_up(url)
+        import logging
+
+        from django.db import connection
+
+        from jobs.prepared import prepare_in_this_thread
+
+        logging.getLogger("jobs").setLevel(logging.ERROR)
+        prepare_in_this_thread()
+        with connection.cursor() as cursor:
+            cursor.execute("SET synchronous_commit = off")

@@ -1,0 +1,190 @@
+"""A backlog in virtual time: the units and the attempts are imagined, the rows and what is done to them are real.
+
+At each instant at which something happens, in this order:
+
+1. what ends is settled;
+2. the tick does what is due: triggers, promotions, trials of breakers; at the instants of their grid, sweeps;
+3. free units claim;
+4. what arrives from outside is put on the backlog; units that are still free claim again.
+
+So what arrives just misses the units that get free at the same instant: the figures are no better than the truth.
+`now` is handed to all of it, so nobody waits, and two runs with one seed do the same. No lease is renewed and none
+rescued: an attempt may take longer than a lease. Instants are seconds since START.
+"""
+
+import heapq
+import math
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import NamedTuple
+
+from django.db import connection
+from django.db.models import Min
+
+from jobs import claiming, emitter, sweeps, tiers
+from jobs.models import Schedule, Worker
+from jobs.outcomes import Claimed, Held, Outcome, transition
+
+START = datetime(2026, 3, 2, tzinfo=UTC)
+"""Midnight before a Monday, on the grid of all sweeps up to the daily one."""
+
+MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
+NEVER = math.inf
+
+INSERTED = "UPDATE jobs_backlogrecord SET inserted_at = %(now)s WHERE inserted_at > %(now)s"
+"""The column is filled by the database's clock, which knows nothing of virtual time."""
+
+
+def instant(seconds: float) -> datetime:
+    """The aware instant so many seconds after START."""
+    return START + timedelta(seconds=seconds)
+
+
+def seconds(moment: datetime) -> float:
+    return (moment - START).total_seconds()
+
+
+class Tried(NamedTuple):
+    """One attempt, in seconds since START. `outcome`: as its handler returned it."""
+
+    record_id: int
+    subject: str
+    number: int
+    unit: int
+    start: float
+    end: float
+    outcome: Outcome
+
+    @property
+    def called(self) -> bool:
+        """Whether it went as far as doing something: a breaker that refuses keeps it from that."""
+        return not isinstance(self.outcome, Held)
+
+
+Handler = Callable[[Claimed, float], tuple[float, Outcome]]
+"""(record, instant of its start) → how many seconds the attempt takes, and how it ends."""
+
+Arrival = Callable[[datetime], object]
+
+
+@dataclass
+class Backlog:
+    """`units` execution units that serve one queue. `tick_every`: seconds between two looks at what waits.
+
+    `sweeps`: whether somebody runs the progressive schedule, and with how many records at most (`max_records`).
+    """
+
+    units: int
+    handler: Handler
+    queue: str = "bench"
+    tick_every: float = 5.0
+    sweeps: bool = False
+    max_records: int | None = None
+    seed: int = 1
+    tried: list[Tried] = field(default_factory=list)
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        worker = Worker.objects.create(name="virtual", hostname="virtual", pid=1, queues={self.queue: self.units})
+        self._worker_id = worker.pk
+        self._dice = random.Random(self.seed)  # noqa: S311 - figures, no secrets
+        self._free = list(range(self.units))
+        self._ends: list[tuple[float, int, int, Claimed, Tried]] = []
+        self._arrivals: list[tuple[float, int, Arrival]] = []
+        self._arrived = 0
+        self._trigger_at = NEVER
+
+    def put(self, at: float, arrival: Arrival) -> None:
+        """Let `arrival(now)` put something on the backlog at that instant."""
+        self._arrived += 1
+        heapq.heappush(self._arrivals, (at, self._arrived, arrival))
+
+    def run(self, until: float, *, stop: Callable[[], bool] = lambda: False) -> None:
+        """Let time pass, up to `until` at the latest, or until `stop()` says so after an instant."""
+        with _chance(self._dice):
+            self._see_triggers()
+            self._due = emitter.look(now=instant(self.now))
+            self._do_what_is_due()
+            while not stop():
+                if (at := self._next()) > until:
+                    self.now = until
+                    return
+                self.now = at
+                self._do_what_is_due()
+
+    def _next(self) -> float:
+        """The next instant at which something happens."""
+        ends = self._ends[0][0] if self._ends else NEVER
+        arrives = self._arrivals[0][0] if self._arrivals else NEVER
+        return min(ends, arrives, self._trigger_at, self._next_look(), self._next_sweep())
+
+    def _next_look(self) -> float:
+        """When the first of what waits is noticed. While all units are busy that makes no difference."""
+        comes = min((seconds(at) for at in (self._due.run_after, self._due.probe_at) if at), default=NEVER)
+        if comes == NEVER or not self._free:
+            return NEVER
+        return max(math.ceil(comes / self.tick_every) * self.tick_every, self.now + self.tick_every)
+
+    def _next_sweep(self) -> float:
+        return (self.now // tiers.SHORTEST + 1) * tiers.SHORTEST if self.sweeps else NEVER
+
+    def _do_what_is_due(self) -> None:
+        now = instant(self.now)
+        self._settle()
+        # nothing but that settle has changed since the last look
+        emitter.act_on(replace(self._due, now=now, trigger=self._trigger_at <= self.now), now=now, rescue=False)
+        if self._trigger_at <= self.now:
+            self._see_triggers()
+        if self.sweeps and self.now % tiers.SHORTEST == 0:
+            for tier in tiers.TIERS:
+                if now.timestamp() % tier.every == 0:
+                    sweeps.process_backlog(tier.max_age_days, max_records=self.max_records, now=now)
+        self._claim()
+        while self._arrivals and self._arrivals[0][0] <= self.now:
+            heapq.heappop(self._arrivals)[2](now)
+            with connection.cursor() as cursor:
+                cursor.execute(INSERTED, {"now": now})
+            self._claim()
+        self._due = emitter.look(now=now)
+
+    def _see_triggers(self) -> None:
+        trigger_at = Schedule.objects.filter(enabled=True).aggregate(at=Min("next_trigger_at"))["at"]
+        self._trigger_at = seconds(trigger_at) if trigger_at else NEVER
+
+    def _settle(self) -> None:
+        ended = []
+        while self._ends and self._ends[0][0] <= self.now:
+            _, _, unit, record, tried = heapq.heappop(self._ends)
+            heapq.heappush(self._free, unit)
+            self.tried.append(tried)
+            ended.append((record, tried.outcome))
+        if ended:
+            ended.sort(key=lambda result: result[0].id)
+            claiming.settle(ended, now=instant(self.now)).raise_if_lost()
+
+    def _claim(self) -> None:
+        if not self._free:
+            return
+        now = instant(self.now)
+        claimed = claiming.claim(self.queue, worker_id=self._worker_id, limit=len(self._free), now=now)
+        for record in claimed:
+            takes, outcome = self.handler(record, self.now)
+            unit = heapq.heappop(self._free)
+            tried = Tried(record.id, record.subject, record.attempt, unit, self.now, self.now + takes, outcome)
+            heapq.heappush(self._ends, (tried.end, record.id, unit, record, tried))
+
+
+@contextmanager
+def _chance(dice: random.Random) -> Iterator[None]:
+    """What is random about waits comes from `dice`: a settle takes none, and a figure must come out twice."""
+    names = vars(claiming)
+    usual = names["transition"]
+    names["transition"] = partial(transition, dice=dice)
+    try:
+        yield
+    finally:
+        names["transition"] = usual

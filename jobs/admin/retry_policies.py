@@ -1,0 +1,147 @@
+"""Retry policies: a list that tells their waits, and a page with their picture, live while they are edited."""
+
+import logging
+from functools import partial
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import Error, transaction
+from django.db.models import ProtectedError, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.urls import path, reverse
+from unfold.admin import ModelAdmin
+
+from jobs import rescheduling, retries
+from jobs.admin.base import SMALL_TEXT_AREAS, span
+from jobs.admin.retry_policy_form import RetryPolicyForm
+from jobs.admin.retry_policy_preview import DECIDING, preview_of, preview_of_form
+from jobs.admin.retry_policy_uses import uses_of
+from jobs.backoff.waits import first_waits, told_giving_up, told_waits
+from jobs.models import RetryPolicy
+
+log = logging.getLogger(__name__)
+
+RANGES_IN_THE_LIST = 5
+"""A range takes the place of two waits."""
+
+
+@admin.register(RetryPolicy)
+class RetryPolicyAdmin(ModelAdmin):
+    """A retry policy, with its picture."""
+
+    form = RetryPolicyForm
+    formfield_overrides = SMALL_TEXT_AREAS
+    list_display = ("name", "algorithm", "shown_parameters", "cap", "shown_giving_up", "first_delays")
+    list_filter = ("algorithm",)
+    search_fields = ("name",)
+
+    def get_urls(self) -> list[Any]:
+        view = self.admin_site.admin_view(self.preview_view)
+        own = [
+            path("preview/", view, name="jobs_retrypolicy_preview"),
+            path("<path:object_id>/preview/", view, name="jobs_retrypolicy_preview_of"),
+        ]
+        return own + super().get_urls()  # type: ignore[no-any-return]
+
+    def preview_view(self, request: HttpRequest, object_id: str | None = None) -> HttpResponse:
+        """POST of the form's values, nothing of which is saved: the picture, or what is wrong."""
+        policy = self.get_object(request, object_id) if object_id else None
+        if object_id and policy is None:
+            raise Http404(f"there is no retry policy {object_id}")
+        may = self.has_change_permission(request, policy) if policy else self.has_add_permission(request)
+        if not may:
+            raise PermissionDenied
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        form = self.get_form(request, policy, change=policy is not None)(request.POST, instance=policy)
+        return HttpResponse(preview_of_form(form))
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        policy: RetryPolicy | None = context.get("original")
+        name = "admin:jobs_retrypolicy_preview"
+        may = self.has_change_permission(request, policy) if policy else True
+        if may:
+            context["preview_url"] = reverse(f"{name}_of", args=[policy.pk]) if policy else reverse(name)
+        form = context["adminform"].form
+        if form.is_bound:
+            context["preview"] = preview_of_form(form)
+        elif policy and _is_valid(policy):
+            context["preview"] = preview_of(policy)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    @admin.display(description="parameters")
+    def shown_parameters(self, policy: RetryPolicy) -> str:
+        if not isinstance(policy.parameters, dict):
+            return f"{policy.parameters!r:.50}"
+        algorithm = retries.ALGORITHMS.get(policy.algorithm)
+        given = {**algorithm.defaults, **policy.parameters} if algorithm else policy.parameters
+        return ", ".join(f"{name} {value}" for name, value in given.items())
+
+    @admin.display(description="no wait above", ordering="max_delay")
+    def cap(self, policy: RetryPolicy) -> str:
+        return "" if _is_valid(policy) and policy.as_rule().waits_for_sweeps else span(policy.max_delay)
+
+    @admin.display(description="gives up")
+    def shown_giving_up(self, policy: RetryPolicy) -> str:
+        if not _is_valid(policy):
+            return ""
+        return told_giving_up(policy.as_rule()).removeprefix("It gives up ").removeprefix("It ").rstrip(".")
+
+    @admin.display(description="first delays")
+    def first_delays(self, policy: RetryPolicy) -> str:
+        if not _is_valid(policy):
+            return "its parameters are wrong"
+        rule = policy.as_rule()
+        certain = all(least == most for least, most in first_waits(rule))
+        return told_waits(rule) if certain else told_waits(rule, RANGES_IN_THE_LIST)
+
+    def save_model(self, request: HttpRequest, obj: RetryPolicy, form: Any, change: bool) -> None:
+        """What waits by the policy follows when the save is committed: locks of many records must not last as long."""
+        super().save_model(request, obj, form, change)
+        if change and any(name in form.changed_data for name in DECIDING):
+            transaction.on_commit(partial(self._reschedule, request, obj))
+
+    def _reschedule(self, request: HttpRequest, policy: RetryPolicy) -> None:
+        try:
+            count = rescheduling.apply(policy)
+        except Error as error:
+            log.exception("the records that wait by %s keep their instants", policy)
+            said = (
+                f"{policy} is saved, but not all records that wait by it have followed ({str(error).strip()}). "
+                "They will at their next failure; to have them follow now, change it and save again."
+            )
+            self.message_user(request, said, messages.WARNING)
+            return
+        if count:
+            self.message_user(request, f"{count:,} waiting record{'s' if count > 1 else ''} got new instants.")
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """What uses the policies is told in sentences: Django would list each record, and there may be millions."""
+        policies = list(objs)
+        protected = [sentence for policy in policies for sentence in uses_of(policy)]
+        lacking = set() if self.has_delete_permission(request) else {self.opts.verbose_name}
+        return [str(policy) for policy in policies], {self.opts.verbose_name_plural: len(policies)}, lacking, protected
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> Any:
+        try:
+            return super().delete_view(request, object_id, extra_context)
+        except ProtectedError:  # used since it was looked at
+            self.message_user(request, "It has come into use meanwhile; look again.", messages.ERROR)
+            return HttpResponseRedirect(request.path)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[RetryPolicy]) -> None:
+        try:
+            with transaction.atomic():
+                super().delete_queryset(request, queryset)
+        except ProtectedError:
+            self.message_user(request, "One has come into use meanwhile; none was deleted.", messages.ERROR)
+
+
+def _is_valid(policy: RetryPolicy) -> bool:
+    """Whether the pure functions take it: it may have been stored past its form."""
+    try:
+        retries.validate(policy.as_rule())
+    except ValidationError:
+        return False
+    return True

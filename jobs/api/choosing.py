@@ -1,0 +1,48 @@
+"""Which records a request is about, and how long an answer about them may take."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.utils import OperationalError
+from psycopg.errors import QueryCanceled
+
+from jobs.api.errors import ApiError
+from jobs.backlog.selection import Filters
+from jobs.states import Status
+
+PATIENCE_SECONDS = 10
+"""An answer that takes longer would hold up one of a few web threads: a search without an index in millions."""
+
+
+def filters_of(asked: Any) -> Filters:
+    """What a request says about records. Raises: ApiError (422) for a kind or queue that nobody knows."""
+    status = getattr(asked, "status", None)
+    filters = Filters(
+        kind=asked.kind,
+        queue=asked.queue,
+        statuses=(Status[status.upper()],) if status else (),
+        subject=getattr(asked, "subject", None),
+        error=getattr(asked, "error", None),
+    )
+    try:
+        filters.check()
+    except ValueError as error:
+        raise ApiError(422, "there is no such kind or queue", "GET /api/records tells those of each record") from error
+    return filters
+
+
+@contextmanager
+def patiently() -> Iterator[None]:
+    """Give up what takes too long, for one transaction. Raises: ApiError (503), which says to ask for less."""
+    try:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute("SET LOCAL statement_timeout = %s", [PATIENCE_SECONDS * 1000])
+            yield
+    except OperationalError as error:
+        if not isinstance(error.__cause__, QueryCanceled):
+            raise
+        hint = "ask for less: name a status, a kind or a queue, and leave out `error`"
+        raise ApiError(503, f"the answer took more than {PATIENCE_SECONDS} s", hint) from error

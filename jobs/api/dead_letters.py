@@ -1,0 +1,25 @@
+"""Dead letters: the failed records by what they say."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from jobs.api.auth import Looking
+from jobs.api.choosing import filters_of, patiently
+from jobs.api.schemas import DeadLettersAnswer, DeadLettersQuery, Error
+from jobs.backlog.dead_letters import dead_letters, facts_of
+
+router = Router(tags=["backlog"], auth=Looking())
+
+
+@router.get(
+    "/dead-letters",
+    response={200: DeadLettersAnswer, (401, 403, 422, 503): Error},
+    summary="Failed records by what they say",
+)
+def list_dead_letters(request: HttpRequest, query: Query[DeadLettersQuery]) -> dict[str, Any]:
+    """As `manage.py backlog errors --json`. `POST /api/records/retry` takes a `group`."""
+    filters = filters_of(query)
+    with patiently():
+        return facts_of(dead_letters(filters.kind, filters.queue))

@@ -1,0 +1,49 @@
+"""How often somebody may ask. Counted in the cache `limits`, which each web process has of its own.
+
+With n web processes a limit is up to n times as high; what protects tokens and codes is their length, not this.
+"""
+
+import time
+from dataclasses import dataclass
+
+from django.core.cache import caches
+
+from jobs.api.errors import ApiError, too_many
+
+
+@dataclass(frozen=True)
+class Limit:
+    """At most `count` in `seconds`, per key, in windows that begin at multiples of `seconds`."""
+
+    name: str
+    count: int
+    seconds: int
+
+    def spend(self, key: str, now: float | None = None) -> None:
+        """Count one. Raises: ApiError (429) when it is one too many."""
+        instant = _present() if now is None else now
+        counter = self._counter(key, instant)
+        counts = caches["limits"]
+        counts.add(counter, 0, self.seconds)
+        try:
+            number = counts.incr(counter)
+        except ValueError:  # it expired, or was culled, between the two
+            return
+        if number > self.count:
+            raise self._refusal(instant)
+
+    def check(self, key: str, now: float | None = None) -> None:
+        """Count nothing. Raises: ApiError (429) when the next one would be one too many."""
+        instant = _present() if now is None else now
+        if caches["limits"].get(self._counter(key, instant), 0) >= self.count:
+            raise self._refusal(instant)
+
+    def _counter(self, key: str, now: float) -> str:
+        return f"{self.name}:{key}:{int(now // self.seconds)}"
+
+    def _refusal(self, now: float) -> ApiError:
+        return too_many(self.seconds - now % self.seconds)
+
+
+def _present() -> float:
+    return time.time()

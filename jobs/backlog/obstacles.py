@@ -1,0 +1,96 @@
+"""What a record meets in its queue: a pause, no worker, a closed window, a full throttle, and those before it.
+
+The predicates are those of the claim (`jobs/lease_statements.py`, `jobs/throttles.py`) and of the look-ahead.
+"""
+
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+
+from jobs import conf
+from jobs.models import BacklogRecord, Lane, PausedQueue, Throttle, Worker
+from jobs.order import claim_key
+from jobs.telling import moment, span
+from jobs.worker.lookahead import shortage
+
+COUNTED = 500
+"""Of a lane, no more than so many of those before a record are counted."""
+
+MOST_LANES = 20
+"""With more lanes its own is looked at only."""
+
+
+def of_ready(record: BacklogRecord, now: datetime) -> list[str]:
+    """Why a ready record does not run: what keeps its queue from being claimed from, then who stands before it."""
+    found = [paused(record, now), closed(record, now), unserved(record, now), *_full(record), _enough(record, now)]
+    return [*filter(None, found), _position(record, now)]
+
+
+def paused(record: BacklogRecord, now: datetime) -> str | None:
+    queue = PausedQueue.objects.filter(name=record.queue).first()
+    if queue is None:
+        return None
+    why = f" ({queue.reason})" if queue.reason else ""
+    for_long = span((now - queue.paused_at).total_seconds())
+    return f"its queue {queue.name} has been paused for {for_long}{why}: `manage.py backlog resume {queue.name}`"
+
+
+def closed(record: BacklogRecord, now: datetime) -> str | None:
+    if record.closes_at is None or record.closes_at > now:
+        return None
+    return (
+        f"its window closed at {moment(record.closes_at)} UTC: it waits for the next opening once a tick has seen that"
+    )
+
+
+def unserved(record: BacklogRecord, now: datetime) -> str | None:
+    since = now - timedelta(seconds=conf.lease_seconds())
+    alive = Worker.objects.filter(stopped_at=None, heartbeat_at__gt=since)
+    if alive.filter(queues__has_key=record.queue).exists():
+        return None
+    return f"no worker that is alive serves its queue: `manage.py worker --queues {record.queue}`"
+
+
+def _full(record: BacklogRecord) -> list[str]:
+    """Its throttles that let nobody more through."""
+    lane = Lane.objects.filter(pk=record.lane).first() if record.lane else None
+    throttles = Throttle.objects.filter(pk__in=lane.throttle_ids) if lane else Throttle.objects.none()
+    return [told for throttle in throttles.order_by("name") if (told := _if_full(throttle, record.queue))]
+
+
+def _if_full(throttle: Throttle, queue: str) -> str | None:
+    lanes = list(Lane.objects.filter(throttle_ids__contains=[throttle.pk]).values_list("pk", flat=True))
+    of_throttle = BacklogRecord.objects.filter(lane__in=lanes)
+    running = of_throttle.running().exclude(queue__in=conf.feeding_queues()).count()
+    rule, most = conf.queue_rules().get(queue), throttle.max_in_flight
+    if rule is None or rule.feeds is None:
+        return f"its throttle {throttle} is full: {running} of its records run" if running >= most else None
+    ahead = most + (most + 1) // 2
+    answered = of_throttle.ready().filter(queue=rule.feeds)[:ahead].count()
+    if running + answered < ahead:
+        return None
+    return f"its throttle {throttle} is full: {running} of its records run, {answered} more stand ready in {rule.feeds}"
+
+
+def _enough(record: BacklogRecord, now: datetime) -> str | None:
+    """Whether its queue feeds another one that is not short of records."""
+    rule = conf.queue_rules().get(record.queue)
+    if rule is None or rule.feeds is None or shortage(rule.feeds, rule.name, now).missing > 0:
+        return None
+    return f"queue {rule.feeds}, which its queue feeds, has as many ready records as its units need soon"
+
+
+def _position(record: BacklogRecord, now: datetime) -> str:
+    """How many come before it in claim order, as far as that is counted."""
+    lanes = [0, *Lane.objects.order_by("pk").values_list("pk", flat=True)[:MOST_LANES]]
+    lanes = lanes if len(lanes) <= MOST_LANES else [record.lane]
+    before, more, own = 0, False, claim_key(record)
+    for lane in lanes:
+        ready = BacklogRecord.objects.ready().filter(Q(closes_at=None) | Q(closes_at__gt=now), queue=record.queue)
+        head = ready.filter(lane=lane).in_claim_order().defer("payload", "last_error")[:COUNTED]
+        keys = [claim_key(other) for other in head]
+        ahead = sum(key < own for key in keys)
+        before, more = before + ahead, more or ahead == COUNTED
+    if more:
+        return f"it is ready; more than {before:,} records of queue {record.queue} come before it"
+    return f"it is ready, number {before + 1:,} in the claim order of queue {record.queue}"

@@ -1,0 +1,17 @@
+"""Pictures within a page: one a study, in the page's own colours, light or dark."""
+
+from collections.abc import Sequence
+
+from jobs.backoff import svg
+from jobs.backoff.frames import frame_of
+from jobs.backoff.subjects import Study
+
+
+def inline(studies: Sequence[Study], scale: str = "auto") -> list[str]:
+    """An `<svg>` element for each, wide when it is alone; the axes are shared."""
+    from jobs.backoff import charts  # matplotlib takes half a second to load
+
+    frame = frame_of(studies, scale)
+    narrow = len(studies) > 1
+    drawn = [(study, charts.draw([study], frame=frame, narrow=narrow).decode()) for study in studies]
+    return [svg.themed(picture, study.series.longest) for study, picture in drawn]

@@ -1,0 +1,14 @@
+"""What a person may do with the backlog, in the admin and by the API alike."""
+
+from django.http import HttpRequest
+
+
+def may_look(request: HttpRequest) -> bool:
+    """Whether this person may see records and what became of them."""
+    return may_operate(request) or bool(request.user.has_perm("jobs.view_backlogrecord"))
+
+
+def may_operate(request: HttpRequest) -> bool:
+    """Whether this person may change what becomes of records. Nobody edits one, so the permission to change stands for
+    that."""
+    return bool(request.user.has_perm("jobs.change_backlogrecord"))

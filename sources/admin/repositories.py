@@ -1,0 +1,76 @@
+"""Repositories, and what their circuit breakers say."""
+
+from pathlib import Path
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+
+from jobs import breaker_verbs, breakers
+from jobs.admin.breakers import link_to
+from jobs.models import Breaker
+from sources.guarding import OPEN_BREAKER_OF_REPOSITORY, guarded_by
+from sources.models import Repository
+
+
+@admin.register(Repository)
+class RepositoryAdmin(ModelAdmin):
+    """Where backups go, and whether anything goes there now."""
+
+    list_display = ("name", "location", "breaker_state")
+    search_fields = ("name", "location")
+    readonly_fields = ("breaker",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Repository]:
+        found: QuerySet[Repository] = super().get_queryset(request)
+        return found.annotate(open_breaker=OPEN_BREAKER_OF_REPOSITORY)
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return ("name", "location", "breaker") if obj else ("name", "location")
+
+    @display(description="breaker", label={"closed": "success", "open": "danger"})
+    def breaker_state(self, repository: Any) -> str:
+        return "open" if repository.open_breaker else "closed"
+
+    @admin.display(description="breaker")
+    def breaker(self, repository: Repository) -> SafeString | str:
+        """Its state with a link; while it is open also why, and who waits."""
+        found = Breaker.objects.filter(key=guarded_by(repository).key).first()
+        if found is None or not found.is_open:
+            return link_to(found)
+        told, waiting = breakers.told(found), breakers.held_by(found)
+        return format_html("{}: {}; {} records wait for it", link_to(found), told, f"{waiting:,}")
+
+    def save_model(self, request: HttpRequest, obj: Repository, form: Any, change: bool) -> None:
+        """Its directory is made when it is missing, as by a fleet import. What is corrected is tried at once."""
+        super().save_model(request, obj, form, change)
+        try:
+            Path(obj.location).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self.message_user(request, f"{obj.location} cannot be made: {error.strerror}", messages.WARNING)
+        if change:
+            self._tell_breaker(request, obj, moved="location" in form.changed_data)
+
+    def _tell_breaker(self, request: HttpRequest, repository: Repository, *, moved: bool) -> None:
+        guarded = guarded_by(repository)
+        breaker_verbs.rename(guarded)
+        found = list(Breaker.objects.filter(key=guarded.key).values_list("pk", flat=True))
+        if moved and breaker_verbs.probe_now(found, by=str(request.user)):
+            self.message_user(request, f"{repository} was failing for everybody; one record is tried there now.")
+
+    def delete_model(self, request: HttpRequest, obj: Repository) -> None:
+        """Its breaker goes with it."""
+        guarded = guarded_by(obj)
+        super().delete_model(request, obj)
+        breaker_verbs.forget(guarded)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Repository]) -> None:
+        guarded = [guarded_by(repository) for repository in queryset]
+        super().delete_queryset(request, queryset)
+        for each in guarded:
+            breaker_verbs.forget(each)

@@ -1,0 +1,105 @@
+"""The pictures in a real browser: they change with what is typed, and fit the page, light and dark."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.factories import make_retry_policy
+from tests.sources import test_pages
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+Browser = test_pages.Browser
+browser = test_pages.browser
+
+PICTURE = "[data-picture] svg"
+
+
+def typed(browser: test_pages.Browser, field: str, text: str) -> None:
+    """What a person does who types over what stands in a field."""
+    browser.run(
+        f"const field = document.getElementById({field!r}); field.value = {text!r}; "
+        "field.dispatchEvent(new Event('input', {bubbles: true}))"
+    )
+
+
+def picture_of(browser: test_pages.Browser) -> str:
+    return str(browser.run(f"return document.querySelector({PICTURE!r})?.textContent || ''"))
+
+
+def seen(browser: test_pages.Browser, name: str) -> None:
+    """Keeps a screenshot where a person asks for them."""
+    if directory := os.environ.get("SCREENSHOTS"):
+        browser.picture(Path(directory) / f"{name}.png")
+
+
+class TestAPolicyThatIsEdited:
+    def test_the_picture_follows_what_is_typed(self, browser: test_pages.Browser) -> None:
+        policy = make_retry_policy(name="often", algorithm="constant", parameters={"base": 60})
+        browser.look(f"/admin/jobs/retrypolicy/{policy.pk}/change/")
+        assert "base 60 s" in picture_of(browser)
+        typed(browser, "id_parameters", '{"base": 90}')
+        eventually(lambda: "base 90 s" in picture_of(browser))
+        typed(browser, "id_max_failures", "5")
+        eventually(lambda: "gives up at failure 5" in picture_of(browser))
+        assert "1 min 30 s" in browser.text_of("#first_waits")
+        browser.click("[data-algorithm=phased]")
+        assert browser.value_of("id_algorithm") == "phased"
+        assert browser.value_of("id_parameters") == '{"unit": 1}'
+        eventually(lambda: "unit 1 s" in picture_of(browser))
+        seen(browser, "policy")
+        assert browser.complaints() == []
+
+    def test_what_is_typed_wrong_is_told_in_place_of_the_picture(self, browser: test_pages.Browser) -> None:
+        browser.look("/admin/jobs/retrypolicy/add/")
+        browser.click("[data-algorithm=constant]")
+        eventually(lambda: "base 300 s" in picture_of(browser))
+        typed(browser, "id_parameters", '{"unit": 3}')
+        eventually(lambda: "constant has no parameter 'unit'" in browser.text_of("#preview"))
+        assert picture_of(browser) == ""
+        assert browser.complaints() == []
+
+
+class TestThePageOfPictures:
+    def test_follows_what_is_chosen_and_shows_the_fields_that_belong_to_it(self, browser: test_pages.Browser) -> None:
+        browser.look("/backoff/")
+        assert "Backoff: fibonacci" in picture_of(browser)
+        shown = "return document.getElementById('field_base').offsetParent !== null"
+        assert browser.run(shown) is False
+        typed(browser, "id_algorithm", "constant")
+        eventually(lambda: "Backoff: constant" in picture_of(browser))
+        assert browser.run(shown) is True
+        typed(browser, "id_base", "0")
+        eventually(lambda: "greater than or equal to" in browser.text_of("#errors_base"))
+        assert "Nothing is drawn" in browser.text_of("#pictures")
+        typed(browser, "id_base", "30")
+        eventually(lambda: "base 30 s" in picture_of(browser))
+        assert browser.text_of("#errors_base") == ""
+        assert browser.complaints() == []
+
+    def test_fits_the_window_in_both_themes(self, browser: test_pages.Browser) -> None:
+        policy = make_retry_policy(name="often", algorithm="exponential", parameters={"jitter": "full"})
+        paths = {
+            "one": "/backoff/?algorithm=phased",
+            "two": "/backoff/?algorithm=buckets&compare=phased&jobs=300",
+            "wrong": "/backoff/?jobs=0",
+            "list": "/admin/jobs/retrypolicy/",
+            "change": f"/admin/jobs/retrypolicy/{policy.pk}/change/",
+        }
+        for theme, ink in (("light", "rgb(31, 36, 48)"), ("dark", "rgb(230, 232, 236)")):
+            browser.run(f"localStorage.setItem('adminTheme', JSON.stringify({theme!r}))")
+            for name, path in paths.items():
+                browser.look(path)
+                assert browser.wider_than_the_page() <= 0, path
+                assert browser.cut_off_in_tables() == [], path
+                seen(browser, f"{name}-{theme}")
+                if name in ("one", "two", "change"):
+                    fill = f"return getComputedStyle(document.querySelector('{PICTURE} text:last-of-type')).fill"
+                    fills = browser.run(
+                        f"return [...document.querySelectorAll('{PICTURE} text')].map(t => getComputedStyle(t).fill)"
+                    )
+                    assert ink in fills, (fill, path)
+                allowed = ["400"] if name == "wrong" else []
+                assert [text for text in browser.complaints() if not any(code in text for code in allowed)] == []

@@ -1,0 +1,77 @@
+"""A repository that fails for everybody, in a few words: records claimed, failed for it, refused, let through."""
+
+from datetime import datetime, timedelta
+
+from jobs import breakers, claiming, emitter
+from jobs.models import BacklogRecord, Breaker
+from jobs.outcomes import Claimed, Failed, Guarded, Succeeded
+from jobs.states import Status, WaitingFor
+from tests.factories import NOON, make_record, make_worker
+
+OFFICE = Guarded("repository:3", "repository office")
+CELLAR = Guarded("repository:4", "repository cellar")
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+FULL = "no space left on device"
+
+
+def claimed(count: int = 1, now: datetime = NOON, **fields) -> list[Claimed]:
+    """So many new records that run since `now`."""
+    for _ in range(count):
+        make_record(**fields)
+    return claiming.claim("default", worker_id=make_worker().pk, limit=count, now=now)
+
+
+def fail(records: list[Claimed], now: datetime = NOON, guarded: Guarded = OFFICE) -> None:
+    """They fail for what is guarded."""
+    claiming.settle([(record, Failed(FULL, fault_of=guarded)) for record in records], now=now)
+
+
+def succeed(records: list[Claimed], now: datetime = NOON, guarded: Guarded = OFFICE) -> None:
+    claiming.settle([(record, Succeeded(proves=guarded)) for record in records], now=now)
+
+
+def open_it(now: datetime = NOON, guarded: Guarded = OFFICE) -> Breaker:
+    """Three failures in a row, the last one at `now`. The records that failed are gone again."""
+    openers = claimed(3, now)
+    fail(openers, now, guarded)
+    BacklogRecord.objects.filter(pk__in=[record.id for record in openers]).delete()
+    return breaker(guarded)
+
+
+def breaker(guarded: Guarded = OFFICE) -> Breaker:
+    return Breaker.objects.get(key=guarded.key)
+
+
+def hold(count: int = 1, now: datetime = NOON, guarded: Guarded = OFFICE, **fields) -> list[int]:
+    """So many new records that ask, are refused and wait for the breaker. Returns their ids."""
+    records = claimed(count, now, **fields)
+    refused = [(record, breakers.refusal(guarded, record)) for record in records]
+    claiming.settle([(record, held) for record, held in refused if held], now=now)
+    assert held_ids() >= {record.id for record in records}
+    return [record.id for record in records]
+
+
+def held_ids() -> set[int]:
+    waiting = BacklogRecord.objects.filter(status=Status.WAITING, waiting_for=WaitingFor.BREAKER)
+    return set(waiting.values_list("pk", flat=True))
+
+
+def ready_ids() -> list[int]:
+    return list(BacklogRecord.objects.ready().in_claim_order().values_list("pk", flat=True))
+
+
+def tick(now: datetime) -> None:
+    emitter.tick(now, rescue=False)
+
+
+def claim_ready(now: datetime) -> list[Claimed]:
+    """All that is ready, claimed at `now`."""
+    return claiming.claim("default", worker_id=make_worker().pk, limit=1000, now=now)
+
+
+def trial(now: datetime) -> Claimed:
+    """Let a trial through at `now` and claim it: the only record that is ready."""
+    tick(now)
+    [record] = claim_ready(now)
+    assert breakers.refusal(OFFICE, record) is None
+    return record

@@ -1,0 +1,141 @@
+"""What *phased* is for: an even load and waits that differ little, held against *buckets* of the same mean base.
+
+All jobs fail at the same instant and at each retry, which takes no time. Figures are counted over the horizon, the
+median instant of the last retry.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from statistics import fmean, median, pstdev
+
+import pytest
+
+from jobs.retries import Failure, Rule, delay
+
+RETRIES = 12
+FAILED_AT = 1_770_000_000.0
+MINUTE = 60
+
+Instants = list[list[float]]
+"""By job: the seconds from its first failure to each retry."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """`wait_variation`: the coefficient of variation of waits over jobs, mean over retries.
+
+    `peak`: the most retries within a minute, of all; `later_peak`: without the first three of each job.
+    """
+
+    horizon: float
+    idle_share: float
+    wait_variation: float
+    peak: int
+    later_peak: int
+
+
+def simulate(rule: Rule, ids: Iterable[int], seed: int) -> Instants:
+    dice = random.Random(seed)
+    instants: Instants = []
+    for record_id in ids:
+        at, row = FAILED_AT, []
+        for k in range(1, RETRIES + 1):
+            at += delay(rule, Failure(k, at, FAILED_AT, FAILED_AT, record_id), dice)
+            row.append(at - FAILED_AT)
+        instants.append(row)
+    return instants
+
+
+def load_of(instants: Instants) -> Load:
+    horizon = median(row[-1] for row in instants)
+    retries = [(k, int(at // MINUTE)) for row in instants for k, at in enumerate(row, start=1)]
+    minutes = int(horizon // MINUTE)
+    busy = {minute for _, minute in retries if minute < minutes}
+    waits = [[row[k] - (row[k - 1] if k else 0) for row in instants] for k in range(RETRIES)]
+    return Load(
+        horizon,
+        1 - len(busy) / minutes,
+        fmean(pstdev(of_one_retry) / fmean(of_one_retry) for of_one_retry in waits),
+        max(Counter(minute for _, minute in retries).values()),
+        max(Counter(minute for k, minute in retries if k > 3).values()),
+    )
+
+
+@cache
+def phased(first_id: int, jobs: int, unit: float = 1, stride: int = 1) -> Load:
+    ids = range(first_id, first_id + jobs * stride, stride)
+    return load_of(simulate(Rule("phased", {"unit": unit}), ids, seed=0))
+
+
+@cache
+def buckets(jobs: int, seed: int, unit: float = 1) -> Load:
+    return load_of(simulate(Rule("buckets", {"unit": unit}), range(jobs), seed))
+
+
+FIRST_IDS = [1, 12_345, 2**40 + 7]
+SEEDS = range(3)
+
+
+@pytest.mark.parametrize("unit", [1, 15])
+@pytest.mark.parametrize("jobs", [100, 1000])
+@pytest.mark.parametrize("first_id", FIRST_IDS)
+class TestPhasedBesideBuckets:
+    def test_leaves_no_more_minutes_idle(self, first_id, jobs, unit):
+        assert all(phased(first_id, jobs, unit).idle_share <= buckets(jobs, seed, unit).idle_share for seed in SEEDS)
+
+    def test_has_waits_that_vary_less_than_two_thirds_as_much(self, first_id, jobs, unit):
+        variation = phased(first_id, jobs, unit).wait_variation
+        assert all(variation <= 0.65 * buckets(jobs, seed, unit).wait_variation for seed in SEEDS)
+
+    def test_has_no_higher_a_peak_after_the_first_three_retries(self, first_id, jobs, unit):
+        peak = phased(first_id, jobs, unit).later_peak
+        assert all(peak <= buckets(jobs, seed, unit).later_peak for seed in SEEDS)
+
+    def test_has_no_higher_a_peak_of_all_retries(self, first_id, jobs, unit):
+        assert all(phased(first_id, jobs, unit).peak <= buckets(jobs, seed, unit).peak for seed in SEEDS)
+
+
+@pytest.mark.parametrize("jobs", [100, 1000])
+@pytest.mark.parametrize("stride", range(2, 13))
+class TestPhasedWhenEverySoManyFail:
+    """As when one of so many repositories fails, and the sources take turns."""
+
+    def test_keeps_to_the_same_bounds(self, stride, jobs):
+        ours = phased(1, jobs, stride=stride)
+        for seed in SEEDS:
+            theirs = buckets(jobs, seed)
+            assert ours.idle_share <= theirs.idle_share
+            assert ours.wait_variation <= 0.65 * theirs.wait_variation
+            assert ours.later_peak <= theirs.later_peak
+
+
+class TestPhasedByItself:
+    @pytest.mark.parametrize("jobs", [100, 1000])
+    def test_stays_better_when_buckets_are_stretched_to_the_same_horizon(self, jobs):
+        stretched = phased(1, jobs).horizon / buckets(jobs, 0).horizon
+        ours = phased(1, jobs)
+        for seed in SEEDS:
+            theirs = buckets(jobs, seed, stretched)
+            assert theirs.horizon == pytest.approx(ours.horizon, rel=0.02)
+            assert ours.idle_share <= theirs.idle_share
+            assert ours.wait_variation <= 0.65 * theirs.wait_variation
+            assert ours.later_peak <= theirs.later_peak
+
+    @pytest.mark.parametrize("first_id", FIRST_IDS)
+    def test_has_the_figures_of_its_decision(self, first_id):
+        small, large = phased(first_id, 100), phased(first_id, 1000)
+        assert small.idle_share == large.idle_share == 0
+        assert (small.wait_variation, large.wait_variation) == pytest.approx((0.149, 0.149), abs=0.002)
+        assert (small.later_peak, large.later_peak) == (pytest.approx(43, abs=1), pytest.approx(428, abs=1))
+
+    def test_needs_no_state_but_the_first_failure(self):
+        """Each retry follows from the first failure alone, whatever the ones between did."""
+        rule, record_id = Rule("phased", {"unit": 15}), 77
+        along = simulate(rule, [record_id], seed=0)[0]
+        for k in range(1, RETRIES):
+            late = FAILED_AT + along[k - 1] + 0.5 * (along[k] - along[k - 1])
+            at = late + delay(rule, Failure(k + 1, late, FAILED_AT, FAILED_AT, record_id)) - FAILED_AT
+            assert at == pytest.approx(along[k], abs=0.01)

@@ -1,0 +1,106 @@
+"""`manage.py process_backlog DAYS`: a sweep by a person."""
+
+import json
+import subprocess
+import sys
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.conf import settings as project
+from django.core.management import CommandError, call_command
+
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord, Sweep
+from jobs.states import Status, WaitingFor
+from tests.factories import make_record
+
+
+def make_waiting(hours: float) -> BacklogRecord:
+    """Its last failure was a moment ago: a sweep of the clock would not take it."""
+    now = database_clock()
+    values = {"run_after": now + timedelta(days=9), "failures": 3, "last_failure_at": now}
+    return make_record(Status.WAITING, waiting_for=WaitingFor.SWEEP, inserted_at=now - timedelta(hours=hours), **values)
+
+
+def run(*arguments: str) -> str:
+    output = StringIO()
+    call_command("process_backlog", *arguments, stdout=output)
+    return output.getvalue().strip()
+
+
+@pytest.mark.django_db
+class TestASweepByHand:
+    def test_makes_ready_what_is_young_enough_also_what_has_just_failed(self):
+        young, old = make_waiting(71), make_waiting(73)
+        assert run("3") == "1 record is ready; nothing up to 3 days old waits for a sweep any more."
+        young.refresh_from_db()
+        old.refresh_from_db()
+        assert (young.status, old.status) == (Status.READY, Status.WAITING)
+
+    def test_always_sweeps_however_often_it_is_run(self):
+        for _ in range(2):
+            make_waiting(1)
+            assert run("1").startswith("1 record is ready")
+        assert not Sweep.objects.exists()
+
+    def test_says_that_nothing_waited(self):
+        assert run("1") == "No record up to 1 day old waits for a sweep."
+
+    def test_says_that_it_left_some_and_what_to_do(self):
+        records = [make_waiting(hours) for hours in (1, 2, 3)]
+        said = run("1", "--max-records", "2")
+        assert said.startswith("2 records are ready; older ones were left, since 2 is the most for one sweep")
+        assert "--max-records" in said
+        assert set(BacklogRecord.objects.ready()) == set(records[:2])
+
+    def test_a_dry_run_says_how_many_it_would_be_and_changes_nothing(self):
+        make_waiting(1)
+        make_waiting(2)
+        assert run("1", "--dry-run") == "2 records would be ready."
+        assert run("1", "--dry-run", "--max-records", "1").startswith("1 record would be ready; older ones were left")
+        assert not BacklogRecord.objects.ready().exists()
+
+    def test_json_has_the_facts(self):
+        make_waiting(1)
+        make_waiting(2)
+        assert json.loads(run("1", "--json", "--max-records", "1")) == {
+            "max_age_days": 1,
+            "ready": 1,
+            "left_some": True,
+            "done_before": False,
+            "passed_by": False,
+            "dry_run": False,
+        }
+
+    @pytest.mark.parametrize(
+        ("arguments", "named"),
+        [
+            (["0"], "DAYS is a number from 1 to 360, not 0"),
+            (["361"], "DAYS is a number from 1 to 360, not 361"),
+            (["1", "--max-records", "0"], "--max-records is a number from 1 to 1,000,000, not 0"),
+            (["1", "--max-records", "1000001"], "--max-records is a number from 1"),
+            (["soon"], "invalid int value: 'soon'"),
+            ([], "DAYS"),
+        ],
+    )
+    def test_bad_usage_is_named(self, arguments, named):
+        with pytest.raises(CommandError, match=named) as refused:
+            run(*arguments)
+        assert arguments in (["soon"], []) or refused.value.returncode == 2
+
+
+@pytest.mark.slow
+def test_a_database_that_is_away_ends_it_with_2_and_no_traceback():
+    done = subprocess.run(
+        [sys.executable, "manage.py", "process_backlog", "1"],
+        cwd=project.BASE_DIR,
+        env={"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none", "PATH": "", "SECRET_KEY": "test"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "nothing was swept" in done.stderr
+    assert "Traceback" not in done.stderr

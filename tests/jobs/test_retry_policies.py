@@ -1,0 +1,231 @@
+"""What a retry policy may say, the rows of it, those that an installation comes with, and where they are chosen."""
+
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core.exceptions import ValidationError
+from django.db import connection
+from django.db.models import ProtectedError
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from jobs.models import RetryPolicy
+from jobs.retries import ALGORITHMS, LARGEST, LONGEST, SHORTEST, Failure, Rule, delay, validate
+from jobs.states import Status
+from tests.factories import make_record, make_retry_policy, make_schedule
+
+DAY = 86_400
+NAMES = sorted(ALGORITHMS)
+
+
+def parameters_of(name: str, value: Any) -> dict[str, Any]:
+    """All its numbers set to `value`."""
+    algorithm = ALGORITHMS[name]
+    return {key: value for key in algorithm.defaults if key not in algorithm.choices}
+
+
+def told_by(rule: Rule) -> dict[str, list[str]]:
+    """The fields that `validate` names, with what it says."""
+    with pytest.raises(ValidationError) as caught:
+        validate(rule)
+    return caught.value.message_dict
+
+
+NO_NUMBERS = [0, -1, 0.0, -0.5, "60", None, True, float("nan"), float("inf"), 10**400, 10**5000, [60], {}, 1e-9]
+
+
+class TestValidation:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_the_defaults_are_valid(self, name):
+        validate(Rule(name))
+        validate(Rule(name, ALGORITHMS[name].defaults))
+
+    @pytest.mark.parametrize("jitter", ["none", "full", "equal"])
+    def test_each_jitter_is_valid(self, jitter):
+        validate(Rule("exponential", {"jitter": jitter}))
+
+    def test_an_unknown_algorithm_is_named_beside_those_there_are(self):
+        said = told_by(Rule("linear"))
+        assert said == {"algorithm": [f"unknown algorithm 'linear'; one of {', '.join(NAMES)}"]}
+
+    @pytest.mark.parametrize("algorithm", [None, "", [], {}, 7])
+    def test_what_is_no_name_of_an_algorithm_is_refused(self, algorithm):
+        assert list(told_by(Rule(algorithm))) == ["algorithm"]
+
+    def test_an_unknown_parameter_is_named_beside_those_it_takes(self):
+        said = told_by(Rule("exponential", {"base": 3}))
+        assert said == {"parameters": ["exponential has no parameter 'base'; it takes least, unit, jitter"]}
+
+    def test_an_algorithm_without_parameters_says_so(self):
+        said = told_by(Rule("progressive", {"unit": 60}))
+        assert said == {"parameters": ["progressive has no parameter 'unit'; it takes none"]}
+
+    @pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: f"{type(value).__name__}")
+    @pytest.mark.parametrize(
+        ("name", "key"), [(n, key) for n in NAMES for key in parameters_of(n, 0)], ids=lambda value: value
+    )
+    def test_a_parameter_that_is_no_positive_number_of_seconds_is_named_with_its_value(self, name, key, value):
+        said = told_by(Rule(name, {key: value}))
+        assert list(said) == ["parameters"]
+        assert said["parameters"][0].startswith(f"{key} must be a positive number of seconds, 0.001 to 1000000000, not")
+        assert len(said["parameters"][0]) < 150
+
+    @pytest.mark.parametrize("value", ["half", 1, None, [], True, 10**5000], ids=lambda value: type(value).__name__)
+    def test_a_jitter_there_is_not_is_named(self, value):
+        said = told_by(Rule("exponential", {"jitter": value}))["parameters"]
+        assert said[0].startswith("jitter is none, full or equal, not ")
+
+    def test_everything_that_is_wrong_is_named_at_once(self):
+        said = told_by(Rule("exponential", {"unit": 0, "least": "x", "base": 1, "jitter": "y"}, 0, 0, -1))
+        assert sorted(said) == ["give_up_after", "max_delay", "max_failures", "parameters"]
+        assert [problem.split()[0] for problem in said["parameters"]] == ["unit", "least", "exponential", "jitter"]
+
+    @pytest.mark.parametrize("parameters", [None, [], "unit", 60])
+    def test_parameters_that_are_no_object_are_refused(self, parameters):
+        assert told_by(Rule("fibonacci", parameters)) == {"parameters": ['must be an object, as {"unit": 60}']}
+
+    def test_a_count_of_failures_does_not_go_with_sweeps(self):
+        said = told_by(Rule("progressive", max_failures=3))
+        assert list(said) == ["max_failures"]
+        assert "leave it empty" in said["max_failures"][0]
+        validate(Rule("progressive", give_up_after=DAY))
+
+    @pytest.mark.parametrize("value", [0, -1, LARGEST + 1, float("nan"), float("inf"), "9", True])
+    @pytest.mark.parametrize("field", ["max_delay", "max_failures", "give_up_after"])
+    def test_a_limit_out_of_bounds_is_named(self, field, value):
+        assert list(told_by(Rule(**{field: value}))) == [field]
+
+    def test_only_the_cap_is_needed(self):
+        assert list(told_by(Rule(max_delay=None))) == ["max_delay"]
+        validate(Rule(max_delay=1, max_failures=None, give_up_after=None))
+        validate(Rule(max_delay=LARGEST, max_failures=LARGEST, give_up_after=LARGEST))
+
+    @given(
+        name=st.sampled_from(NAMES),
+        value=st.one_of(st.integers(), st.floats(), st.text(), st.booleans(), st.none(), st.floats(SHORTEST, LONGEST)),
+        failures=st.integers(1, 10**6),
+        cap=st.integers(1, LARGEST),
+    )
+    def test_what_is_valid_has_a_delay(self, name, value, failures, cap):
+        rule = Rule(name, parameters_of(name, value), cap)
+        try:
+            validate(rule)
+        except ValidationError:
+            assume(False)
+        wait = delay(rule, Failure(failures, at=2e9, first_at=2e9 - DAY, record_id=failures))
+        assert 0 < wait <= (3600 if name == "progressive" else cap)
+
+
+def refused(**fields: Any) -> dict[str, list[str]]:
+    """The fields that the check of a row names, with what it says."""
+    policy = RetryPolicy(**({"name": "bad", "algorithm": "fibonacci"} | fields))
+    with pytest.raises(ValidationError) as caught:
+        policy.full_clean(validate_unique=False, validate_constraints=False)
+    return caught.value.message_dict
+
+
+class TestRow:
+    def test_is_its_rule(self):
+        policy = RetryPolicy(
+            name="x", algorithm="fibonacci", parameters={"unit": 5}, max_delay=99, max_failures=4, give_up_after=77
+        )
+        policy.full_clean(validate_unique=False, validate_constraints=False)
+        assert policy.as_rule() == Rule("fibonacci", {"unit": 5}, 99.0, 4, 77)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_takes_the_defaults_of_any_algorithm_and_no_parameters_at_all(self, name):
+        for parameters in ({}, None, ALGORITHMS[name].defaults):
+            policy = RetryPolicy(name="x", algorithm=name, parameters=parameters)
+            policy.full_clean(validate_unique=False, validate_constraints=False)
+            validate(policy.as_rule())
+            assert policy.parameters == (parameters or {})
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_names_every_bad_field_of_any_algorithm(self, name):
+        said = refused(algorithm=name, parameters={"nonsense": 1}, max_delay=0, max_failures=0, give_up_after=0)
+        assert sorted(said) == ["give_up_after", "max_delay", "max_failures", "parameters"]
+
+    @pytest.mark.parametrize("parameters", [[], [60], "60", 60, {"unit": 10**400}, {"unit": None}, {"unit": True}])
+    def test_names_bad_parameters_of_any_type(self, parameters):
+        assert list(refused(parameters=parameters)) == ["parameters"]
+
+    @pytest.mark.parametrize("value", [None, "soon", -1, 10**400, 2**31, float("nan"), [1]], ids=repr)
+    def test_names_a_cap_of_any_type_beside_what_else_is_wrong(self, value):
+        assert sorted(refused(max_delay=value, parameters={"base": 1})) == ["max_delay", "parameters"]
+
+    @pytest.mark.parametrize("algorithm", [None, "", "linear"])
+    def test_names_an_algorithm_that_is_missing_or_unknown_beside_what_else_is_wrong(self, algorithm):
+        assert sorted(refused(algorithm=algorithm, parameters=[1], max_delay=0)) == [
+            "algorithm",
+            "max_delay",
+            "parameters",
+        ]
+
+    def test_names_a_count_of_failures_beside_sweeps(self):
+        assert list(refused(algorithm="progressive", max_failures=3)) == ["max_failures"]
+
+    def test_says_once_that_an_algorithm_is_missing(self):
+        assert refused(algorithm="") == {"algorithm": ["This field cannot be blank."]}
+
+
+@pytest.mark.django_db
+class TestDeleting:
+    @pytest.mark.parametrize("status", [Status.WAITING, Status.RUNNING, Status.SUCCEEDED])
+    def test_is_refused_while_a_record_names_it(self, status):
+        policy = make_retry_policy()
+        make_record(status, retry_policy=policy)
+        with pytest.raises(ProtectedError):
+            policy.delete()
+
+    def test_is_refused_while_a_schedule_names_it(self):
+        policy = make_retry_policy()
+        make_schedule(retry_policy=policy)
+        with pytest.raises(ProtectedError):
+            policy.delete()
+
+    def test_works_when_nothing_names_it(self):
+        policy = make_retry_policy()
+        make_record(retry_policy=make_retry_policy())
+        policy.delete()
+        assert not RetryPolicy.objects.filter(name=policy.name).exists()
+
+
+PRESETS = import_module("jobs.migrations.0010_preset_retry_policies")
+
+
+def install_presets() -> None:
+    PRESETS.install(apps, SimpleNamespace(connection=connection))
+
+
+@pytest.mark.django_db
+class TestPresets:
+    def test_there_is_one_of_each_algorithm_and_each_is_valid(self):
+        install_presets()
+        policies = RetryPolicy.objects.filter(name__in=[preset["name"] for preset in PRESETS.PRESETS])
+        assert sorted(policies.values_list("algorithm", flat=True)) == NAMES
+        for policy in policies:
+            policy.full_clean()
+
+    def test_installing_them_again_changes_nothing(self):
+        install_presets()
+        before = sorted(RetryPolicy.objects.values_list())
+        install_presets()
+        assert sorted(RetryPolicy.objects.values_list()) == before
+
+    def test_what_a_person_has_under_one_of_their_names_stays(self):
+        RetryPolicy.objects.filter(name="phased").delete()
+        mine = make_retry_policy(name="phased", algorithm="constant", parameters={"base": 7}, max_delay=8)
+        install_presets()
+        mine.refresh_from_db()
+        assert (mine.algorithm, mine.parameters, mine.max_delay) == ("constant", {"base": 7}, 8)
+        assert RetryPolicy.objects.filter(name="fibonacci").exists()
+
+    def test_none_waits_longer_than_twelve_days_or_tries_more_than_once_a_minute(self):
+        for preset in PRESETS.PRESETS:
+            rule = RetryPolicy(**preset).as_rule()
+            waits = [delay(rule, Failure(k, at=1e9 + k, first_at=1e9)) for k in (1, 2, 3, 5, 10, 25, 100)]
+            assert max(waits) <= 12 * DAY
+            assert sum(waits[:3]) > 10

@@ -1,0 +1,103 @@
+"""The table of the progressive schedule, and when the next sweep comes."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.retries import Failure, Rule, delay
+from jobs.tiers import DAY, HOUR, MINUTE, OLDEST, SHORTEST, TIERS, next_sweep, slot_of
+
+instants = st.integers(0, 4_000_000_000)
+intervals = st.sampled_from([tier.every for tier in TIERS])
+ages = st.integers(0, OLDEST - TIERS[-1].every)
+
+
+class TestTable:
+    def test_is_that_of_the_progressive_schedule(self):
+        hours = [(tier.max_age_days, tier.every / HOUR) for tier in TIERS]
+        assert hours == [(1, 1 / 12), (7, 1), (14, 12), (30, 24), (180, 96), (360, 192)]
+
+    def test_counts_ages_in_seconds_too(self):
+        assert [tier.max_age for tier in TIERS] == [DAY, 7 * DAY, 14 * DAY, 30 * DAY, 180 * DAY, 360 * DAY]
+        assert (SHORTEST, OLDEST) == (5 * MINUTE, 360 * DAY)
+
+    def test_has_grids_that_coincide_so_that_sweeps_of_one_instant_make_one_attempt(self):
+        assert all(longer.every % shorter.every == 0 for shorter, longer in pairwise(TIERS))
+
+
+class TestSlot:
+    @given(at=instants, every=intervals)
+    def test_begins_at_or_before_an_instant_and_ends_after_it(self, at, every):
+        slot = slot_of(at, every)
+        assert slot <= at < slot + every
+        assert slot % every == 0
+
+    def test_of_a_day_begins_at_midnight_utc(self):
+        assert slot_of(1_770_000_000, DAY) == 1_769_990_400  # 2026-02-02 00:00 UTC
+
+
+class TestNextSweep:
+    @pytest.mark.parametrize(
+        ("age", "every"),
+        [
+            (0, 5 * MINUTE),
+            (DAY - 5 * MINUTE, 5 * MINUTE),
+            (DAY, HOUR),
+            (7 * DAY - HOUR, HOUR),
+            (7 * DAY, 12 * HOUR),
+            (14 * DAY, DAY),
+            (30 * DAY, 96 * HOUR),
+            (180 * DAY, 192 * HOUR),
+            (360 * DAY - 192 * HOUR, 192 * HOUR),
+        ],
+    )
+    def test_is_that_of_the_first_tier_which_covers_the_age(self, age, every):
+        at = 2000 * 192 * HOUR  # on every grid
+        assert next_sweep(at, at - age) == at + every
+
+    def test_is_none_when_the_last_tier_covers_it_no_more(self):
+        at = 2000 * 192 * HOUR
+        assert next_sweep(at, at - OLDEST + 192 * HOUR - 1) is None
+        assert next_sweep(at, at - 10 * OLDEST) is None
+
+    def test_takes_a_shorter_tier_while_that_one_still_covers_the_record_then(self):
+        at = 2000 * 192 * HOUR + 1  # a sweep has just been
+        assert next_sweep(at, at - DAY + 6 * MINUTE) == at - 1 + 5 * MINUTE
+        assert next_sweep(at, at - DAY + 4 * MINUTE) == at - 1 + HOUR
+
+    @given(at=instants, age=ages)
+    def test_is_strictly_ahead_on_its_grid_and_covers_the_age_by_then(self, at, age):
+        sweep = next_sweep(at, at - age)
+        assert sweep is not None
+        assert sweep > at
+        assert any(sweep % tier.every == 0 and sweep - (at - age) <= tier.max_age for tier in TIERS)
+        assert sweep - at <= TIERS[-1].every
+
+    @given(at=instants, age=ages)
+    def test_no_earlier_sweep_covers_it(self, at, age):
+        sweep = next_sweep(at, at - age)
+        assert sweep is not None
+        for tier in TIERS:
+            earlier = slot_of(at, tier.every) + tier.every
+            assert not (earlier < sweep and earlier - (at - age) <= tier.max_age)
+
+    @given(at=instants, age=ages)
+    def test_is_the_wait_of_progressive_whatever_the_count_and_the_cap(self, at, age):
+        sweep = next_sweep(at, at - age)
+        assert sweep is not None
+        for count in (1, 2, 10**6):
+            failure = Failure(count, at=at, first_at=at - 1, inserted_at=at - age)
+            assert delay(Rule("progressive", max_delay=1), failure) == sweep - at
+
+    def test_a_year_of_failures_takes_the_tiers_one_after_the_other(self):
+        inserted_at = 2000.0 * 192 * HOUR
+        at, tries = inserted_at, []
+        while (sweep := next_sweep(at, inserted_at)) is not None:
+            at = sweep
+            tries.append(at - inserted_at)
+        among = [(0, 1), (1, 7), (7, 14), (14, 30), (30, 180), (180, 360)]
+        counted = [sum(1 for age in tries if first * DAY < age <= last * DAY) for first, last in among]
+        assert counted == [288, 144, 14, 16, 38, 23]
+        assert tries[-1] == OLDEST
