@@ -7,7 +7,7 @@ together. Source of the order: Retrospect's ProactiveAI; the deviation in `demot
 """
 
 from collections.abc import Iterable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from operator import attrgetter
 from typing import Protocol, TypeVar
 
@@ -85,6 +85,19 @@ def demoted(rank_day: date | None, today: date) -> date:
     return max(rank_day, today) if rank_day else today
 
 
-def was_demoted_by_failure(tried_at: datetime | None, last_failure_at: datetime | None) -> bool:
-    """Whether it was a failure that last moved a record back: then no answer and no check-in moves it forward."""
-    return tried_at is not None and tried_at == last_failure_at
+LONGEST_DEMOTION_DAYS = 7
+"""A failure moves a record back by no more. After a week in which no unit was ever idle it comes first all the same."""
+
+
+def demoted_by_failure(rank_day: date | None, today: date, failures: int) -> date:
+    """The day under which a record ranks after its latest of `failures` in a row, `today` (a day of its own zone).
+
+    A day further back a failure: what never succeeds must not come before what is due tomorrow, either (docs/decisions
+    0032 has the figures), and what failed once comes before what failed often.
+    """
+    return demoted(rank_day, today) + timedelta(days=min(failures, LONGEST_DEMOTION_DAYS))
+
+
+def keeps_its_place(failures: int) -> bool:
+    """Whether no answer and no check-in moves a record forward: what has failed stays back until it succeeds."""
+    return failures > 0

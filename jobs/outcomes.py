@@ -252,11 +252,11 @@ def _told(text: str) -> str:
 
 
 def _after_handoff(record: Claimed, kept: Transition, outcome: Handoff) -> Transition:
-    """It answered: it stands where it would have stood, overdue first. What a failure demoted stays demoted."""
+    """It answered: it stands where it would have stood, overdue first. What has failed stays demoted."""
     handed = replace(
         kept, queue=outcome.queue, exclusive_key=outcome.exclusive_key, attempt_outcome=AttemptOutcome.HANDOFF
     )
-    if order.was_demoted_by_failure(record.tried_at, record.last_failure_at):
+    if order.keeps_its_place(record.failures):
         return handed
     return replace(handed, rank_day=record.due_day, tried_at=None)
 
@@ -272,7 +272,7 @@ def _after_silence(record: Claimed, kept: Transition, outcome: Unavailable, toda
     )
     if outcome.first_in_line:
         return replace(waiting, priority=kept.priority + FIRST_IN_LINE)
-    return replace(waiting, **_demoted(record, today, now))
+    return replace(waiting, rank_day=order.demoted(record.rank_day, today), tried_at=now)
 
 
 def _failure(record: Claimed, inserted_at: datetime | None, now: datetime) -> retries.Failure:
@@ -316,7 +316,8 @@ def _after_failure(
         status=Status.WAITING,
         waiting_for=waiting_for,
         run_after=max(run_after, now),
-        **_demoted(record, today, now),
+        rank_day=order.demoted_by_failure(record.rank_day, today, failure.number),
+        tried_at=now,
     )
 
 
@@ -329,7 +330,3 @@ def wait_after(
     return WaitingFor.BACKOFF, datetime.fromtimestamp(failure.at, UTC) + timedelta(
         seconds=retries.delay(rule, failure, dice)
     )
-
-
-def _demoted(record: Claimed, today: date, now: datetime) -> dict[str, Any]:
-    return {"rank_day": order.demoted(record.rank_day, today), "tried_at": now}

@@ -117,11 +117,13 @@ class RetryPolicyAdmin(ModelAdmin):
             self.message_user(request, f"{count:,} waiting record{'s' if count > 1 else ''} got new instants.")
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """What uses the policies is told in sentences: Django would list each record, and there may be millions."""
+        """What uses the policies is told in sentences: Django would list each record, and there may be millions.
+
+        Who gets here may delete them: both callers have asked.
+        """
         policies = list(objs)
         protected = [sentence for policy in policies for sentence in uses_of(policy)]
-        lacking = set() if self.has_delete_permission(request) else {self.opts.verbose_name}
-        return [str(policy) for policy in policies], {self.opts.verbose_name_plural: len(policies)}, lacking, protected
+        return [str(policy) for policy in policies], {self.opts.verbose_name_plural: len(policies)}, set(), protected
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> Any:
         try:

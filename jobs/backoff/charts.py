@@ -63,9 +63,7 @@ def draw(
                 written, format="png", dpi=PIXELS_PER_INCH, metadata={"Software": None, "Title": describe(studies)}
             )
             return written.getvalue()
-        FigureCanvasSVG(figure).print_figure(
-            written, format="svg", dpi=PIXELS_PER_INCH, metadata={"Date": None, "Creator": None}
-        )
+        FigureCanvasSVG(figure).print_figure(written, format="svg", dpi=PIXELS_PER_INCH)
     return svg.finished(written.getvalue().decode(), title_of(studies), describe(studies)).encode()
 
 

@@ -15,7 +15,7 @@ CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 
 def finished(written: str, title: str, description: str) -> str:
-    """One `<svg>` element, named and described for those who do not see it.
+    """One `<svg>` element, named and described for those who do not see it, without date or program.
 
     Groups lose their ids: two pictures on a page would share them. Ids that are referred to are digests of what they
     name, so equal ones name equal things.

@@ -143,11 +143,11 @@ class WorkerProcess:
         self._look_at = now + min(self.poll_seconds, max(SHORTEST_SLEEP_SECONDS, due.seconds_until_next()))
         for queue in due.ready:
             self.hints.add(queue)
+        if now >= self._besides_at:
+            self._besides_at = now + BESIDES_SECONDS
+            periodic.besides()  # what fails there is told there, and must not starve for a tick that always fails
         try:
             ticked = emitter.act_on(due, rescue=now - self._ticking_since >= lease)
-            if now >= self._besides_at:
-                self._besides_at = now + BESIDES_SECONDS
-                periodic.besides()
             if ticked.promoted:  # the one after it may be due in a moment
                 self._look_at = now + SHORTEST_SLEEP_SECONDS
             return ticked.anything

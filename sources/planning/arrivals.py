@@ -13,7 +13,7 @@ from django.db.models import F
 
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
-from jobs.order import was_demoted_by_failure
+from jobs.order import keeps_its_place
 from jobs.outcomes import FIRST_IN_LINE, Claimed
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify_at_once
@@ -53,7 +53,7 @@ def _arrived(record: BacklogRecord, assignment: Assignment, now: datetime) -> bo
     record.status, record.waiting_for = Status.READY, None
     if rechecks:
         record.run_after = now
-    if not was_demoted_by_failure(record.tried_at, record.last_failure_at):
+    if not keeps_its_place(record.failures):
         record.rank_day, record.tried_at = record.due_day, None
     if assignment.vanished_at and record.priority < FIRST_IN_LINE // 2:
         record.priority += FIRST_IN_LINE
@@ -69,7 +69,7 @@ def has_checked_in_since(source_id: int, record: Claimed, since: datetime, now: 
     """
     if not Source.objects.filter(pk=source_id, checked_in_at__gte=max(since, record.started_at)).exists():
         return False
-    stays = was_demoted_by_failure(record.tried_at, record.last_failure_at)
+    stays = keeps_its_place(record.failures)
     place = {"rank_day": record.rank_day if stays else record.due_day, "tried_at": record.tried_at if stays else None}
     waiting = BacklogRecord.objects.filter(pk=record.id, status=Status.WAITING, waiting_for=WaitingFor.RECHECK)
     if not waiting.update(status=Status.READY, waiting_for=None, run_after=now, **place):

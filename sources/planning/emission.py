@@ -14,6 +14,7 @@ from jobs import decisions
 from jobs.clock import database_clock
 from jobs.emitter import can_emit
 from jobs.models import Schedule
+from jobs.order import LONGEST_DEMOTION_DAYS
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify
 from sources.models import Policy
@@ -22,6 +23,7 @@ from sources.planning.names import AVAILABILITY, KIND, subject_of_policy
 from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER, opening
 
 # Served by `assignment_due`. The order of insertion is the assignments' own, so `id` is the claim's "prior order".
+# What failed at last ranks as `jobs.order.demoted_by_failure` says: a new period does not put it first.
 # A last backup that lies in the future was dated by a clock that was wrong: its next-backup date is no reason to wait.
 EMIT = f"""
 WITH emitted AS (
@@ -38,7 +40,10 @@ SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id, jsonb_build_object('as
        CASE WHEN p.must_fit AND a.skips < {STARTS_ALL_THE_SAME_AFTER}
             THEN p.closes_at - COALESCE(a.last_backup_for, 0) * interval '1 second'
             ELSE p.closes_at END,
-       p.priority, due.day, due.day,
+       p.priority, due.day,
+       CASE WHEN a.failures > 0
+            THEN GREATEST(due.day, (%(now)s AT TIME ZONE p.zone)::date) + LEAST(a.failures, {LONGEST_DEMOTION_DAYS})
+            ELSE due.day END,
        a.last_backup_for, a.failures, a.first_failure_at, '', 0, p.schedule_id, p.trigger_at, p.retry_policy_id,
        CASE WHEN a.last_backup_at IS NULL THEN p.seeding_lane ELSE p.lane END
   FROM unnest(%(policy_id)s::bigint[], %(schedule_id)s::bigint[], %(trigger_at)s::timestamptz[], %(zone)s::text[],

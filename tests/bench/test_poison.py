@@ -192,7 +192,6 @@ class TestPoison:
         assert told.unfinished == 0
         assert told.attempts > SMALL.poison
 
-    @pytest.mark.xfail(strict=True, reason="what failed yesterday ranks before what is due today: decision 0032")
     @pytest.mark.parametrize("name", PRESETS)
     def test_good_records_wait_no_longer_beside_it_across_midnight(self, name):
         mean, p99 = waits_without_poison(False)

@@ -154,7 +154,6 @@ class TestRules:
         [
             ("parameters", '{"units": 3}'),
             ("parameters", "[]"),
-            ("parameters", "null"),
             ("max_delay", "0"),
             ("max_delay", ""),
             ("max_failures", "0"),

@@ -70,7 +70,7 @@ class TestList:
         assert listed(admin_client, "kind=backup&subject__in=assignment:1,source:9") == ["of the source", "of 1"]
         assert listed(admin_client, "subject=assignment:1&record_id=5") == ["of 1"]
 
-    @pytest.mark.parametrize("query", ["record_id=x", "level__exact=x", "what=%00", "at__gte=x"])
+    @pytest.mark.parametrize("query", ["record_id=x", "level__exact=x", "what=%01", "at__gte=x"])
     def test_a_made_up_filter_is_no_server_error(self, query: str, admin_client: Client) -> None:
         assert admin_client.get(f"{LOG}?{query}", follow=True).status_code == 200
 

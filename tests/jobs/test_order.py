@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.order import KEYS, REASONS, claim_key, deciding_key, demoted, in_claim_order
+from jobs.order import KEYS, REASONS, claim_key, deciding_key, demoted, demoted_by_failure, in_claim_order
 from jobs.outcomes import Claimed
 from tests.factories import NOON, make_claimed
 
@@ -50,6 +50,24 @@ def test_trying_in_vain_moves_a_record_behind_what_is_due_by_then_and_never_forw
     rank_day: date | None, today: date, after: date
 ) -> None:
     assert demoted(rank_day, today) == after
+
+
+@given(st.lists(RECORDS, min_size=2, max_size=20, unique_by=lambda record: record.id), st.data(), st.integers(1, 30))
+def test_nobody_who_is_due_within_a_day_a_failure_stands_behind_who_failed(
+    records: list[Claimed], data: st.DataObject, failures: int
+) -> None:
+    tried = data.draw(st.sampled_from(records))
+    moved = tried._replace(rank_day=demoted_by_failure(tried.rank_day, TODAY, failures), tried_at=NOON)
+    ordered = in_claim_order([moved if record is tried else record for record in records])
+    behind = ordered[ordered.index(moved) + 1 :]
+    until = TODAY + timedelta(days=min(failures, 7))
+    assert not any(
+        record.tried_at is None and record.priority == moved.priority and (record.rank_day or TODAY) <= until
+        for record in behind
+    )
+    assert demoted_by_failure(tried.rank_day, TODAY, failures) <= max(tried.rank_day or TODAY, TODAY) + timedelta(
+        days=7
+    )
 
 
 @given(st.lists(RECORDS, min_size=2, max_size=20, unique_by=lambda record: record.id), st.data())

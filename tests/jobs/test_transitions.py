@@ -30,6 +30,7 @@ from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import NOON, make_claimed
 
 TODAY = NOON.date()
+LATER = NOON + timedelta(hours=3)
 YESTERDAY, TOMORROW = TODAY - timedelta(days=1), TODAY + timedelta(days=1)
 LAST_WEEK = NOON - timedelta(days=7)
 DAY = 86_400
@@ -148,7 +149,17 @@ class TestAnswer:
         record = make_claimed(due_day=YESTERDAY, rank_day=YESTERDAY)
         failed = then(record, after(record, Failed("no")))
         answered = after(failed, Handoff("backups"), now=NOON + timedelta(minutes=5))
-        assert (answered.rank_day, answered.tried_at) == (TODAY, NOON)
+        assert (answered.rank_day, answered.tried_at) == (TOMORROW, NOON)
+
+    def test_leaves_what_failed_and_was_silent_since_where_it_is(self):
+        failed = then(make_claimed(due_day=YESTERDAY, rank_day=YESTERDAY), after(make_claimed(), Failed("no")))
+        silent = then(failed, after(failed, Unavailable("away", 900), now=LATER))
+        answered = after(silent, Handoff("backups"), now=LATER + timedelta(minutes=5))
+        assert (answered.rank_day, answered.tried_at) == (TOMORROW, LATER)
+
+    def test_leaves_what_failed_in_earlier_periods_where_it_is(self):
+        record = make_claimed(due_day=YESTERDAY, rank_day=TOMORROW, failures=3)
+        assert after(record, Handoff("backups")).rank_day == TOMORROW
 
 
 class TestFailure:
@@ -173,9 +184,10 @@ class TestFailure:
         assert change.status == status
         assert (change.waiting_for is None) == (change.finished_at is not None) == (status == Status.FAILED)
 
-    def test_demotes_behind_everything_untried_that_is_due_by_now(self):
-        change = after(make_claimed(due_day=YESTERDAY, rank_day=YESTERDAY), Failed("no"))
-        assert (change.rank_day, change.tried_at) == (TODAY, NOON)
+    @pytest.mark.parametrize(("failures", "days"), [(0, 1), (1, 2), (6, 7), (7, 7), (10**6, 7)])
+    def test_demotes_by_a_day_a_failure_and_a_week_at_most(self, failures: int, days: int):
+        change = after(make_claimed(due_day=YESTERDAY, rank_day=YESTERDAY, failures=failures), Failed("no"))
+        assert (change.rank_day, change.tried_at) == (TODAY + timedelta(days=days), NOON)
 
     def test_ends_what_a_person_added_to_the_priority(self):
         assert after(make_claimed(priority=107), Failed("no"), usual_priority=7).priority == 7

@@ -47,12 +47,31 @@ class TestEmission:
         planning.emit_due(NINE)
         record = record_of(assignment)
         # half past eleven in the evening is already the next day in Berlin
-        assert record.due_day == record.rank_day == date(2026, 3, 1)
+        assert record.due_day == date(2026, 3, 1)
         assert (record.priority, record.expected_seconds, record.failures) == (7, 321.5, 3)
         assert record.retry_policy == policy.schedule.retry_policy
         assert (record.queue, record.status, record.closes_at) == ("availability", Status.READY, None)
         assert record.lane != 0
         assert record.payload == {"assignment": assignment.pk, "title": assignment.source.name}
+
+    @pytest.mark.parametrize(
+        ("failures", "rank_day"),
+        [(0, date(2026, 3, 1)), (1, date(2026, 3, 3)), (3, date(2026, 3, 5)), (99, date(2026, 3, 9))],
+    )
+    def test_what_failed_at_last_is_not_put_first_by_a_new_period(self, failures: int, rank_day: date) -> None:
+        first_failure_at = NINE - 30 * HOUR if failures else None
+        facts = {"failures": failures, "first_failure_at": first_failure_at}
+        assignment = backed_up(make_policy(), datetime(2026, 2, 28, 12, tzinfo=UTC), seconds=1, **facts)
+        Assignment.objects.update(next_backup_at=datetime(2026, 3, 1, 9, tzinfo=UTC))
+        planning.emit_due(NINE)
+        record = record_of(assignment)
+        assert (record.due_day, record.rank_day) == (date(2026, 3, 1), rank_day)
+        assert (record.failures, record.first_failure_at) == (failures, first_failure_at)
+
+    def test_what_always_failed_is_not_put_first_either(self) -> None:
+        assignment = make_assignment(failures=2)
+        planning.emit_due(NINE)
+        assert (record_of(assignment).due_day, record_of(assignment).rank_day) == (None, date(2026, 3, 4))
 
     def test_what_was_never_backed_up_has_no_due_day(self) -> None:
         assignment = make_assignment()

@@ -12,6 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from PIL import Image
 
+from jobs.backoff import charts
 from jobs.backoff.series import series
 from jobs.models import RetryPolicy
 from jobs.retries import ALGORITHMS, Rule
@@ -214,8 +215,9 @@ class TestFilesThatCannotBe:
         ],
     )
     def test_are_told_before_anything_is_drawn(
-        self, name: str, options: tuple[str, ...], said: str, tmp_path: Path
+        self, name: str, options: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(charts, "draw", lambda *args, **kwargs: pytest.fail("it was drawn"))
         (tmp_path / "sub.svg").mkdir()
         (tmp_path / "old.svg").write_text("old")
         assert said in refused("constant", "--output", tmp_path / name, *options)
@@ -237,8 +239,6 @@ class TestFilesThatCannotBe:
         assert list(tmp_path.iterdir()) == []
 
     def test_one_that_came_up_meanwhile_is_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        from jobs.backoff import charts
-
         draw, path = charts.draw, tmp_path / "plot.svg"
 
         def slowly(*args: Any, **kwargs: Any) -> bytes:
