@@ -150,10 +150,14 @@ JOBS = {
     "BREAKER_LONGEST_SECONDS": float(os.environ.get("BACKUPSCHED_BREAKER_LONGEST", "900")),
 }
 
+# where matplotlib keeps what it has found out about fonts: a service may have no home directory
+os.environ.setdefault("MPLCONFIGDIR", str(VAR_DIR / "matplotlib"))
+
 UNFOLD = {
     "SITE_TITLE": "Proactive backup scheduler",
     "SITE_HEADER": "Backup scheduler",
     "SITE_SYMBOL": "backup",
+    "SIDEBAR": {"navigation": "backupsched.sidebar.sidebar"},
     "SITE_FAVICONS": [
         {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("backupsched/favicon.svg")},
     ],

@@ -15,7 +15,8 @@ from django.test import Client
 from pytest_django.live_server_helper import LiveServer
 
 from jobs.decisions import consider, doing
-from jobs.models import Decision
+from jobs.models import Breaker, Decision, RetryPolicy
+from jobs.states import Status, WaitingFor
 from sources.models import Assignment, Policy
 from tests.factories import NOON, make_claimed, make_record, make_worker
 from tests.programs import needed
@@ -158,12 +159,22 @@ class TestEveryPage:
         claimed = make_claimed(kind="backup", payload={"title": "laptop-1"})
         consider("default", [claimed], wanted=1, worker_id=make_worker().pk)
         line = Decision.objects.latest("pk")
+        make_record(Status.FAILED, kind="backup", last_error="no space left on /srv/backups/laptop-1")
+        breaker = Breaker.objects.create(
+            key="repository:1", title="repository nas", failures=3, opened_at=NOON, probe_at=NOON, last_error="full"
+        )
+        make_record(Status.WAITING, waiting_for=WaitingFor.BREAKER, breaker=breaker)
+        retry_policy = RetryPolicy.objects.create(name="patient", algorithm="phased")
         source = f"/admin/sources/source/{assignment.source_id}"
         paths = (
             "/admin/", "/admin/sources/policy/", f"/admin/sources/policy/{policy.pk}/change/", "/admin/sources/source/",
             f"{source}/change/", f"{source}/enrol/", f"{source}/revoke/", "/admin/sources/assignment/",
             f"/admin/sources/assignment/{assignment.pk}/change/", "/admin/jobs/decision/",
             f"/admin/jobs/decision/{line.pk}/change/", f"/admin/jobs/backlogrecord/{record.pk}/change/",
+            "/admin/jobs/backlogrecord/", "/admin/jobs/backlogrecord/dead-letters/", "/admin/jobs/breaker/",
+            f"/admin/jobs/breaker/{breaker.pk}/change/", "/admin/jobs/sweep/", "/admin/jobs/retrypolicy/",
+            f"/admin/jobs/retrypolicy/{retry_policy.pk}/change/", "/admin/sources/repository/",
+            "/backoff/?algorithm=phased&compare=buckets",
         )  # fmt: skip
         for theme in ("light", "dark"):
             browser.run(f"localStorage.setItem('adminTheme', JSON.stringify({theme!r}))")
