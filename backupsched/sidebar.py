@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 
-from jobs.permissions import may_look
+from jobs.web.permissions import may_look
 
 ICONS = {
     "source": "devices", "policy": "event_repeat", "assignment": "verified_user", "repository": "database",

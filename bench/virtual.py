@@ -25,9 +25,10 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models import Min
 
-from jobs import claiming, emitter, sweeps, tiers
+from jobs import claiming, emitter, sweeps
 from jobs.models import Schedule, Worker
 from jobs.outcomes import Claimed, Held, Outcome, transition
+from jobs.waits import tiers
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 """Midnight before a Monday, on the grid of all sweeps up to the daily one."""

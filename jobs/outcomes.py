@@ -10,9 +10,10 @@ from typing import Any, NamedTuple, get_args
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from jobs import order, retries, tiers
+from jobs import order, retries
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from jobs.telling import storable
+from jobs.waits import tiers
 
 FIRST_IN_LINE = 1_000_000
 """Added to the priority of a record whose re-check must not be missed (a source just woken), until it is settled.
@@ -137,7 +138,7 @@ class Postponed:
 
 @dataclass(frozen=True)
 class Held:
-    """A breaker is open: it waits until that lets it through (`jobs/breakers.py`), and keeps its place.
+    """A breaker is open: it waits until that lets it through (`jobs/breakers/`), and keeps its place.
 
     Nobody's failure but that of what the breaker guards. `tried`: this very attempt failed for it, with `reason`.
     """

@@ -1,7 +1,7 @@
 """The rows of django-q2 that this installation needs, and how a row that is there differs from what it should be.
 
 A periodic task is recognised by its name, or else by what it calls. A sweep's `next_run` stands on the grid of its
-tier (`jobs/tiers.py`): django-q2 only ever adds the interval to it, so it stays there.
+tier (`jobs/waits/tiers.py`): django-q2 only ever adds the interval to it, so it stays there.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from typing import Any
 
 from django_q.models import Schedule as PeriodicTask
 
-from jobs import tiers
+from jobs.waits import tiers
 
 SKEW = timedelta(minutes=1)
 """django-q2 goes by the clock of its host, which may be ahead of the database's."""

@@ -1,6 +1,6 @@
 """How long a record waits after a failure, and when it gives up. Pure functions: no clock, no database.
 
-The formulas are in `jobs/waits.py`; `jobs/phases.py` has the arithmetic of *phased*, `jobs/tiers.py` that of
+The formulas are in `jobs/waits/`; `jobs/waits/phases.py` has the arithmetic of *phased*, `jobs/waits/tiers.py` that of
 *progressive*.
 """
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 
-from jobs import tiers, waits
-from jobs.waits import DICE, Dice, Failure, Wait, fibonacci_number
+from jobs import waits
+from jobs.waits import DICE, Dice, Failure, Wait, fibonacci_number, tiers
 
 __all__ = [
     "ALGORITHMS", "DICE", "LARGEST", "LONGEST", "SHORTEST", "Algorithm", "Dice", "Failure", "Rule", "delay",

@@ -15,13 +15,13 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
-from jobs import breaker_verbs, breakers
+from jobs import breakers
 from jobs.admin.base import ReadOnlyAdmin, ago, moment
 from jobs.admin.operating import button
-from jobs.breakers import state_of
+from jobs.breakers import state_of, verbs
 from jobs.models import Breaker
-from jobs.permissions import may_look, may_operate
 from jobs.states import WaitingFor
+from jobs.web.permissions import may_look, may_operate
 
 STATE_LABELS = {"closed": "success", "open": "danger", "on trial": "warning"}
 
@@ -35,11 +35,11 @@ Verb = Callable[[list[int], str], int]
 
 
 def _close(ids: list[int], by: str) -> int:
-    return breaker_verbs.close(ids, by=by)
+    return verbs.close(ids, by=by)
 
 
 def _probe(ids: list[int], by: str) -> int:
-    return breaker_verbs.probe_now(ids, by=by)
+    return verbs.probe_now(ids, by=by)
 
 
 class BreakerActions:

@@ -20,8 +20,8 @@ from jobs.admin.operating import RETRY_MEANS, button
 from jobs.admin.tables import table
 from jobs.backlog.dead_letters import MOST_READ, DeadLetter, DeadLetters, dead_letters, ids_like
 from jobs.models import BacklogRecord
-from jobs.permissions import may_look, may_operate
 from jobs.states import Status
+from jobs.web.permissions import may_look, may_operate
 
 COLUMNS = ("records", "what they say", "kinds", "first and last (UTC)", "example", "")
 

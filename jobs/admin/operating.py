@@ -17,12 +17,13 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import action
 
-from jobs import audit, backlog
+from jobs import backlog
 from jobs.backlog.rows import BATCH
 from jobs.backlog.selection import locked_batches
 from jobs.models import BacklogRecord
-from jobs.permissions import may_operate
 from jobs.states import Status
+from jobs.web import audit
+from jobs.web.permissions import may_operate
 
 SHOWN_TO_CONFIRM = 10
 

@@ -19,7 +19,7 @@ from jobs.admin.tables import table
 from jobs.backlog.attention import attention
 from jobs.backlog.pausing import MAX_REASON
 from jobs.models import PausedQueue
-from jobs.permissions import may_look, may_operate
+from jobs.web.permissions import may_look, may_operate
 
 COLUMNS = ("queue", "waiting", "ready", "running", "oldest ready", "served by", "paused since (UTC)", "reason", "")
 

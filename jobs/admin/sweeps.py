@@ -14,7 +14,7 @@ from jobs.admin.base import ReadOnlyAdmin, ago, moment, span
 from jobs.admin.tables import table
 from jobs.clock import database_clock
 from jobs.models import Sweep
-from jobs.sweep_facts import COUNT_TO, TierFacts, tier_facts
+from jobs.sweeps.facts import COUNT_TO, TierFacts, tier_facts
 
 COLUMNS = ("records", "every", "wait for a sweep", "last sweep (UTC)", "", "took", "left some", "next (UTC)", "late by")
 

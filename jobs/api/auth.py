@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja.security import SessionAuth
 
 from jobs.api.errors import ApiError
-from jobs.permissions import may_look, may_operate
+from jobs.web.permissions import may_look, may_operate
 
 
 class StaffAuth(SessionAuth):

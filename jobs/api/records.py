@@ -7,7 +7,7 @@ from django.db.models import Count
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from jobs import audit, backlog
+from jobs import backlog
 from jobs.api.auth import Looking, Operating
 from jobs.api.choosing import filters_of, patiently
 from jobs.api.errors import ApiError
@@ -29,6 +29,7 @@ from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord
 from jobs.querysets import BacklogRecordQuerySet
 from jobs.states import Status
+from jobs.web import audit
 
 router = Router(tags=["backlog"], auth=Looking())
 

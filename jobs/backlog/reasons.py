@@ -11,12 +11,13 @@ record meets in its queue.
 
 from datetime import UTC, datetime, timedelta
 
-from jobs import breakers, tiers
+from jobs import breakers
 from jobs.backlog import obstacles
 from jobs.models import BacklogRecord, Breaker, RetryPolicy, Sweep
 from jobs.rescheduling import last_failure_of
 from jobs.states import Status, WaitingFor
 from jobs.telling import moment, span
+from jobs.waits import tiers
 
 
 def reasons(record: BacklogRecord, now: datetime) -> list[str]:

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from functools import cache
 
-from jobs import retries, tiers
+from jobs import retries
 from jobs.backoff.series import MOST_FAILURES, giving_up
-from jobs.phases import phase
 from jobs.retries import Failure, Rule
 from jobs.telling import span
+from jobs.waits import tiers
+from jobs.waits.phases import phase
 
 SHOWN = 10
 

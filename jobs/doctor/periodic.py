@@ -9,7 +9,7 @@ from django.db.backends.utils import CursorWrapper
 from jobs import conf
 from jobs.doctor.asking import counted
 from jobs.doctor.finding import Finding, listed, ok, problem, span, warning
-from jobs.sweep_facts import TierFacts, tier_facts
+from jobs.sweeps.facts import TierFacts, tier_facts
 
 OVERDUE = timedelta(minutes=10)
 """The scheduler of django-q2 looks every half minute; ten times that and more is no delay."""

@@ -2,7 +2,7 @@ from django.db import models
 
 
 class Sweep(models.Model):
-    """When the records of one tier were last swept (`jobs/sweeps.py`): a row a tier, made at its first sweep."""
+    """When the records of one tier were last swept (`jobs/sweeps/`): a row a tier, made at its first sweep."""
 
     max_age_days = models.PositiveIntegerField(unique=True, help_text="It takes records up to this old.")
     swept_at = models.DateTimeField()

@@ -11,8 +11,9 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
-from jobs import breaker_verbs, breakers
+from jobs import breakers
 from jobs.admin.breakers import link_to
+from jobs.breakers import verbs
 from jobs.models import Breaker
 from sources.guarding import OPEN_BREAKER_OF_REPOSITORY, guarded_by
 from sources.models import Repository
@@ -58,19 +59,19 @@ class RepositoryAdmin(ModelAdmin):
 
     def _tell_breaker(self, request: HttpRequest, repository: Repository, *, moved: bool) -> None:
         guarded = guarded_by(repository)
-        breaker_verbs.rename(guarded)
+        verbs.rename(guarded)
         found = list(Breaker.objects.filter(key=guarded.key).values_list("pk", flat=True))
-        if moved and breaker_verbs.probe_now(found, by=str(request.user)):
+        if moved and verbs.probe_now(found, by=str(request.user)):
             self.message_user(request, f"{repository} was failing for everybody; one record is tried there now.")
 
     def delete_model(self, request: HttpRequest, obj: Repository) -> None:
         """Its breaker goes with it."""
         guarded = guarded_by(obj)
         super().delete_model(request, obj)
-        breaker_verbs.forget(guarded)
+        verbs.forget(guarded)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Repository]) -> None:
         guarded = [guarded_by(repository) for repository in queryset]
         super().delete_queryset(request, queryset)
         for each in guarded:
-            breaker_verbs.forget(each)
+            verbs.forget(each)

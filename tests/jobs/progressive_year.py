@@ -1,7 +1,7 @@
 """360 days of the progressive schedule in virtual time: the records, the instants to look at, and the series expected.
 
-Nothing here knows `jobs/tiers.py`: what is expected is written out. Beside the instants of the series, after every
-fifth attempt the next multiple of each of the six intervals is visited, so that an attempt too many would be seen.
+Nothing here knows `jobs/waits/tiers.py`: what is expected is written out. Beside the instants of the series, after
+every fifth attempt the next multiple of each of the six intervals is visited, so that one too many would be seen.
 """
 
 from bisect import bisect_right

@@ -6,8 +6,9 @@ from uuid import uuid4
 import pytest
 from django.test import override_settings
 
-from jobs import breaker_verbs, breakers, claiming, emitter
+from jobs import breakers, claiming, emitter
 from jobs.backlog import cancel, retry
+from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, Breaker, Decision
@@ -127,7 +128,7 @@ class TestHolding:
         [record] = claimed()
         refused = breakers.refusal(OFFICE, record)
         assert refused is not None
-        breaker_verbs.close([breaker().pk], now=NOON + SECOND)
+        verbs.close([breaker().pk], now=NOON + SECOND)
         tick(NOON + SECOND)
         claiming.settle([(record, refused)], now=NOON + 2 * SECOND)
         assert BacklogRecord.objects.get(pk=record.id).status == Status.READY
@@ -244,7 +245,7 @@ class TestTrials:
         BacklogRecord.objects.bulk_create(
             build_record(Status.WAITING, waiting_for=waiting, breaker=breaker()) for _ in range(2500)
         )
-        breaker_verbs.close([breaker().pk], now=NOON)
+        verbs.close([breaker().pk], now=NOON)
         batches = []
         let_through = breakers.let_through
         monkeypatch.setattr(breakers, "let_through", lambda *given: batches.append(let_through(*given)) or batches[-1])
@@ -370,7 +371,7 @@ class TestWindows:
     def test_when_it_closes_what_is_out_of_its_window_waits_for_that(self):
         open_it()
         hold(1, closes_at=NOON + SECOND)
-        breaker_verbs.close([breaker().pk], now=NOON + MINUTE)
+        verbs.close([breaker().pk], now=NOON + MINUTE)
         tick(NOON + MINUTE)
         assert BacklogRecord.objects.get().waiting_for == WaitingFor.WINDOW
 
@@ -397,8 +398,8 @@ class TestClosing:
     def test_a_person_closes_it_and_everybody_goes(self):
         open_it()
         held = hold(3)
-        assert breaker_verbs.close([breaker().pk], now=NOON + SECOND, by="ann") == 1
-        assert breaker_verbs.close([breaker().pk], now=NOON + SECOND) == 0
+        assert verbs.close([breaker().pk], now=NOON + SECOND, by="ann") == 1
+        assert verbs.close([breaker().pk], now=NOON + SECOND) == 0
         tick(NOON + SECOND)
         assert set(ready_ids()) >= set(held)
         assert "ann closed it" in Decision.objects.get(what="breaker closed").text
@@ -406,16 +407,16 @@ class TestClosing:
     def test_a_person_has_it_probed_now(self):
         open_it()
         hold(3)
-        assert breaker_verbs.probe_now([breaker().pk], now=NOON + SECOND) == 1
+        assert verbs.probe_now([breaker().pk], now=NOON + SECOND) == 1
         tick(NOON + SECOND)
         assert len(ready_ids()) == 1
-        assert breaker_verbs.probe_now([10**9], now=NOON) == 0
+        assert verbs.probe_now([10**9], now=NOON) == 0
 
     def test_after_it_opens_anew_the_probes_begin_anew(self):
         open_it()
         hold(3)
         fail([trial(NOON + MINUTE)], NOON + MINUTE)
-        breaker_verbs.close([breaker().pk], now=NOON + MINUTE)
+        verbs.close([breaker().pk], now=NOON + MINUTE)
         open_it(NOON + HOUR)
         assert (breaker().trials, breaker().probe_at) == (0, NOON + HOUR + MINUTE)
 
@@ -450,7 +451,7 @@ class TestWhatPeopleDoMeanwhile:
         open_it()
         [held] = hold()
         cancel([held], now=NOON)
-        breaker_verbs.close([breaker().pk], now=NOON)
+        verbs.close([breaker().pk], now=NOON)
         tick(NOON + SECOND)
         assert BacklogRecord.objects.get().status == Status.CANCELLED
 
@@ -459,7 +460,7 @@ class TestWhatPeopleDoMeanwhile:
         [held] = hold()
         cancel([held], now=NOON)
         retry([held], now=NOON + SECOND)
-        breaker_verbs.close([breaker().pk], now=NOON)
+        verbs.close([breaker().pk], now=NOON)
         [record] = claim_ready(NOON + SECOND)
         claiming.settle([(record, Unavailable("silent", 60))], now=NOON + 2 * SECOND)
         assert BacklogRecord.objects.get().breaker_id is None

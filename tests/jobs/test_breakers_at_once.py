@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 from django.db import connection, transaction
 
-from jobs import breaker_verbs, breakers, claiming, emitter
-from jobs.held_records import FIRST_UNTRIED, HELD_BY_IT, WHATEVER_WAITS
+from jobs import breakers, claiming, emitter
+from jobs.breakers import verbs
+from jobs.breakers.statements import FIRST_UNTRIED, HELD_BY_IT, WHATEVER_WAITS
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Failed, Succeeded
 from jobs.states import Status, WaitingFor
@@ -55,7 +56,7 @@ class TestTicks:
     def test_a_record_that_somebody_holds_locked_is_passed_over_and_found_later(self):
         open_it()
         first, *rest = hold(3)
-        breaker_verbs.close([breaker().pk], now=NOON)
+        verbs.close([breaker().pk], now=NOON)
         with another_connection() as other, impatience():
             other.execute("SELECT id FROM jobs_backlogrecord WHERE id = %s FOR UPDATE", [first])
             assert breakers.look(NOON + SECOND) == 2
@@ -66,7 +67,7 @@ class TestTicks:
     def test_claims_proceed_while_all_that_waited_is_let_through(self):
         open_it()
         hold(3)
-        breaker_verbs.close([breaker().pk], now=NOON)
+        verbs.close([breaker().pk], now=NOON)
         with transaction.atomic():
             breakers._look_once(NOON + SECOND)
             claim = beside(lambda: claiming.claim("default", worker_id=make_worker().pk, limit=5, now=NOON))
@@ -87,7 +88,7 @@ class TestSettles:
         refused = [(record, breakers.refusal(OFFICE, record)) for record in records]
         at_once(
             *[lambda result=result: claiming.settle([result], now=NOON + SECOND) for result in refused],
-            lambda: breaker_verbs.close([breaker().pk], now=NOON + SECOND),
+            lambda: verbs.close([breaker().pk], now=NOON + SECOND),
             lambda: emitter.tick(NOON + SECOND, rescue=False),
         )
         tick(NOON + 2 * SECOND)
@@ -100,7 +101,7 @@ class TestSettles:
         hold(1)
         [late] = claimed()
         refused = breakers.refusal(OFFICE, late)
-        breaker_verbs.close([breaker().pk], now=NOON)
+        verbs.close([breaker().pk], now=NOON)
         with transaction.atomic():
             breakers._look_once(NOON)
             settle = beside(lambda: claiming.settle([(late, refused)], now=NOON + SECOND))

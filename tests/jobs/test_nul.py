@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _in_use(settings: Any) -> None:
     settings.MIDDLEWARE = list(
-        dict.fromkeys([*settings.MIDDLEWARE[:2], "jobs.nul.NulRefused", *settings.MIDDLEWARE[2:]])
+        dict.fromkeys([*settings.MIDDLEWARE[:2], "jobs.web.nul.NulRefused", *settings.MIDDLEWARE[2:]])
     )
 
 

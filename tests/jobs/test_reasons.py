@@ -5,11 +5,12 @@ from datetime import timedelta
 import pytest
 from django.test import override_settings
 
-from jobs import breakers, claiming, tiers
+from jobs import breakers, claiming
 from jobs.backlog.reasons import reasons
 from jobs.models import BacklogRecord, PausedQueue, Sweep
 from jobs.outcomes import Failed
 from jobs.states import Status, WaitingFor
+from jobs.waits import tiers
 from tests.factories import NOON, make_lane, make_record, make_retry_policy, make_throttle, make_worker
 from tests.jobs.breaking import HOUR, MINUTE, SECOND, breaker, hold, open_it, tick
 

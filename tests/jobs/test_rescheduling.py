@@ -10,9 +10,9 @@ from django.test.utils import CaptureQueriesContext
 from jobs import rescheduling
 from jobs.emitter import promote
 from jobs.models import BacklogRecord, RetryPolicy
-from jobs.phases import Line, phase
 from jobs.retries import Rule
 from jobs.states import Status, WaitingFor
+from jobs.waits.phases import Line, phase
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule
 from tests.jobs.backoffs import DAY, HOUR, LATER, MINUTE, failing, wait
 

@@ -19,7 +19,7 @@ from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Sweep
 from jobs.states import Status, WaitingFor
 from jobs.sweeps import slot
-from jobs.tiers import TIERS
+from jobs.waits.tiers import TIERS
 from tests.factories import make_record
 from tests.jobs.worker_processes import database_url
 from tests.waiting import eventually

@@ -8,7 +8,7 @@ import pytest
 from jobs.models import BacklogRecord, Decision, Sweep
 from jobs.states import Status, WaitingFor
 from jobs.sweeps import LARGEST, Swept, process_backlog, run_overdue, sweep_by_hand
-from jobs.tiers import TIERS
+from jobs.waits.tiers import TIERS
 from tests.jobs.sweeping import DAY, HOUR, MINUTE, NOW, SLOT, make_waiting, ready, statuses
 
 

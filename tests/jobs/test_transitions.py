@@ -24,9 +24,9 @@ from jobs.outcomes import (
     transition,
     wait_after,
 )
-from jobs.phases import Line, phase
 from jobs.retries import ALGORITHMS, LARGEST, LONGEST, SHORTEST, Failure, Rule
 from jobs.states import AttemptOutcome, Status, WaitingFor
+from jobs.waits.phases import Line, phase
 from tests.factories import NOON, make_claimed
 
 TODAY = NOON.date()

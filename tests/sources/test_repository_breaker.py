@@ -15,7 +15,8 @@ from django.conf import settings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from jobs import breaker_verbs, breakers, emitter
+from jobs import breakers, emitter
+from jobs.breakers import verbs
 from jobs.handlers import Run
 from jobs.models import Attempt, BacklogRecord, Breaker, Decision
 from jobs.outcomes import Failed, Handoff, Held, Outcome, Succeeded
@@ -234,7 +235,7 @@ class TestWhatIsWrittenDown:
         assignment = make_assignment(policy_into(tmp_path))
         self.held(assignment, tried=False)
         planning.snooze([assignment.source], NINE + timedelta(hours=2), NINE)
-        breaker_verbs.close(list(Breaker.objects.values_list("pk", flat=True)), now=NINE)
+        verbs.close(list(Breaker.objects.values_list("pk", flat=True)), now=NINE)
         emitter.tick(NINE + SECOND, rescue=False)
         record = claim("availability", NINE + SECOND)
         settle(record, async_to_sync(ask_source)(Run(record)), NINE + SECOND)
@@ -255,7 +256,7 @@ class TestRepositoriesComeAndGo:
         breaker = break_it(policy.repository)
         planning.emit_due(NINE)
         settle(claim("availability", NINE), Held(breaker.pk, "closed for now"), NINE)
-        breaker_verbs.forget(guarding.guarded_by(policy.repository), now=NINE)
+        verbs.forget(guarding.guarded_by(policy.repository), now=NINE)
         assert record_of(assignment).status == Status.READY
         assert not Breaker.objects.exists()
 
@@ -265,7 +266,7 @@ class TestRepositoriesComeAndGo:
         breaker = break_it(policy.repository)
         planning.emit_due(NINE)
         record = claim("availability", NINE)
-        breaker_verbs.forget(guarding.guarded_by(policy.repository), now=NINE)
+        verbs.forget(guarding.guarded_by(policy.repository), now=NINE)
         settle(record, Held(breaker.pk, "closed for now"), NINE)
         assert record_of(assignment).status == Status.READY
 
@@ -287,7 +288,7 @@ class TestRepositoriesComeAndGo:
         repository = policy_into(tmp_path).repository
         break_it(repository)
         repository.name = "attic"
-        breaker_verbs.rename(guarding.guarded_by(repository))
+        verbs.rename(guarding.guarded_by(repository))
         assert str(Breaker.objects.get()) == "repository attic"
 
 

@@ -8,14 +8,15 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import F
 from django.db.utils import Error
 
-from jobs import breaker_verbs, breakers
+from jobs import breakers
+from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.models import Breaker
 from jobs.telling import moment, span
 
 VERBS: dict[str, tuple[Callable[..., int], str]] = {
-    "close": (breaker_verbs.close, "it is closed: what waits for it goes on at the next tick"),
-    "probe": (breaker_verbs.probe_now, "a trial is let through at the next tick, unless one is under way"),
+    "close": (verbs.close, "it is closed: what waits for it goes on at the next tick"),
+    "probe": (verbs.probe_now, "a trial is let through at the next tick, unless one is under way"),
 }
 
 

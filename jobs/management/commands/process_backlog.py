@@ -6,8 +6,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error
 
-from jobs import conf, tiers
+from jobs import conf
 from jobs.sweeps import LARGEST, Swept, sweep_by_hand
+from jobs.waits import tiers
 
 OLDEST_DAYS = tiers.OLDEST // tiers.DAY
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import phases, tiers
 from jobs.backoff import figures
 from jobs.backoff.series import (
     MOST_CALLS_OF_A_JOB,
@@ -19,6 +18,7 @@ from jobs.backoff.series import (
     series,
 )
 from jobs.retries import ALGORITHMS, Rule
+from jobs.waits import phases, tiers
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 

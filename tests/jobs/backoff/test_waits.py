@@ -2,9 +2,9 @@
 
 import pytest
 
-from jobs import phases
 from jobs.backoff.waits import bounds, first_waits, outermost_records, told_giving_up, told_waits
 from jobs.retries import DICE, Failure, Rule, delay
+from jobs.waits import phases
 
 
 class TestBounds:

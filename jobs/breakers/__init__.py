@@ -28,7 +28,7 @@ from django.db.models import Q, Subquery
 from django.db.models.expressions import Combinable
 
 from jobs import conf, decisions
-from jobs.held_records import FIRST_UNTRIED, HELD_BY_IT, TRIED_LONGEST_AGO, WHATEVER_WAITS
+from jobs.breakers.statements import FIRST_UNTRIED, HELD_BY_IT, TRIED_LONGEST_AGO, WHATEVER_WAITS
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import MAX_ERROR_LENGTH, Claimed, Failed, Guarded, Held, Outcome, Released, Succeeded
 from jobs.prepared import execute
@@ -254,7 +254,7 @@ def _let_all_through(breaker: Breaker, now: datetime) -> int:
 
 
 def let_through(statement: str, breaker: Breaker, limit: int, now: datetime) -> list[int]:
-    """Make records that wait for it ready: those of a statement of `jobs/held_records.py`. Returns their ids."""
+    """Make records that wait for it ready: those of a statement of `jobs/breakers/statements.py`. Returns their ids."""
     values = {"breaker": breaker.pk, "opened_at": breaker.opened_at, "limit": limit, "now": now}
     rows = execute(statement, values).fetchall()
     for queue in {queue for _, queue in rows}:

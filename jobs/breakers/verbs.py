@@ -1,4 +1,4 @@
-"""What people do about breakers (`jobs/breakers.py`): close, probe, rename and delete what they guard."""
+"""What people do about breakers (`jobs/breakers/`): close, probe, rename and delete what they guard."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,8 +6,8 @@ from datetime import datetime
 from django.db import transaction
 
 from jobs import breakers
+from jobs.breakers.statements import WHATEVER_WAITS
 from jobs.clock import database_clock
-from jobs.held_records import WHATEVER_WAITS
 from jobs.models import Breaker
 from jobs.outcomes import Guarded
 from jobs.telling import storable

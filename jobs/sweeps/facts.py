@@ -7,7 +7,7 @@ from jobs.models import Sweep
 from jobs.prepared import execute
 from jobs.states import Status, WaitingFor
 from jobs.sweeps import slot
-from jobs.tiers import TIERS, Tier
+from jobs.waits.tiers import TIERS, Tier
 
 COUNT_TO = 10_000
 """Nobody acts differently on a larger number."""

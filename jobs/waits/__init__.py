@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from jobs import phases, tiers
+from jobs.waits import phases, tiers
 
 LARGE_ENOUGH = 90
 """Fib(90) = 2.9 · 10¹⁸ and 2⁸⁹ milliseconds are above any cap; a larger k changes nothing and would cost time."""
@@ -107,13 +107,13 @@ def fibonacci(failure: Failure, given: Parameters, cap: float, dice: Dice) -> fl
 
 
 def phased(failure: Failure, given: Parameters, cap: float, dice: Dice) -> float:
-    """Until the record's own place on the line of `unit` seconds and the cap; ours, see `jobs/phases.py`."""
+    """Until the record's own place on the line of `unit` seconds and the cap; ours, see `jobs/waits/phases.py`."""
     line = phases.Line(float(given["unit"]), cap)
     elapsed = failure.failing_for if failure.first_at is not None else None
     return line.wait(failure.number, phases.phase(failure.record_id), elapsed)
 
 
 def progressive(failure: Failure, given: Parameters, cap: float, dice: Dice) -> float:
-    """Seconds until the next sweep that covers the record's age, infinity when there is none; see `jobs/tiers.py`."""
+    """Seconds until the next sweep that covers the record's age; infinity: there is none. See `jobs/waits/tiers.py`."""
     sweep = tiers.next_sweep(failure.at, failure.of_a_record_from)
     return float("inf") if sweep is None else sweep - failure.at

@@ -1,4 +1,4 @@
-"""The statements of breakers (`jobs/breakers.py`) about the records that wait for one, all served by `backlog_held`.
+"""The statements of breakers (`jobs/breakers/`) about the records that wait for one, all served by `backlog_held`.
 
 Everything but a wait for a breaker is left as it is, the window included: a tick closes that right after.
 """

@@ -5,8 +5,8 @@
     ≤ 14 days old   every 12 h          ≤ 360 days old    every 192 h
 
 django-q2 runs them (`manage.py install_schedules`); workers run those that are overdue (`run_overdue`). A tier is swept
-once in each of its slots on the grid of `jobs/tiers.py`, the newest first, at most SWEEP_MAX_RECORDS a sweep. One that
-was missed is not replayed; one that is late still counts for its slot, and takes what it would have taken in time.
+once in each of its slots on the grid of `jobs/waits/tiers.py`, the newest first, at most SWEEP_MAX_RECORDS a sweep. One
+that was missed is not replayed; one that is late still counts for its slot, and takes what it would have taken in time.
 
 Two at once: the tier's advisory lock lets one through, and the other one goes away without waiting. Sweeps that
 coincide make one attempt: what has failed since a tier's slot began has had its attempt of that slot.
@@ -24,11 +24,12 @@ from typing import Any
 
 from django.db import transaction
 
-from jobs import conf, decisions, tiers
+from jobs import conf, decisions
 from jobs.clock import database_clock
 from jobs.models import Sweep
 from jobs.prepared import execute
 from jobs.states import Status, WaitingFor
+from jobs.waits import tiers
 from jobs.wakeups import notify
 
 log = logging.getLogger(__name__)
