@@ -1,9 +1,14 @@
 """Rows for tests, only such as could exist: the status decides which timestamps and lease fields are set."""
 
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
+
+from django.apps import apps
+from django.db import connection
 
 from jobs import throttles
 from jobs.models import BacklogRecord, RetryPolicy, Schedule, Throttle, Worker
@@ -86,6 +91,12 @@ def make_claimed(**fields: Any) -> Claimed:
 
 def make_retry_policy(**fields: Any) -> RetryPolicy:
     return RetryPolicy.objects.create(**({"name": f"retry {next(_numbers)}", "algorithm": "constant"} | fields))
+
+
+def install_presets() -> None:
+    """The retry policies that every installation begins with: a test with real transactions takes them away."""
+    migration = import_module("jobs.migrations.0010_preset_retry_policies")
+    migration.install(apps, SimpleNamespace(connection=connection))
 
 
 def make_schedule(**fields: Any) -> Schedule:

@@ -26,7 +26,7 @@ from jobs.order import in_claim_order
 from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
 from jobs.states import Status
 from tests.bench.test_bench_command import contestants, directory, measure
-from tests.factories import make_record, make_retry_policy
+from tests.factories import install_presets, make_record, make_retry_policy
 
 __all__ = ["directory"]
 
@@ -42,6 +42,11 @@ def _kind() -> Any:
     registry.add(Kind("bench", home_queue="bench"))
     yield
     registry.kinds, registry.providers = kinds, providers
+
+
+@pytest.fixture(autouse=True)
+def _presets(db: None) -> None:
+    install_presets()
 
 
 def preset(name: str) -> RetryPolicy:

@@ -26,6 +26,8 @@ from jobs.worker.process import WorkerProcess
 from tests.jobs.progressive_year import START, Life, Year, attempts_in_history, counts, series, table
 from tests.jobs.virtual_time import VirtualTime, virtual_time
 
+pytestmark = pytest.mark.slow
+
 ON_THE_GRID = [288, 144, 14, 16, 38, 23]
 """24 h / 5 min; 6 d / 1 h; 7 d / 12 h; 16 d / 24 h; from day 32 to 180 each 4 d; from day 184 to 360 each 8 d."""
 OFF_THE_GRID = [288, 144, 14, 16, 37, 23]

@@ -1,13 +1,10 @@
 """What a retry policy may say, the rows of it, those that an installation comes with, and where they are chosen."""
 
 from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.core.exceptions import ValidationError
-from django.db import connection
 from django.db.models import ProtectedError
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -15,7 +12,7 @@ from hypothesis import strategies as st
 from jobs.models import RetryPolicy
 from jobs.retries import ALGORITHMS, LARGEST, LONGEST, SHORTEST, Failure, Rule, delay, validate
 from jobs.states import Status
-from tests.factories import make_record, make_retry_policy, make_schedule
+from tests.factories import install_presets, make_record, make_retry_policy, make_schedule
 
 DAY = 86_400
 NAMES = sorted(ALGORITHMS)
@@ -194,10 +191,6 @@ class TestDeleting:
 
 
 PRESETS = import_module("jobs.migrations.0010_preset_retry_policies")
-
-
-def install_presets() -> None:
-    PRESETS.install(apps, SimpleNamespace(connection=connection))
 
 
 @pytest.mark.django_db
