@@ -89,13 +89,13 @@ LONGEST_DEMOTION_DAYS = 7
 """A failure moves a record back by no more. After a week in which no unit was ever idle it comes first all the same."""
 
 
-def demoted_by_failure(rank_day: date | None, today: date, failures: int) -> date:
+def demoted_by_failure(due_day: date | None, today: date, failures: int) -> date:
     """The day under which a record ranks after its latest of `failures` in a row, `today` (a day of its own zone).
 
-    A day further back a failure: what never succeeds must not come before what is due tomorrow, either (docs/decisions
+    A day further back a failure, counted from its due day and not from where earlier failures have moved it: what never succeeds must not come before what is due tomorrow, either (docs/decisions
     0032 has the figures), and what failed once comes before what failed often.
     """
-    return demoted(rank_day, today) + timedelta(days=min(failures, LONGEST_DEMOTION_DAYS))
+    return demoted(due_day, today) + timedelta(days=min(failures, LONGEST_DEMOTION_DAYS))
 
 
 def keeps_its_place(failures: int) -> bool:

@@ -317,7 +317,7 @@ def _after_failure(
         status=Status.WAITING,
         waiting_for=waiting_for,
         run_after=max(run_after, now),
-        rank_day=order.demoted_by_failure(record.rank_day, today, failure.number),
+        rank_day=order.demoted_by_failure(record.due_day, today, failure.number),
         tried_at=now,
     )
 

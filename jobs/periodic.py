@@ -7,7 +7,7 @@ from datetime import datetime
 from django.db import connection
 from django.db.utils import InterfaceError, OperationalError
 
-from jobs import attempts, conf, decisions, emitter, sweeps
+from jobs import attempts, breakers, conf, decisions, emitter, sweeps
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import Worker
@@ -52,7 +52,7 @@ def besides() -> int:
 
     Raises: django.db.Error when the database is away.
     """
-    return _each([sweeps.run_overdue, *registry.periodic])
+    return _each([sweeps.run_overdue, breakers.correct_clocks, *registry.periodic])
 
 
 def _each(tasks: list[Callable[[], int]]) -> int:

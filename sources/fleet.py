@@ -21,6 +21,7 @@ from jobs.models import RetryPolicy, Schedule
 from sources import planning
 from sources.engines import ENGINES, missing_program
 from sources.fleet_format import FleetError, Problems, Rows, read_rows
+from sources.guarding import try_again
 from sources.models import Assignment, Backup, Policy, Repository, Source
 
 __all__ = ["FleetError", "FleetReport", "import_fleet"]
@@ -249,6 +250,9 @@ class _Import:
                 planning.limit_seeding(policy)
             if "retry_policy" in self._changes_of(policy):
                 transaction.on_commit(partial(rescheduling.follow, policy.schedule))
+        for repository, fields in self.repositories.changed.items():
+            if "location" in fields:
+                try_again(repository, by="a fleet import")
         for retry_policy in self.retry_policies.changed:
             transaction.on_commit(partial(rescheduling.apply, retry_policy))
         assignments = Assignment.objects.filter(source__in=self.sources.rows.values()).order_by("pk")

@@ -14,6 +14,8 @@ from django.db.models import CharField, OuterRef, Subquery, Value
 from django.db.models.functions import Cast, Concat
 
 from jobs import breakers
+from jobs.breakers import verbs
+from jobs.models import Breaker
 from jobs.outcomes import Claimed, Guarded, Held
 from sources.models import Assignment, Repository
 
@@ -48,6 +50,12 @@ def refusal(assignment: Assignment, record: Claimed) -> Held | None:
     if getattr(assignment, "open_breaker", None) is None:
         return None
     return breakers.refusal(guarded_by(assignment.policy.repository), record)
+
+
+def try_again(repository: Repository, *, by: str) -> bool:
+    """Let one record try a repository that was corrected, if its breaker is open. Returns whether it is."""
+    found = Breaker.objects.filter(key=guarded_by(repository).key).values_list("pk", flat=True)
+    return bool(verbs.probe_now(list(found), by=by))
 
 
 def missing(repository: Repository) -> str | None:

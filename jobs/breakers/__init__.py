@@ -29,6 +29,7 @@ from django.db.models.expressions import Combinable
 
 from jobs import conf, decisions
 from jobs.breakers.statements import FIRST_UNTRIED, HELD_BY_IT, TRIED_LONGEST_AGO, WHATEVER_WAITS
+from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import MAX_ERROR_LENGTH, Claimed, Failed, Guarded, Held, Outcome, Released, Succeeded
 from jobs.prepared import execute
@@ -167,9 +168,11 @@ def _count_failure(breaker: Breaker, record: Claimed, error: str, now: datetime)
             breaker.opened_at, breaker.trials, breaker.trial_id = now, 0, None
             breaker.probe_at = now + probe_after(0)
             write("breaker opened", breaker, f"{told(breaker)}; first trial at {breaker.probe_at:%H:%M:%S} UTC", now)
-    elif breaker.trial_id == record.id:  # what else was under way says nothing new
+    elif breaker.trial_id == record.id or record.started_at > breaker.opened_at + LOOK_AFTER:
+        # a trial, be it one that another has followed; what was claimed before, or asked too early, says nothing new
         breaker.trials += 1
-        breaker.trial_id = None
+        if breaker.trial_id == record.id:
+            breaker.trial_id = None
         breaker.probe_at = now + probe_after(breaker.trials)
         said = f"trial {breaker.trials} for {breaker} was in vain; the next one at {breaker.probe_at:%H:%M:%S} UTC"
         write("trial in vain", breaker, said, now)
@@ -232,6 +235,14 @@ def _let_one_through(breaker: Breaker, now: datetime) -> int:
 
 def _look_again_after() -> timedelta:
     return min(LOOK_AFTER, probe_after(0))
+
+
+def correct_clocks(now: datetime | None = None) -> int:
+    """Bring back instants of breakers that a clock which was wrong dated ahead. Returns how many."""
+    instant = now or database_clock()
+    furthest = instant + timedelta(seconds=max(conf.breaker_longest_seconds(), conf.breaker_probe_seconds()))
+    corrected = Breaker.objects.filter(opened_at__gt=instant).update(opened_at=instant)
+    return corrected + Breaker.objects.filter(probe_at__gt=furthest).update(probe_at=instant)
 
 
 def _is_under_way(record_id: int | None, now: datetime) -> bool:

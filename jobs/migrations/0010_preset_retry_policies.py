@@ -23,9 +23,23 @@ def install(apps, schema_editor):
         policies.get_or_create(name=preset["name"], defaults=preset)
 
 
+def raise_what_is_too_small(apps, schema_editor):
+    """Parameters are at least a millisecond from now on."""
+    policies = apps.get_model("jobs", "RetryPolicy").objects.using(schema_editor.connection.alias)
+    for policy in policies.all():
+        given = policy.parameters if isinstance(policy.parameters, dict) else {}
+        raised = {key: max(value, 0.001) if isinstance(value, float) else value for key, value in given.items()}
+        if raised != given:
+            policy.parameters = raised
+            policy.save(update_fields=["parameters"])
+
+
 class Migration(migrations.Migration):
     """Retry policies to choose from, each editable."""
 
     dependencies = [("jobs", "0009_retries_sweeps_and_breakers")]
 
-    operations = [migrations.RunPython(install, migrations.RunPython.noop)]
+    operations = [
+        migrations.RunPython(install, migrations.RunPython.noop),
+        migrations.RunPython(raise_what_is_too_small, migrations.RunPython.noop),
+    ]

@@ -15,7 +15,7 @@ from jobs import breakers
 from jobs.admin.breakers import link_to
 from jobs.breakers import verbs
 from jobs.models import Breaker
-from sources.guarding import OPEN_BREAKER_OF_REPOSITORY, guarded_by
+from sources.guarding import OPEN_BREAKER_OF_REPOSITORY, guarded_by, try_again
 from sources.models import Repository
 
 
@@ -58,10 +58,8 @@ class RepositoryAdmin(ModelAdmin):
             self._tell_breaker(request, obj, moved="location" in form.changed_data)
 
     def _tell_breaker(self, request: HttpRequest, repository: Repository, *, moved: bool) -> None:
-        guarded = guarded_by(repository)
-        verbs.rename(guarded)
-        found = list(Breaker.objects.filter(key=guarded.key).values_list("pk", flat=True))
-        if moved and verbs.probe_now(found, by=str(request.user)):
+        verbs.rename(guarded_by(repository))
+        if moved and try_again(repository, by=str(request.user)):
             self.message_user(request, f"{repository} was failing for everybody; one record is tried there now.")
 
     def delete_model(self, request: HttpRequest, obj: Repository) -> None:

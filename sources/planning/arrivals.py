@@ -47,7 +47,9 @@ def check_in(source: Source, now: datetime | None = None) -> int:
 def _arrived(record: BacklogRecord, assignment: Assignment, now: datetime) -> bool:
     """Whether the record waited for the source, or stood further back than it should, and was moved."""
     rechecks = record.status == Status.WAITING and record.waiting_for == WaitingFor.RECHECK
+    may_move = assignment.vanished_at is not None or not keeps_its_place(record.failures)
     stands_back = record.status == Status.READY and record.queue == AVAILABILITY and record.tried_at is not None
+    stands_back = stands_back and may_move
     if not (rechecks or stands_back):
         return False
     record.status, record.waiting_for = Status.READY, None

@@ -44,7 +44,8 @@ SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id, jsonb_build_object('as
        CASE WHEN a.failures > 0
             THEN GREATEST(due.day, (%(now)s AT TIME ZONE p.zone)::date) + LEAST(a.failures, {LONGEST_DEMOTION_DAYS})
             ELSE due.day END,
-       a.last_backup_for, a.failures, a.first_failure_at, '', 0, p.schedule_id, p.trigger_at, p.retry_policy_id,
+       a.last_backup_for, a.failures, CASE WHEN a.failures > 0 THEN a.first_failure_at END, '', 0,
+       p.schedule_id, p.trigger_at, p.retry_policy_id,
        CASE WHEN a.last_backup_at IS NULL THEN p.seeding_lane ELSE p.lane END
   FROM unnest(%(policy_id)s::bigint[], %(schedule_id)s::bigint[], %(trigger_at)s::timestamptz[], %(zone)s::text[],
               %(opens_at)s::timestamptz[], %(closes_at)s::timestamptz[], %(must_fit)s::boolean[], %(priority)s::int[],

@@ -52,7 +52,8 @@ def replan(policy: Policy, now: datetime | None = None) -> None:
         cancel(records.exclude(ASKED_FOR).filter(subject__in=ahead), "not due any more: its policy was edited", instant)
         _move(policy, records.exclude(ASKED_FOR), instant)
     else:
-        cancel(records, "its policy was disabled", instant)
+        # what a person asked for, too
+        cancel(BacklogRecord.objects.filter(schedule=policy.schedule), "its policy was disabled", instant)
     _ask_breakers_again(policy, instant)
     Schedule.objects.filter(pk=policy.schedule_id).update(next_trigger_at=None)
 

@@ -189,6 +189,12 @@ class TestFailure:
         change = after(make_claimed(due_day=YESTERDAY, rank_day=YESTERDAY, failures=failures), Failed("no"))
         assert (change.rank_day, change.tried_at) == (TODAY + timedelta(days=days), NOON)
 
+    def test_never_adds_up_to_more_than_a_week(self):
+        record = make_claimed(due_day=YESTERDAY, rank_day=YESTERDAY)
+        for _ in range(20):
+            record = then(record, after(record, Failed("no")))
+        assert record.rank_day == TODAY + timedelta(days=7)
+
     def test_ends_what_a_person_added_to_the_priority(self):
         assert after(make_claimed(priority=107), Failed("no"), usual_priority=7).priority == 7
 

@@ -97,6 +97,18 @@ class TestWaitingForItsRecheck:
         assert record_of(assignment).waiting_for == WaitingFor.WINDOW
 
 
+def test_what_has_failed_keeps_its_place_and_counts_as_not_moved() -> None:
+    assignment = make_assignment(failures=2, first_failure_at=NINE)
+    planning.emit_due(NINE)
+    settle(claim("availability", NINE), Unavailable("silent", 60), NINE)
+    assert announce(assignment.source, NINE + MINUTE) == 1  # it waited for its re-check
+    before = record_of(assignment)
+    assert before.status == Status.READY
+    assert announce(assignment.source, NINE + 2 * MINUTE) == 0
+    after = record_of(assignment)
+    assert (after.rank_day, after.tried_at) == (before.rank_day, before.tried_at)
+
+
 class TestNotOnTheBacklogYet:
     def test_what_is_due_is_emitted(self) -> None:
         assignment = make_assignment()

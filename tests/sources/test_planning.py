@@ -7,12 +7,21 @@ from django.core.exceptions import ValidationError
 
 from jobs import claiming, emitter
 from jobs.models import BacklogRecord, Schedule
-from jobs.outcomes import Unavailable
+from jobs.outcomes import Failed, Unavailable
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.models import Assignment, Policy
 from tests.factories import make_retry_policy, make_throttle, make_worker
-from tests.sources.factories import MONDAY, backed_up, claim, make_assignment, make_policy, make_source, record_of
+from tests.sources.factories import (
+    MONDAY,
+    backed_up,
+    claim,
+    make_assignment,
+    make_policy,
+    make_source,
+    record_of,
+    settle,
+)
 from tests.threads import at_once
 
 pytestmark = pytest.mark.django_db
@@ -67,6 +76,16 @@ class TestEmission:
         record = record_of(assignment)
         assert (record.due_day, record.rank_day) == (date(2026, 3, 1), rank_day)
         assert (record.failures, record.first_failure_at) == (failures, first_failure_at)
+
+    def test_a_series_that_an_older_worker_ended_without_its_beginning_stops_nobody(self) -> None:
+        policy = make_policy()
+        assignment, _ = make_assignment(policy), make_assignment(policy)
+        Assignment.objects.filter(pk=assignment.pk).update(failures=0, first_failure_at=NINE)
+        assert planning.emit_due(NINE) == 2
+        assert record_of(assignment).first_failure_at is None
+        BacklogRecord.objects.all().delete()
+        assignment.refresh_from_db()
+        assert planning.back_up_now([assignment], NINE) == 1
 
     def test_what_always_failed_is_not_put_first_either(self) -> None:
         assignment = make_assignment(failures=2)
@@ -265,6 +284,15 @@ class TestReplan:
             emitter.tick(NINE + HOUR, rescue=False)
             assert unfinished() == left
         assert record_of(assignment).trigger_at == NINE
+
+    def test_a_disabled_policy_leaves_nothing_that_a_person_asked_for_either(self) -> None:
+        policy = make_policy(retry_policy=make_retry_policy(algorithm="progressive"))
+        planning.back_up_now([make_assignment(policy)], NINE)
+        settle(claim("availability", NINE), Failed("refused"), NINE)
+        Schedule.objects.filter(pk=policy.schedule_id).update(enabled=False)
+        policy.schedule.refresh_from_db()
+        planning.replan(policy, NINE + HOUR)
+        assert unfinished() == 0
 
 
 @pytest.mark.django_db(transaction=True)

@@ -17,6 +17,7 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs import breakers, emitter
 from jobs.breakers import verbs
+from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import Attempt, BacklogRecord, Breaker, Decision
 from jobs.outcomes import Failed, Handoff, Held, Outcome, Succeeded
@@ -24,6 +25,7 @@ from jobs.states import AttemptOutcome, Status, WaitingFor
 from sources import guarding, planning
 from sources.asking import _look_up, ask_source
 from sources.copying import copy_source
+from sources.fleet import import_fleet
 from sources.models import Assignment, Backup, Policy, Repository
 from tests.factories import make_retry_policy
 from tests.jobs.worker_processes import database_url
@@ -283,6 +285,15 @@ class TestRepositoriesComeAndGo:
         emitter.tick(NINE + SECOND, rescue=False)
         assert record_of(assignment).status == Status.READY
         assert breakers.held_by(breaker) == 0
+
+    def test_a_fleet_file_that_moves_it_has_it_tried_at_once(self, tmp_path: Path) -> None:
+        repository = policy_into(tmp_path / "lost").repository
+        breaker = break_it(repository, database_clock())
+        row = {"name": repository.name, "location": str(tmp_path / "found")}
+        import_fleet({"repositories": [row]}, "fleet.json", folder=tmp_path)
+        breaker.refresh_from_db()
+        assert breaker.probe_at is not None
+        assert breaker.probe_at <= database_clock()
 
     def test_its_breaker_follows_its_name(self, tmp_path: Path) -> None:
         repository = policy_into(tmp_path).repository

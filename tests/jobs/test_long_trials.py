@@ -1,0 +1,74 @@
+"""Breakers over hours, in steps of a quarter of a minute: trials that take long to fail, and clocks that were wrong."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from jobs import breakers, claiming
+from jobs.breakers import verbs
+from jobs.outcomes import Claimed
+from tests.factories import NOON
+from tests.jobs.breaking import MINUTE, OFFICE, SECOND, breaker, claim_ready, fail, hold, open_it, succeed, tick
+
+pytestmark = pytest.mark.django_db
+
+STEP = 15 * SECOND
+TEN_MINUTES = 10 * MINUTE
+
+
+def let_through(now: datetime) -> list[Claimed]:
+    """What a worker begins to work on at `now`, after handlers have asked the breaker."""
+    tick(now)
+    begun = []
+    for record in claim_ready(now):
+        if held := breakers.refusal(OFFICE, record):
+            claiming.settle([(record, held)], now=now)
+        else:
+            begun.append(record)
+    return begun
+
+
+@pytest.mark.parametrize(("waiting", "at_most"), [(1, 20), (60, 40)])
+def test_trials_that_take_ten_minutes_to_fail_come_less_and_less(waiting: int, at_most: int) -> None:
+    open_it()
+    hold(waiting)
+    running: list[tuple[datetime, Claimed]] = []
+    begun, now = 0, NOON
+    while now < NOON + timedelta(hours=6):
+        started = let_through(now)
+        begun += len(started)
+        running += [(now + TEN_MINUTES, record) for record in started]
+        fail([record for ends_at, record in running if ends_at <= now], now)
+        running = [(ends_at, record) for ends_at, record in running if ends_at > now]
+        now += STEP
+    assert breaker().trials > 5
+    assert begun <= at_most
+
+
+class TestAClockThatWasAYearAhead:
+    @pytest.fixture(autouse=True)
+    def _opened(self) -> None:
+        open_it(NOON + timedelta(days=365))
+        hold(3, NOON)
+
+    def test_keeps_no_breaker_open_until_then(self) -> None:
+        assert breakers.correct_clocks(NOON) > 0
+        assert breakers.correct_clocks(NOON) == 0
+        now = NOON
+        while breaker().is_open and now < NOON + timedelta(hours=1):
+            succeed(let_through(now), now + SECOND)
+            now += STEP
+        assert not breaker().is_open
+
+    def test_a_person_need_not_wait_for_it_either(self) -> None:
+        breakers.correct_clocks(NOON)
+        verbs.probe_now([breaker().pk], now=NOON)
+        succeed(let_through(NOON), NOON + SECOND)
+        assert not breaker().is_open
+
+    def test_a_trial_that_is_due_as_usual_is_left_alone(self) -> None:
+        breakers.correct_clocks(NOON)
+        due = NOON + 14 * MINUTE
+        verbs.probe_now([breaker().pk], now=due)
+        assert breakers.correct_clocks(NOON) == 0
+        assert breaker().probe_at == due
