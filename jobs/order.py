@@ -92,8 +92,9 @@ LONGEST_DEMOTION_DAYS = 7
 def demoted_by_failure(due_day: date | None, today: date, failures: int) -> date:
     """The day under which a record ranks after its latest of `failures` in a row, `today` (a day of its own zone).
 
-    A day further back a failure, counted from its due day and not from where earlier failures have moved it: what never succeeds must not come before what is due tomorrow, either (docs/decisions
-    0032 has the figures), and what failed once comes before what failed often.
+    A day further back a failure, counted from its due day and not from where earlier failures have moved it: what never
+    succeeds must not come before what is due tomorrow, either (docs/decisions 0032 has the figures), and what failed
+    once comes before what failed often.
     """
     return demoted(due_day, today) + timedelta(days=min(failures, LONGEST_DEMOTION_DAYS))
 

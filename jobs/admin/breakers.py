@@ -12,6 +12,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
@@ -126,7 +127,7 @@ class BreakerAdmin(BreakerActions, ReadOnlyAdmin):
     """All breakers there are: of what has failed at least once. The open ones come first."""
 
     list_display = (
-        "__str__", "state", "failures", "since", "trials", "next_probe", "records_waiting", "short_error",
+        "guarded", "state", "failures", "since", "trials", "next_probe", "records_waiting", "short_error",
     )  # fmt: skip
     list_filter = (("opened_at", admin.EmptyFieldListFilter),)
     search_fields = ("title", "key", "last_error")
@@ -176,7 +177,12 @@ class BreakerAdmin(BreakerActions, ReadOnlyAdmin):
         count = breakers.held_by(breaker)
         if not count:
             return "0"
-        return format_html('<a href="{}?waiting_for__exact={}">{}</a>', url, WaitingFor.BREAKER.value, f"{count:,}")
+        query = urlencode({"waiting_for__exact": WaitingFor.BREAKER.value, "breaker__id__exact": breaker.pk})
+        return format_html('<a href="{}?{}">{}</a>', url, query, f"{count:,}")
+
+    @admin.display(description="breaker", ordering="title")
+    def guarded(self, breaker: Breaker) -> SafeString:
+        return format_html('<span style="overflow-wrap: anywhere; white-space: normal">{}</span>', breaker)
 
     @admin.display(description="last error")
     def short_error(self, breaker: Breaker) -> str:

@@ -17,7 +17,7 @@ from jobs.admin.base import SMALL_TEXT_AREAS, span
 from jobs.admin.retry_policy_form import RetryPolicyForm
 from jobs.admin.retry_policy_preview import DECIDING, preview_of, preview_of_form
 from jobs.admin.retry_policy_uses import uses_of
-from jobs.backoff.waits import first_waits, told_giving_up, told_waits
+from jobs.backoff.waits import first_waits, told_limits, told_waits
 from jobs.models import RetryPolicy
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class RetryPolicyAdmin(ModelAdmin):
     def shown_giving_up(self, policy: RetryPolicy) -> str:
         if not _is_valid(policy):
             return ""
-        return told_giving_up(policy.as_rule()).removeprefix("It gives up ").removeprefix("It ").rstrip(".")
+        return told_limits(policy.as_rule())
 
     @admin.display(description="first delays")
     def first_delays(self, policy: RetryPolicy) -> str:

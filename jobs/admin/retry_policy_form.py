@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 from django import forms
+from django.core.exceptions import ValidationError
+from django.forms.fields import InvalidJSONInput
 from django.utils.html import format_html
 from unfold.widgets import UnfoldAdminTextareaWidget
 
@@ -26,12 +28,35 @@ class ParametersWidget(UnfoldAdminTextareaWidget):
         return context
 
 
+class ParametersField(forms.JSONField):
+    """JSON, of which nothing that was typed is a server error: numbers and nesting without end, half characters."""
+
+    def to_python(self, value: Any) -> Any:
+        """Raises: ValidationError for what is no JSON, or none that can be stored."""
+        try:
+            found = super().to_python(value)
+            json.dumps(found, ensure_ascii=False).encode()
+        except (ValueError, RecursionError) as error:
+            raise ValidationError(self.error_messages["invalid"], code="invalid", params={"value": ""}) from error
+        return found
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        """What the form shows again: as it was typed, when it cannot be read."""
+        try:
+            found = super().bound_data(data, initial)
+            json.dumps(found, ensure_ascii=False).encode()
+        except (ValueError, RecursionError):
+            return InvalidJSONInput(data)
+        return found
+
+
 class RetryPolicyForm(forms.ModelForm):  # type: ignore[type-arg]
     """A retry policy; what its form says is checked by the model."""
 
     class Meta:
         model = RetryPolicy
         fields = ("name", "algorithm", "parameters", "max_delay", "max_failures", "give_up_after")
+        field_classes = {"parameters": ParametersField}
         widgets = {"parameters": ParametersWidget(attrs={"rows": 3})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

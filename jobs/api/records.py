@@ -136,7 +136,7 @@ def _ids(body: RetryRequest, chosen: BacklogRecordQuerySet) -> list[int]:
     if body.ids:
         return sorted({each for each in body.ids if each > body.after})
     if body.group:
-        found = ids_like(body.group, body.kind, body.queue, most=MOST_AT_ONCE)
+        found = ids_like(body.group, body.kind, body.queue)
         return [each for each in found if each > body.after]
     after = chosen.filter(pk__gt=body.after).order_by("pk")
     return list(after.values_list("pk", flat=True)[: MOST_AT_ONCE + 1])

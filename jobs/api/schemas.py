@@ -144,7 +144,7 @@ class RetryPolicyAnswer(Schema):
 
     name: str
     algorithm: str
-    parameters: dict[str, Any]
+    parameters: Any
     max_delay: int
     max_failures: int | None
     give_up_after: int | None

@@ -33,7 +33,8 @@ UPDATE jobs_backlogrecord
 
 # What a person wants tried is the trial: any other record would be refused by its handler and wait again. In the order
 # of ids, as a settle locks breakers.
-LET_ONE_BE_A_TRIAL = """
+# A trial that is under way stays it.
+LET_ONE_BE_A_TRIAL = f"""
 UPDATE jobs_breaker b
    SET trial_id = wanted.record_id
   FROM (SELECT breaker.id, min(asked.record_id) AS record_id
@@ -44,6 +45,10 @@ UPDATE jobs_breaker b
                    FOR NO KEY UPDATE) AS breaker ON breaker.id = asked.breaker_id
          GROUP BY breaker.id) AS wanted
  WHERE b.id = wanted.id
+   AND NOT EXISTS (
+       SELECT
+         FROM jobs_backlogrecord r
+        WHERE r.id = b.trial_id AND r.status IN ({Status.READY}, {Status.RUNNING}))
 """
 
 # Served by `one_unfinished_record_per_subject`: one probe a row.

@@ -16,10 +16,11 @@ from jobs.models import RetryPolicy
 FORMATS = ("svg", "png")
 LIMITS = ("max_delay", "max_failures", "give_up_after")
 SHOWN_NAMES = 20
+WHAT = "an algorithm with its defaults, or a retry policy's name; policy:NAME for one that is called like an algorithm"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("what", nargs="?", metavar="ALGORITHM|POLICY", help="an algorithm, or a retry policy's name")
+    parser.add_argument("what", nargs="?", metavar="ALGORITHM|POLICY", help=WHAT)
     parser.add_argument("--all", action="store_true", help="the figures of all algorithms, with their defaults")
     parser.add_argument("--compare", metavar="ALGORITHM|POLICY", help="another one, side by side")
     parser.add_argument("--jobs", type=int, default=JOBS, metavar="N", help=f"that fail together ({JOBS})")
@@ -53,9 +54,10 @@ def subjects_of(options: dict[str, Any]) -> list[Subject]:
 
 
 def _named(name: str) -> Subject:
-    """An algorithm with its defaults, else the retry policy of that name."""
+    """An algorithm with its defaults, else the retry policy of that name; `policy:NAME` is always the latter."""
     if name in retries.ALGORITHMS:
         return Subject(name, retries.Rule(name))
+    name = name.removeprefix("policy:")
     policy = None if "\0" in name else RetryPolicy.objects.filter(name=name).first()
     if policy is None:
         names = list(RetryPolicy.objects.order_by("name").values_list("name", flat=True)[: SHOWN_NAMES + 1])
@@ -74,7 +76,7 @@ def _changed(subject: Subject, options: dict[str, Any]) -> Subject:
     limits = {name: options[name] for name in LIMITS if options[name] is not None}
     if not parameters and not limits:
         return subject
-    if subject.name not in retries.ALGORITHMS:
+    if options["what"] not in retries.ALGORITHMS:
         raise ValueError(
             f"{subject.name!r} is a retry policy, which has its own parameters and limits; "
             f"to try others, name its algorithm: {subject.rule.algorithm}"

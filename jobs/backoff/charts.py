@@ -31,6 +31,8 @@ FORMATS = ("svg", "png")
 PIXELS_PER_INCH = 144
 LETTER = 0.068
 """Inches across, of a letter of the small text, on average."""
+LETTER_OF_NAME = 0.16
+"""The same, of a wide letter of the name."""
 
 _one_at_a_time = Lock()
 
@@ -112,7 +114,10 @@ def _draw_one(part: SubFigure, study: Study, frame: Frame, theme: Theme, narrow:
 
 def _write_head(part: SubFigure, study: Study, theme: Theme, inches: float) -> None:
     left = 0.06 if inches > 8 else 0.105
-    part.text(left, 0.955, drawable(study.subject.name), fontsize=15, fontweight="bold", color=theme.ink, va="center")
+    name = drawable(study.subject.name)
+    widest = int(inches * (0.97 - left) / LETTER_OF_NAME)
+    name = name if len(name) <= widest else f"{name[: widest - 1]}…"
+    part.text(left, 0.955, name, fontsize=15, fontweight="bold", color=theme.ink, va="center")
     told = f"{study.subject.told}\n{study.gives_up}"
     letters = int(inches * (0.97 - left) / LETTER)
     lines = [line for part_ in told.splitlines() for line in textwrap.wrap(part_, letters)[:2]]

@@ -14,7 +14,7 @@ from jobs.backoff.subjects import JOBS, RETRIES, Subject, apart
 from jobs.models import RetryPolicy
 
 MOST_DOTS = 20_000
-"""On the page; the command draws more. About half a second's work."""
+"""On the page; the command draws more."""
 
 DEFAULT = "fibonacci"
 NUMBERS = ("base", "least", "unit")
@@ -23,6 +23,10 @@ NUMBERS = ("base", "least", "unit")
 LIMITS = ("max_delay", "max_failures", "give_up_after")
 PARAMETERS = (*NUMBERS, "jitter")
 MOST_POLICIES = 200
+"""That are offered; one that a link asks for is shown beside them."""
+
+LONGEST_KEY = 19
+"""Digits of the greatest id."""
 
 
 def takers(parameter: str) -> list[str]:
@@ -101,6 +105,9 @@ class PictureForm(forms.Form):
         super().__init__(given)
         rows = RetryPolicy.objects.order_by("name") if policies_shown else RetryPolicy.objects.none()
         self.policies = {f"{policy.pk}": policy for policy in rows[:MOST_POLICIES]}
+        asked = {given.get("policy", ""), given.get("compare", "").removeprefix("policy:")} - self.policies.keys()
+        keys = [int(key) for key in asked if key.isascii() and key.isdecimal() and len(key) < LONGEST_KEY]
+        self.policies |= {f"{policy.pk}": policy for policy in rows.filter(pk__in=keys)}
         names = [(key, policy.name) for key, policy in self.policies.items()]
         self.fields["policy"].choices = [("", "none: an algorithm"), *names]  # type: ignore[attr-defined]
         algorithms = [(name, name) for name in sorted(retries.ALGORITHMS)]

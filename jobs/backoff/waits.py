@@ -77,6 +77,16 @@ def _told_tiers() -> Iterator[str]:
         yield f"every {span(tier.every)} up to {span(tier.max_age)}"
 
 
+def told_limits(rule: Rule) -> str:
+    """When a record gives up, in a few words, without working out when that will be."""
+    if rule.waits_for_sweeps and rule.give_up_after is None:
+        return f"after {span(tiers.OLDEST)}"
+    ends = [f"at failure {rule.max_failures:,}"] if rule.max_failures is not None else []
+    if rule.give_up_after is not None:
+        ends.append(f"after {span(rule.give_up_after)}")
+    return " or ".join(ends) or "never"
+
+
 def told_giving_up(rule: Rule) -> str:
     """When a record gives up, as a sentence."""
     if rule.max_failures == 1:

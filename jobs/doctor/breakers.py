@@ -28,6 +28,11 @@ DO = (
 )
 
 
+def _plain(text: str) -> str:
+    """What engines and people wrote cannot steer the terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
 def open_breakers(cursor: CursorWrapper, now: datetime) -> Finding:
     """Whether records are held back by breakers, how many, and for how long."""
     found = rows(cursor, OPEN, {"now": now})
@@ -37,8 +42,9 @@ def open_breakers(cursor: CursorWrapper, now: datetime) -> Finding:
     for key, title, failures, trials, seconds, error, waiting in found:
         said = (error.splitlines() or [""])[0]
         told.append(
-            f"{title or key} ({key}) has failed {failures} times in a row and is held back for {span(seconds)}, "
-            f"{trials} trials in vain; records that wait: {counted(waiting)}; the last error: {said:.200}"
+            f"{_plain(title or key)} ({_plain(key)}) has failed {failures} times in a row and is held back for "
+            f"{span(seconds)}, {trials} trials in vain; records that wait: {counted(waiting)}; "
+            f"the last error: {_plain(said):.200}"
         )
         numbers.append({"key": key, "failures": failures, "trials": trials, "open_for": seconds, "waiting": waiting})
     return warning("open_breakers", listed(told), DO, open=numbers)

@@ -13,4 +13,4 @@ class Sweep(models.Model):
         ordering = ["max_age_days"]
 
     def __str__(self) -> str:
-        return f"sweep of the last {self.max_age_days} days"
+        return f"sweep of the last {self.max_age_days} day{'s' if self.max_age_days != 1 else ''}"

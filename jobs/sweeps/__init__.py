@@ -129,7 +129,7 @@ def sweep_by_hand(
         if dry_run:
             transaction.set_rollback(True)
         elif swept.ready:
-            said = f"a person swept the last {max_age_days} days: {swept.ready} ready"
+            said = f"a person swept what is up to {max_age_days} days old: {swept.ready} ready"
             decisions.doing("swept by hand", said, now=instant)
         return swept
 
@@ -199,9 +199,9 @@ def _write_down(swept: Swept, row: Sweep | None, now: datetime) -> None:
     if not swept.left_some:
         return
     said = (
-        f"the sweep of the last {swept.max_age_days} days took its greatest number of records, {swept.ready:,}, and "
-        "left older ones, which wait longer than their age says: raise JOBS['SWEEP_MAX_RECORDS'], or cancel what "
-        "will never succeed"
+        f"the sweep of what is up to {swept.max_age_days} days old took its greatest number of records, "
+        f"{swept.ready:,}, and left older ones, which wait longer than their age says: raise "
+        "JOBS['SWEEP_MAX_RECORDS'], or cancel what will never succeed"
     )
     # while it goes on it is said once a day: the row has it, and 288 warnings a day are read by nobody
     if row is None or not row.left_some or row.swept_at.date() != now.date():

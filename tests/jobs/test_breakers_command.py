@@ -9,6 +9,7 @@ from django.core.management import CommandError, call_command
 from jobs import doctor
 from jobs.doctor import Finding, Severity
 from jobs.models import Breaker
+from jobs.outcomes import Guarded
 from tests.factories import NOON
 from tests.jobs.breaking import CELLAR, HOUR, MINUTE, OFFICE, breaker, claimed, fail, hold, open_it, tick
 
@@ -41,6 +42,14 @@ class TestList:
         assert "3 failures in a row, 2 records wait, 0 trials in vain, next trial at 2026-03-02 12:01:00 UTC" in first
         assert second == "    no space left on device"
         assert third == "repository:4  repository cellar: closed, 1 failures in a row"
+
+    def test_what_people_and_engines_wrote_cannot_steer_the_terminal(self):
+        open_it(guarded=Guarded("repository:5", "evil \x1b[31mred"))
+        Breaker.objects.update(last_error="\x1b[2Jwiped\x1b]0;pwn\x07")
+        told = run()
+        assert "wiped" in told
+        assert "\x1b" not in told
+        assert "\x1b" not in finding().what
 
     def test_json_has_the_same_facts(self):
         open_it()

@@ -66,6 +66,14 @@ class TestOfABreaker:
         assert breakers.refusal(NAS, claimed[first.pk]) is None
         assert isinstance(breakers.refusal(NAS, claimed[second.pk]), Held)
 
+    @pytest.mark.parametrize("status", [Status.READY, Status.RUNNING])
+    def test_a_trial_that_is_under_way_stays_it(self, status: Status) -> None:
+        trial = make_record(status, worker=make_worker())
+        breaker = make_breaker(trial_id=trial.pk)
+        backlog.retry([held(breaker).pk], now=LATER)
+        breaker.refresh_from_db()
+        assert breaker.trial_id == trial.pk
+
     def test_of_several_breakers_each_has_its_trial(self) -> None:
         nas, attic = make_breaker(), make_breaker(key="repository:2", title="attic")
         records = [held(nas), held(attic), held(nas), held(attic)]

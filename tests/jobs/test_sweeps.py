@@ -155,7 +155,7 @@ class TestAFullSweep:
         for minutes in range(0, 60, 5):
             assert self.sweep(NOW + minutes * MINUTE).left_some
         [said] = warnings()
-        assert "last 1 days" in said
+        assert "up to 1 days old" in said
         assert "SWEEP_MAX_RECORDS" in said
         assert Decision.objects.filter(what="sweep left some").count() == 1
         assert Sweep.objects.get().left_some

@@ -52,8 +52,10 @@ class Command(BaseCommand):
             self.stdout.write(text_of(telling.view(studies), terminal=self.stdout.isatty()))
 
     def _show_all(self, options: dict[str, Any]) -> None:
-        others = ("what", "compare", "output", "parameters", "set", *arguments.LIMITS)
-        if given := [name for name in others if options[name]]:
+        others = ("what", "compare", "output", "parameters", "set", "format", "force", *arguments.LIMITS)
+        given = [name for name in others if options[name]]
+        given += [name for name, usual in (("scale", "auto"), ("theme", "light")) if options[name] != usual]
+        if given:
             told = "an algorithm or policy" if given[0] == "what" else f"--{given[0].replace('_', '-')}"
             raise ValueError(f"--all shows a table of all algorithms with their defaults; leave out {told}")
         studies = [_study(subject, options) for subject in every_algorithm()]

@@ -9,6 +9,7 @@ from django.db.models import F
 from django.db.utils import Error
 
 from jobs import breakers
+from jobs.backlog.rendering import plain
 from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.models import Breaker
@@ -65,7 +66,7 @@ class Command(BaseCommand):
             raise CommandError(f"{breaker} ({key}) is not open: nothing was changed", returncode=1)
         breaker.refresh_from_db()
         facts = json.dumps(_facts(breaker), cls=DjangoJSONEncoder, ensure_ascii=False)
-        self.stdout.write(facts if as_json else f"{breaker} ({key}): {told}")
+        self.stdout.write(facts if as_json else f"{plain(breaker).plain} ({key}): {told}")
 
 
 def _known() -> str:
@@ -93,8 +94,8 @@ def _facts(breaker: Breaker) -> dict[str, Any]:
 
 
 def _told(facts: dict[str, Any]) -> str:
-    who = f"{facts['key']}  {facts['title']}: {facts['state']}"
-    said = (facts["last_error"].splitlines() or [""])[0]
+    who = f"{plain(facts['key']).plain}  {plain(facts['title']).plain}: {facts['state']}"
+    said = plain((facts["last_error"].splitlines() or [""])[0]).plain
     if facts["opened_at"] is None:
         return f"{who}, {facts['failures']} failures in a row" if facts["failures"] else who
     trial = (

@@ -13,7 +13,7 @@ from jobs import backlog
 from jobs.api import choosing, records
 from jobs.backlog.dead_letters import group_id
 from jobs.handlers import Kind, registry
-from jobs.models import Attempt, BacklogRecord, Breaker
+from jobs.models import Attempt, BacklogRecord, Breaker, RetryPolicy
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import NOON, make_record
 
@@ -265,6 +265,16 @@ class TestRules:
         assert found
         for policy in found.values():
             assert len(policy["first_delays"]) == (0 if policy["algorithm"] == "progressive" else 10)
+
+    @pytest.mark.parametrize("parameters", [{"unit": "x"}, [1], {"units": 3}])
+    def test_one_that_was_stored_past_its_form_has_no_delays_and_hides_no_other(self, parameters: object) -> None:
+        RetryPolicy.objects.create(name="odd", algorithm="fibonacci", parameters=parameters)
+        found = {each["name"]: each for each in get(staff("view_retrypolicy"), "retry-policies")}
+        assert (found["odd"]["parameters"], found["odd"]["first_delays"]) == (parameters, [])
+        assert len(found["fibonacci"]["first_delays"]) == 10
+
+    def test_who_may_look_at_records_may_look_at_breakers_as_in_the_admin(self) -> None:
+        assert get(staff("view_backlogrecord"), "breakers") == []
 
     def test_breakers_tell_their_state_and_who_waits_for_them(self) -> None:
         Breaker.objects.create(key="repository:1", title="attic")

@@ -88,6 +88,8 @@ class TestParameters:
             name="fibonacci", defaults={"algorithm": "constant", "parameters": {"base": 5}}
         )
         assert self.first("fibonacci")[0] == 60
+        assert self.first("policy:fibonacci")[:2] == [5, 10]
+        assert "own parameters" in refused("policy:fibonacci", "--set", "unit=3")
 
 
 class TestTable:
@@ -109,6 +111,10 @@ class TestTable:
         assert all(any(line.strip().startswith(name) for line in said.splitlines()) for name in ALGORITHMS)
         assert "exponential, full jitter" in said
         assert "first waits" not in said
+
+    @pytest.mark.parametrize("more", [("--theme", "dark"), ("--scale", "log"), ("--force",), ("--format", "png")])
+    def test_of_all_algorithms_takes_nothing_that_is_for_pictures(self, more: tuple[str, ...]) -> None:
+        assert f"leave out {more[0]}" in refused("--all", *more)
 
     def test_of_all_algorithms_as_json(self) -> None:
         found = json.loads(run("--all", "--jobs", 3, "--json"))

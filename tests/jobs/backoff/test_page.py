@@ -12,6 +12,7 @@ from django.test import Client
 from django.utils.html import escape
 from PIL import Image
 
+from jobs.backoff import forms
 from jobs.backoff.figures import figures
 from jobs.backoff.series import series
 from jobs.backoff.themes import LIGHT
@@ -96,6 +97,17 @@ class TestPictures:
         page = shown(admin_client, policy=policy.pk, algorithm="fibonacci", unit=3)
         assert pictures_of(page)[0][0].text == "Backoff: often"
         assert "constant · base 5 s" in page
+
+    def test_of_a_policy_that_is_not_among_those_offered(
+        self, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(forms, "MOST_POLICIES", 1)
+        last = make_retry_policy(name="zz", algorithm="constant")
+        assert "zz" in shown(admin_client, policy=last.pk)
+        assert "zz" in shown(admin_client, compare=f"policy:{last.pk}")
+
+    def test_the_browser_does_not_hold_back_what_is_wrong(self, admin_client: Client) -> None:
+        assert "novalidate" in shown(admin_client).split('id="backoff_form"')[1].split(">")[0]
 
     def test_two_side_by_side_with_a_table(self, admin_client: Client) -> None:
         policy = make_retry_policy(name="often", algorithm="constant", parameters={"base": 5})

@@ -54,8 +54,8 @@ class TestTheList:
         make_retry_policy(name="c", algorithm="progressive")
         page = admin_client.get(POLICIES).content.decode()
         for text in (
-            "unit 60", "2 h", "at failure 25, about 1 d 5 h after the first", "1 min, 1 min, 2 min, 3 min, 5 min",
-            "up to 8 min, 1 min – 27 min", "by sweeps: every 5 min up to 1 d", "never gives up",
+            "unit 60", "2 h", "at failure 25", "1 min, 1 min, 2 min, 3 min, 5 min",
+            "up to 8 min, 1 min – 27 min", "by sweeps: every 5 min up to 1 d", "never", "after 360 d",
         ):  # fmt: skip
             assert text in page, text
 
@@ -66,6 +66,19 @@ class TestTheList:
         assert "its parameters are wrong" in admin_client.get(POLICIES).content.decode()
         for policy in RetryPolicy.objects.all():
             assert admin_client.get(f"{POLICIES}{policy.pk}/change/").status_code == 200
+
+
+ODD = ['{"unit": ' + "9" * 5_000 + "}", "[" * 100_000, '{"unit": "\\ud800"}']
+
+
+@pytest.mark.parametrize("parameters", ODD, ids=["a number without end", "nesting without end", "half a character"])
+def test_odd_parameters_are_told_beside_their_field(parameters: str, admin_client: Client) -> None:
+    for path in (f"{POLICIES}add/", f"{POLICIES}preview/"):
+        answer = admin_client.post(path, form(parameters=parameters))
+        assert answer.status_code == 200, path
+    page = admin_client.post(f"{POLICIES}add/", form(parameters=parameters))
+    assert "parameters" in page.context["adminform"].errors
+    assert not RetryPolicy.objects.filter(name="x").exists()
 
 
 class TestThePicture:
