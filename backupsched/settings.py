@@ -27,6 +27,7 @@ from pathlib import Path
 from django.templatetags.static import static
 
 from backupsched.database import databases
+from backupsched.environment import number, whole
 from backupsched.secret_key import secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -118,7 +119,7 @@ Q_CLUSTER = {
     "label": "Periodic tasks",
 }
 
-CHECK_IN_EVERY = float(os.environ.get("BACKUPSCHED_CHECK_IN_EVERY", "300"))
+CHECK_IN_EVERY = number("BACKUPSCHED_CHECK_IN_EVERY", 300)
 
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
@@ -139,15 +140,15 @@ JOBS = {
         "callbacks": {"concurrency": 200},
         "default": {"concurrency": 4},
     },
-    "LEASE_SECONDS": float(os.environ.get("BACKUPSCHED_LEASE", "60")),
+    "LEASE_SECONDS": number("BACKUPSCHED_LEASE", 60),
     "WAKE": WAKE,
-    "KEEP_FINISHED_DAYS": float(os.environ.get("BACKUPSCHED_KEEP_DAYS", "90")),
+    "KEEP_FINISHED_DAYS": number("BACKUPSCHED_KEEP_DAYS", 90),
     "CONSIDERING": os.environ.get("BACKUPSCHED_CONSIDERING") == "1",
-    "KEEP_LOG_DAYS": float(os.environ.get("BACKUPSCHED_KEEP_LOG_DAYS", "14")),
-    "SWEEP_MAX_RECORDS": int(os.environ.get("BACKUPSCHED_SWEEP_MAX_RECORDS", "10000")),
-    "BREAKER_AFTER": int(os.environ.get("BACKUPSCHED_BREAKER_AFTER", "3")),
-    "BREAKER_PROBE_SECONDS": float(os.environ.get("BACKUPSCHED_BREAKER_PROBE", "60")),
-    "BREAKER_LONGEST_SECONDS": float(os.environ.get("BACKUPSCHED_BREAKER_LONGEST", "900")),
+    "KEEP_LOG_DAYS": number("BACKUPSCHED_KEEP_LOG_DAYS", 14),
+    "SWEEP_MAX_RECORDS": whole("BACKUPSCHED_SWEEP_MAX_RECORDS", 10000),
+    "BREAKER_AFTER": whole("BACKUPSCHED_BREAKER_AFTER", 3),
+    "BREAKER_PROBE_SECONDS": number("BACKUPSCHED_BREAKER_PROBE", 60),
+    "BREAKER_LONGEST_SECONDS": number("BACKUPSCHED_BREAKER_LONGEST", 900),
 }
 
 # where matplotlib keeps what it has found out about fonts: a service may have no home directory

@@ -28,7 +28,10 @@ class Filters:
         return bool(self.statuses) or any((self.kind, self.queue, self.subject, self.error))
 
     def check(self) -> None:
-        """Raises: ValueError for a kind or queue that neither the settings nor any record knows."""
+        """Raises: ValueError for a kind or queue that neither settings nor any record knows, and for what is no text."""
+        for name in ("kind", "queue", "subject", "error"):
+            if not _is_text(getattr(self, name) or ""):
+                raise ValueError(f"{name}: that is no text in UTF-8; type it again")
         known_kinds, known_queues = sorted(registry.kinds), list(conf.queue_rules())
         if self.kind and self.kind not in known_kinds and not _exists(kind=self.kind):
             raise ValueError(f"no kind {self.kind!r}; there are {', '.join(known_kinds)}")
@@ -41,6 +44,15 @@ class Filters:
         exact = {"kind": self.kind, "queue": self.queue, "subject": self.subject}
         found = found.filter(**{name: value for name, value in exact.items() if value})
         return found.filter(last_error__icontains=self.error) if self.error else found
+
+
+def _is_text(said: str) -> bool:
+    """Whether it can be looked for: a terminal may hand on half a character, and PostgreSQL knows no NUL."""
+    try:
+        said.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in said
 
 
 def _exists(**facts: str) -> bool:

@@ -407,6 +407,7 @@ class TestChanging:
             (["cancel", 7, "--all"], "by id or by filters, not by both"),
             (["cancel", "--queue", "bakcups"], "no queue 'bakcups'; there are availability, backups"),
             (["list", "--kind", "bakcup"], "no kind 'bakcup'; there are backup"),
+            (["list", "--error", "\udcc3"], "error: that is no text in UTF-8"),
             (["cancel", "--queue", ""], "--queue is empty"),
             (["list", "--error", "\0"], "--error is empty or holds a NUL"),
             (["pause", "bakcups"], "no queue 'bakcups'; there are availability, backups"),
