@@ -28,7 +28,7 @@ class Filters:
         return bool(self.statuses) or any((self.kind, self.queue, self.subject, self.error))
 
     def check(self) -> None:
-        """Raises: ValueError for a kind or queue that neither settings nor any record knows, and for what is no text."""
+        """Raises: ValueError for a kind or queue that neither settings nor any record knows; for what is no text."""
         for name in ("kind", "queue", "subject", "error"):
             if not _is_text(getattr(self, name) or ""):
                 raise ValueError(f"{name}: that is no text in UTF-8; type it again")

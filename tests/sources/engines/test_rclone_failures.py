@@ -212,7 +212,7 @@ def test_a_source_that_goes_away_in_the_middle_is_unavailable(tmp_path: Path) ->
                     process.kill()
 
     with sftp_host(files) as source, backed_up(source, tmp_path / "copy"):
-        write_files(files, big="x" * 2_000_000)
+        write_files(files, big="x" * 20_000_000)
         task = task_for(source, tmp_path / "copy", options={"bwlimit": "100K"})
         result = engine_for("sftp").run(task, on_progress=take_the_host_away, stop=threading.Event())
         assert result.verdict is Verdict.UNAVAILABLE, result
