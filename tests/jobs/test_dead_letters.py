@@ -32,7 +32,7 @@ class TestFolding:
             ("'/srv/a/b.txt' is locked", "'/home/anna/my file 3.xlsx' is locked"),
             ("/srv/repo/x: permission denied", "/srv/repo/y/z: permission denied"),
             (r"C:\Users\anna is locked", r"D:\data\7 is locked"),
-            ("Documents/a.txt: not found", "Documents/work/2026/b.ods: not found"),
+            ("Documents/a.txt: not found", "Documents/old/2026/b.ods: not found"),
             ("not copied: /a; /b; /c", "not copied: /a"),
             ("no snapshot 3f2504e0-4f89-11d3-9a0c-0305e82c3301", "no snapshot deadbeef01"),
             ("since 2026-03-02T12:00:00+00:00 it hangs", "since 2026-04-01 07:30:01 UTC it hangs"),
