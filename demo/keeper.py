@@ -3,13 +3,16 @@
     python -m demo.keeper PROGRAM ARG…
 
 The demo holds the other end of this process's standard input: when the demo is gone, even killed, that end is closed.
-Descendants are remembered while they live, so those whose own parent died are still ended: by id, nothing else.
+Whose own parent has died becomes a child of this process (on Linux; elsewhere those are ended that were seen before),
+so also what the program starts while it is being ended is found: by id, nothing else.
 """
 
+import ctypes
 import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -19,6 +22,9 @@ LOOK_EVERY_SECONDS = 0.3
 GRACE_SECONDS = 8.0
 """For the program to end its children by itself; honcho gives them 5 s."""
 LEFTOVER_SECONDS = 2.0
+"""For whoever is left to end by himself, before he is killed."""
+KILLING_SECONDS = 5.0
+PR_SET_CHILD_SUBREAPER = 36
 
 
 class Keeper:
@@ -26,6 +32,8 @@ class Keeper:
 
     def __init__(self, argv: Sequence[str]) -> None:
         self.stopping = False
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.program = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True)
         self.family: set[psutil.Process] = set()
 
@@ -40,9 +48,10 @@ class Keeper:
         return self.program.wait()
 
     def remember(self) -> None:
-        """Note who descends from the program now."""
+        """Note who descends from this process now, the program apart."""
         with suppress(psutil.Error):
-            self.family.update(psutil.Process(self.program.pid).children(recursive=True))
+            found = psutil.Process().children(recursive=True)
+            self.family.update(process for process in found if process.pid != self.program.pid)
 
     def end(self) -> None:
         """SIGTERM to the program, which ends its children; then SIGTERM and SIGKILL to whoever is left."""
@@ -51,13 +60,23 @@ class Keeper:
         with suppress(subprocess.TimeoutExpired):
             self.program.wait(GRACE_SECONDS)
         self.program.kill()
+        self.program.wait()
+        self.remember()
         for member in self.family:
             with suppress(psutil.NoSuchProcess):
                 member.terminate()
-        _, alive = psutil.wait_procs(self.family, LEFTOVER_SECONDS)
-        for member in alive:
-            with suppress(psutil.NoSuchProcess):
-                member.kill()
+        psutil.wait_procs(self.family, LEFTOVER_SECONDS)
+        deadline = time.monotonic() + KILLING_SECONDS
+        while (left := self.living()) and time.monotonic() < deadline:
+            for member in left:
+                with suppress(psutil.NoSuchProcess):
+                    member.kill()
+            psutil.wait_procs(left, LOOK_EVERY_SECONDS)
+
+    def living(self) -> list[psutil.Process]:
+        """Who of the family is there still, newcomers included."""
+        self.remember()
+        return [member for member in self.family if member.is_running()]
 
     def stop(self, *_: object) -> None:
         self.stopping = True
