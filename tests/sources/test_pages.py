@@ -66,7 +66,9 @@ class Browser:
         return str(self.run(f"return document.getElementById({field!r}).value"))
 
     def text_of(self, selector: str) -> str:
-        return str(self.run(f"return document.querySelector({selector!r}).innerText"))
+        """Its text, once it is there: a click that opens another page returns before that page is read."""
+        found = f"const found = document.querySelector({selector!r}); return found ? [found.innerText] : null"
+        return str(eventually(lambda: self.run(found))[0])
 
     def wider_than_the_page(self) -> int:
         """Pixels by which something makes the page scroll sideways."""
