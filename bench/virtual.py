@@ -25,9 +25,10 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models import Min
 
-from jobs import claiming, emitter, sweeps
+from jobs import changes, claiming, emitter, sweeps
 from jobs.models import Schedule, Worker
-from jobs.outcomes import Claimed, Held, Outcome, transition
+from jobs.outcomes import Claimed, Held, Outcome
+from jobs.transitions import transition
 from jobs.waits import tiers
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -182,7 +183,7 @@ class Backlog:
 @contextmanager
 def _chance(dice: random.Random) -> Iterator[None]:
     """What is random about waits comes from `dice`: a settle takes none, and a figure must come out twice."""
-    names = vars(claiming)
+    names = vars(changes)
     usual = names["transition"]
     names["transition"] = partial(transition, dice=dice)
     try:

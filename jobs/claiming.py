@@ -24,7 +24,7 @@ the transaction, which may have waited long for a lock. Tests inject `now`.
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -34,6 +34,7 @@ from django.db import transaction
 from django.db.utils import InterfaceError, OperationalError
 
 from jobs import breakers, conf, exclusivity, throttles
+from jobs.changes import changes_of, columns_of
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.lease_statements import (
@@ -45,11 +46,10 @@ from jobs.lease_statements import (
     SETTLE_SUCCEEDED,
     STRAYS,
 )
-from jobs.models import Attempt, RetryPolicy, Schedule
+from jobs.models import Attempt
 from jobs.order import in_claim_order
-from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded, Transition, transition
+from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
 from jobs.prepared import execute
-from jobs.retries import Rule
 from jobs.states import AttemptOutcome, Status
 from jobs.wakeups import notify, notify_of_room
 
@@ -141,8 +141,8 @@ def _settle_others(results: Results, now: datetime | None) -> Settled:
         results = breakers.judge(results, {(record_id, token) for record_id, _, _, token in rows}, instant)
         exclusivity.lock_keys(results)
         inserted = {record_id: inserted_at for record_id, _, inserted_at, _ in rows}
-        changes = exclusivity.gate(_transitions(results, inserted, instant), instant)
-        attempts = set(execute(SETTLE, {**_columns(changes), "now": now}).fetchall())
+        changes = exclusivity.gate(changes_of(results, inserted, instant), instant)
+        attempts = set(execute(SETTLE, {**columns_of(changes), "now": now}).fetchall())
         # by attempt: one batch may hold the result of a lost attempt beside that of the record's current one
         written = [(record, outcome) for record, outcome in results if (record.id, record.attempt) in attempts]
         missing = [record for record, _ in results if (record.id, record.attempt) not in attempts]
@@ -264,38 +264,3 @@ def _without_history(missing: list[Claimed]) -> list[Claimed]:
     history = Attempt.objects.filter(record_id__in=[record.id for record in missing])
     known = set(history.exclude(outcome=AttemptOutcome.RESCUED).values_list("record_id", "number", "worker_id"))
     return [record for record in missing if (record.id, record.attempt, record.worker_id) not in known]
-
-
-Changes = list[tuple[Claimed, Transition]]
-
-
-def _transitions(results: Results, inserted: dict[int, datetime], now: datetime) -> Changes:
-    policies = RetryPolicy.objects.in_bulk({r.retry_policy_id for r, o in results if isinstance(o, Failed)} - {None})
-    rules: dict[int | None, Rule] = {pk: policy.usable_rule() for pk, policy in policies.items()}
-    schedules = Schedule.objects.in_bulk({r.schedule_id for r, _ in results} - {None})
-    return [
-        (
-            record,
-            transition(
-                record,
-                outcome,
-                home_queue=registry.kind(record.kind).home_queue,
-                rule=rules.get(record.retry_policy_id) or Rule(),
-                zone=schedules[record.schedule_id].zone if record.schedule_id in schedules else "UTC",
-                usual_priority=schedules[record.schedule_id].priority if record.schedule_id in schedules else None,
-                inserted_at=inserted.get(record.id),
-                now=now,
-            ),
-        )
-        for record, outcome in results
-    ]
-
-
-def _columns(changes: Changes) -> dict[str, list[Any]]:
-    columns: dict[str, list[Any]] = {
-        field.name: [getattr(change, field.name) for _, change in changes] for field in fields(Transition)
-    }
-    for name in ("id", "attempt", "worker_id", "lease_token"):
-        columns[name] = [getattr(record, name) for record, _ in changes]
-    columns["from_queue"] = [record.queue for record, _ in changes]
-    return columns

@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 
 from django.db import connection
 
-from jobs.outcomes import Claimed, Handoff, Outcome, Transition
+from jobs.outcomes import Claimed, Handoff, Outcome
 from jobs.states import AttemptOutcome, Status, WaitingFor
+from jobs.transitions import Transition
 
 LOOK_AGAIN_AFTER = timedelta(seconds=60)
 """Only if the opening of the gate was missed, as after a restored database."""

@@ -14,10 +14,10 @@ from django.db.models import QuerySet
 
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, RetryPolicy, Schedule
-from jobs.outcomes import wait_after
 from jobs.prepared import execute
 from jobs.retries import DICE, Dice, Failure, Rule
 from jobs.states import Status, WaitingFor
+from jobs.transitions import wait_after
 
 BATCH = 1000
 BY_POLICY = (WaitingFor.BACKOFF, WaitingFor.SWEEP)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, connection, models, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, OuterRef
 
 from jobs import rescheduling
@@ -21,6 +21,7 @@ from jobs.models import RetryPolicy, Schedule
 from sources import planning
 from sources.engines import ENGINES, missing_program
 from sources.fleet_format import FleetError, Problems, Rows, read_rows
+from sources.fleet_tables import Table, build, by_name
 from sources.guarding import try_again
 from sources.models import Assignment, Backup, Policy, Repository, Source
 
@@ -72,21 +73,6 @@ def import_fleet(data: object, origin: str, *, folder: Path | None = None, dry_r
     return report
 
 
-@dataclass
-class _Table:
-    """The rows of a table that the file names, as they will be. `changed`: row → the fields that change."""
-
-    rows: dict[str, Any] = field(default_factory=dict)
-    created: list[Any] = field(default_factory=list)
-    changed: dict[Any, set[str]] = field(default_factory=dict)
-
-    def write(self, model: Any) -> None:
-        model.objects.bulk_create(self.created, batch_size=1000)
-        if self.changed:
-            fields = set().union(*self.changed.values())
-            model.objects.bulk_update(list(self.changed), sorted(fields), batch_size=500)
-
-
 class _Import:
     def __init__(self, problems: Problems, folder: Path) -> None:
         self.problems = problems
@@ -107,49 +93,19 @@ class _Import:
         for row in rows["repositories"].values():
             if "location" in row:
                 row["location"] = os.path.abspath(self.folder / row["location"])
-        self.repositories = self._build(Repository, "repositories", rows["repositories"])
-        self.retry_policies = self._build(RetryPolicy, "retry_policies", rows["retry_policies"])
+        self.repositories = build(Repository, "repositories", rows["repositories"], self.problems)
+        self.retry_policies = build(RetryPolicy, "retry_policies", rows["retry_policies"], self.problems)
         self._build_policies(rows["policies"])
         self._check_programs(rows["sources"])
         self._build_sources(rows["sources"])
         self.problems.stop_if_any()
-
-    def _build(
-        self, model: Any, section: str, rows: Rows, existing: dict[str, Any] | None = None, **fixed: Any
-    ) -> _Table:
-        """Set and check the fields of each row, on the existing row of its name or on a new one."""
-        table = _Table()
-        if existing is None:
-            existing = _by_name(model.objects.filter(name__in=[row["name"] for row in rows.values()]))
-        skipped = [f.name for f in model._meta.concrete_fields if f.is_relation or f.choices]  # checked elsewhere
-        for number, row in rows.items():
-            instance = existing.get(row["name"]) or model(**fixed)
-            values = {key: value for key, value in row.items() if key != "name" or hasattr(instance, "name")}
-            before = {key: getattr(instance, key) if instance.pk else None for key in values}
-            for key, value in values.items():
-                setattr(instance, key, value)
-            self._check(section, number, row["name"], instance, skipped)
-            if instance.pk is None:
-                table.created.append(instance)
-            elif changed := {key for key in values if before[key] != getattr(instance, key)}:
-                table.changed[instance] = changed
-            table.rows[row["name"]] = instance
-        return table
-
-    def _check(self, section: str, number: int, name: str, instance: models.Model, skipped: list[str]) -> None:
-        try:
-            # uniqueness is the file's (checked) and the database's
-            instance.full_clean(validate_unique=False, validate_constraints=False, exclude=skipped)
-        except ValidationError as error:
-            for where, messages in error.message_dict.items():
-                self.problems.add(section, number, name, f"{where}: {' '.join(messages)}")
 
     def _build_policies(self, rows: Rows) -> None:
         """A policy and its schedule are one row of the file."""
         self._resolve(rows, "repository", "repositories", self.repositories)
         self._resolve(rows, "retry_policy", "retry_policies", self.retry_policies)
         names = [row["name"] for row in rows.values()]
-        schedules = _by_name(Schedule.objects.select_related("retry_policy").filter(name__in=names))
+        schedules = by_name(Schedule.objects.select_related("retry_policy").filter(name__in=names))
         found = Policy.objects.filter(schedule__name__in=names).select_related("schedule", "repository")
         policies = {policy.schedule.name: policy for policy in found}
         for number, row in rows.items():
@@ -158,8 +114,8 @@ class _Import:
         of_schedule = {n: {k: v for k, v in row.items() if k in SCHEDULE_FIELDS} for n, row in rows.items()}
         of_policy = {n: {k: v for k, v in r.items() if k not in SCHEDULE_FIELDS[1:]} for n, r in rows.items()}
         fixed = {"kind": planning.KIND, "provider": "assignments"}
-        self.schedules = self._build(Schedule, "policies", of_schedule, schedules, **fixed)
-        self.policies = self._build(Policy, "policies", of_policy, policies)
+        self.schedules = build(Schedule, "policies", of_schedule, self.problems, schedules, **fixed)
+        self.policies = build(Policy, "policies", of_policy, self.problems, policies)
         numbers = {row["name"]: number for number, row in rows.items()}
         for name, policy in self.policies.rows.items():
             policy.schedule = self.schedules.rows[name]
@@ -169,11 +125,11 @@ class _Import:
                 for where, messages in error.message_dict.items():
                     self.problems.add("policies", numbers[name], name, f"{where}: {' '.join(messages)}")
 
-    def _resolve(self, rows: Rows, key: str, section: str, table: _Table) -> None:
+    def _resolve(self, rows: Rows, key: str, section: str, table: Table) -> None:
         """Replace the names in column `key` by rows, of the file or else of the database."""
         model: Any = {"repositories": Repository, "retry_policies": RetryPolicy}[section]
         wanted = {row[key] for row in rows.values() if row.get(key)}
-        found = {**_by_name(model.objects.filter(name__in=wanted - set(table.rows))), **table.rows}
+        found = {**by_name(model.objects.filter(name__in=wanted - set(table.rows))), **table.rows}
         for number, row in rows.items():
             name = row.get(key)
             if name is None:
@@ -196,7 +152,7 @@ class _Import:
     def _build_sources(self, rows: Rows) -> None:
         listed = {n: (row["name"], row.pop("policies")) for n, row in rows.items() if "policies" in row}
         self.memberships = dict(listed.values())
-        self.sources = self._build(Source, "sources", rows)
+        self.sources = build(Source, "sources", rows, self.problems)
         wanted = {policy for _, policies in listed.values() for policy in policies}
         others = Policy.objects.filter(schedule__name__in=wanted - set(self.policies.rows)).select_related("schedule")
         self.any_policy = {**self.policies.rows, **{policy.schedule.name: policy for policy in others}}
@@ -278,7 +234,7 @@ class _Import:
             "sources": len(self.sources.changed),
         }
         for section, number in changed.items():
-            table: _Table = getattr(self, section)
+            table: Table = getattr(self, section)
             report.created[section], report.changed[section] = len(table.created), number
             report.unchanged[section] = len(table.rows) - len(table.created) - number
         return report
@@ -292,10 +248,6 @@ class _Import:
                 place = f"{repository.location} cannot be made ({error.strerror})"
                 self.problems.add("repositories", None, name, f"location: {place}")
         self.problems.stop_if_any()
-
-
-def _by_name(rows: Iterable[Any]) -> dict[str, Any]:
-    return {row.name: row for row in rows}
 
 
 def _names(data: object, section: str) -> set[str]:

@@ -20,10 +20,10 @@ from jobs.outcomes import (
     Released,
     Succeeded,
     Unavailable,
-    transition,
 )
 from jobs.retries import Rule
 from jobs.states import AttemptOutcome, Status, WaitingFor
+from jobs.transitions import transition
 from sources.fleet_format import SECTIONS
 from tests.documents import DOCUMENTS, ROOT, links, names, table_rows
 

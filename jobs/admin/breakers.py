@@ -4,21 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.middleware.csrf import get_token
-from django.shortcuts import redirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
 from jobs import breakers
+from jobs.admin.asking import AsksFirst, is_confirmed, question
 from jobs.admin.base import ReadOnlyAdmin, ago, moment
-from jobs.admin.operating import button
 from jobs.breakers import state_of, verbs
 from jobs.models import Breaker
 from jobs.states import WaitingFor
@@ -43,9 +39,10 @@ def _probe(ids: list[int], by: str) -> int:
     return verbs.probe_now(ids, by=by)
 
 
-class BreakerActions:
+class BreakerActions(AsksFirst[Verb]):
     """Close and probe, from the list and from a breaker's page: first a question, then the verb."""
 
+    called = "breaker"
     actions = ("close_now", "probe_now")
     actions_detail = ("close_this_now", "probe_this_now")
 
@@ -55,63 +52,32 @@ class BreakerActions:
 
     @admin.action(description="Close now", permissions=["operate"])
     def close_now(self, request: HttpRequest, found: QuerySet[Breaker]) -> HttpResponse | None:
-        return self._ask_or_do(request, found, "Close now", CLOSE_MEANS, _close)
+        return self.ask_or_do(request, found, "Close now", CLOSE_MEANS, _close)
 
     @admin.action(description="Probe now", permissions=["operate"])
     def probe_now(self, request: HttpRequest, found: QuerySet[Breaker]) -> HttpResponse | None:
-        return self._ask_or_do(request, found, "Probe now", PROBE_MEANS, _probe)
+        return self.ask_or_do(request, found, "Probe now", PROBE_MEANS, _probe)
 
     @action(description="Close now", url_path="close", permissions=["operate"], icon="lock_open")
     def close_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self._ask_or_do_for_one(request, object_id, "Close now", CLOSE_MEANS, _close)
+        return self.ask_or_do_for_one(request, object_id, "Close now", CLOSE_MEANS, _close)
 
     @action(description="Probe now", url_path="probe", permissions=["operate"], icon="science")
     def probe_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self._ask_or_do_for_one(request, object_id, "Probe now", PROBE_MEANS, _probe)
+        return self.ask_or_do_for_one(request, object_id, "Probe now", PROBE_MEANS, _probe)
 
-    def _ask_or_do_for_one(
-        self, request: HttpRequest, object_id: str, name: str, means: str, verb: Verb
-    ) -> HttpResponse:
-        ids = [int(object_id)] if object_id.isdecimal() and len(object_id) < 19 else []
-        found = Breaker.objects.filter(pk__in=ids)
-        if not found:
-            self.message_user(request, f"There is no breaker {object_id}.", messages.WARNING)  # type: ignore[attr-defined]
-            return redirect("admin:jobs_breaker_changelist")
-        done = redirect("admin:jobs_breaker_change", object_id)
-        return self._ask_or_do(request, found, name, means, verb) or done
-
-    def _ask_or_do(
-        self, request: HttpRequest, found: QuerySet[Breaker], name: str, means: str, verb: Verb
+    def ask_or_do(
+        self, request: HttpRequest, rows: QuerySet[Breaker], name: str, means: str, verb: Verb
     ) -> HttpResponse | None:
         """The question, or None once the answer was yes and it is done."""
-        if request.method != "POST" or request.POST.get("confirmed") != "yes":
-            return _question(request, found, name, means)
-        changed = verb(list(found.values_list("pk", flat=True)), str(request.user))
+        if not is_confirmed(request):
+            lines = [f"{each}: {state_of(each)}, {breakers.held_by(each):,} records wait for it" for each in rows]
+            return question(request, name, means, lines)
+        changed = verb(list(rows.values_list("pk", flat=True)), str(request.user))
         told = f"{changed} open breaker{'s' if changed != 1 else ''}" if changed else "none of them is open"
         level = messages.SUCCESS if changed else messages.WARNING
         self.message_user(request, f"{name}: {told}.", level)  # type: ignore[attr-defined]
         return None
-
-
-def _question(request: HttpRequest, found: QuerySet[Breaker], name: str, means: str) -> TemplateResponse:
-    kept = [(ACTION_CHECKBOX_NAME, pk) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)]
-    kept += [(field, request.POST[field]) for field in ("action", "select_across") if field in request.POST]
-    lines = [f"{each}: {state_of(each)}, {breakers.held_by(each):,} records wait for it" for each in found]
-    content = format_html(
-        '<form method="post" class="flex flex-col gap-4">'
-        '<input type="hidden" name="csrfmiddlewaretoken" value="{}">'
-        '<input type="hidden" name="confirmed" value="yes">{}<p class="font-semibold">{}?</p><p>{}</p>'
-        '<ul class="list-disc pl-6">{}</ul><div class="flex gap-3">{}{}</div></form>',
-        get_token(request),
-        format_html_join("", '<input type="hidden" name="{}" value="{}">', kept),
-        name,
-        means,
-        format_html_join("", "<li>{}</li>", ((line,) for line in lines)),
-        button("No, take me back", href=request.get_full_path() if request.method == "POST" else "../change/"),
-        button(f"Yes, {name[0].lower()}{name[1:]}", submit=1, variant="primary"),
-    )
-    context = admin.site.each_context(request) | {"title": f"{name}?", "content": content}
-    return TemplateResponse(request, "admin/base_site.html", context)
 
 
 def link_to(breaker: Breaker | None) -> SafeString | str:

@@ -15,8 +15,9 @@ from django.utils.safestring import SafeString
 from unfold.decorators import action
 
 from jobs import backlog
+from jobs.admin.asking import button
 from jobs.admin.base import moment
-from jobs.admin.operating import RETRY_MEANS, button
+from jobs.admin.operating import RETRY_MEANS
 from jobs.admin.tables import table
 from jobs.backlog.dead_letters import MOST_READ, DeadLetter, DeadLetters, dead_letters, ids_like
 from jobs.models import BacklogRecord

@@ -6,18 +6,13 @@ from dataclasses import asdict
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.middleware.csrf import get_token
-from django.shortcuts import redirect
-from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
 from unfold.decorators import action
 
 from jobs import backlog
+from jobs.admin.asking import AsksFirst, is_confirmed, question
 from jobs.backlog.rows import BATCH
 from jobs.backlog.selection import locked_batches
 from jobs.models import BacklogRecord
@@ -26,11 +21,6 @@ from jobs.web import audit
 from jobs.web.permissions import may_operate
 
 SHOWN_TO_CONFIRM = 10
-
-KEPT_FIELDS = ("action", "select_across", "group")
-"""Of the request that asks, sent again with the answer: which records it is about."""
-
-BUTTON = "unfold/components/button.html"
 
 RETRY_MEANS = (
     "What waits is ready at once. What failed or was cancelled starts a fresh series, unless another record of its "
@@ -41,10 +31,13 @@ CANCEL_MEANS = (
     "Its trigger does not emit it again."
 )
 
+Verb = Callable[[Iterable[int]], Any]
 
-class RecordActions:
+
+class RecordActions(AsksFirst[Verb]):
     """Retry and cancel, from the list and from a record's page: first a question, then the verb, in batches."""
 
+    called = "record"
     actions = ("retry_now", "cancel")
     actions_detail = ("retry_this_now", "cancel_this")
 
@@ -62,37 +55,21 @@ class RecordActions:
 
     @action(description="Retry now", url_path="retry", permissions=["operate"], icon="replay")
     def retry_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self._ask_or_do_for_one(request, object_id, "Retry now", RETRY_MEANS, backlog.retry)
+        return self.ask_or_do_for_one(request, object_id, "Retry now", RETRY_MEANS, backlog.retry)
 
     @action(description="Cancel", url_path="cancel", permissions=["operate"], icon="cancel")
     def cancel_this(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self._ask_or_do_for_one(request, object_id, "Cancel", CANCEL_MEANS, backlog.cancel)
-
-    def _ask_or_do_for_one(
-        self, request: HttpRequest, object_id: str, name: str, means: str, verb: Callable[[Iterable[int]], Any]
-    ) -> HttpResponse:
-        ids = [int(object_id)] if object_id.isdecimal() and len(object_id) < 19 else []
-        records = BacklogRecord.objects.filter(pk__in=ids)
-        if not records:
-            self.message_user(request, f"There is no record {object_id}.", messages.WARNING)  # type: ignore[attr-defined]
-            return redirect("admin:jobs_backlogrecord_changelist")
-        done = redirect("admin:jobs_backlogrecord_change", object_id)
-        return self.ask_or_do(request, records, name, means, verb) or done
+        return self.ask_or_do_for_one(request, object_id, "Cancel", CANCEL_MEANS, backlog.cancel)
 
     def ask_or_do(
-        self,
-        request: HttpRequest,
-        records: QuerySet[BacklogRecord],
-        name: str,
-        means: str,
-        verb: Callable[[Iterable[int]], Any],
+        self, request: HttpRequest, rows: QuerySet[BacklogRecord], name: str, means: str, verb: Verb
     ) -> HttpResponse | None:
         """The question, or None once the answer was yes and it is done."""
-        if request.method != "POST" or request.POST.get("confirmed") != "yes":
-            return self._question(request, records, name, means)
+        if not is_confirmed(request):
+            return self._question(request, rows, name, means)
         found: Counter[str] = Counter()
         one: int | None = None
-        for batch in locked_batches(records.select_related(None), BATCH):
+        for batch in locked_batches(rows.select_related(None), BATCH):
             found.update({part: len(ids) for part, ids in asdict(verb(batch)).items()})
             one = batch[0] if len(batch) == 1 else one
         told = ", ".join(f"{count:,} {RESULTS.get(part, part)}" for part, count in found.items() if count)
@@ -108,34 +85,14 @@ class RecordActions:
     ) -> TemplateResponse:
         counts = Counter(records.order_by().values_list("status", flat=True).iterator(10_000))
         told = ", ".join(f"{count:,} {Status(status).label}" for status, count in sorted(counts.items()))
-        shown = list(records[:SHOWN_TO_CONFIRM])
-        more = counts.total() - len(shown)
-        kept = [(ACTION_CHECKBOX_NAME, pk) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)]
-        kept += [(field, request.POST[field]) for field in KEPT_FIELDS if field in request.POST]
-        content = format_html(
-            '<form method="post" class="flex flex-col gap-4">'
-            '<input type="hidden" name="csrfmiddlewaretoken" value="{}">'
-            '<input type="hidden" name="confirmed" value="yes">{}<p class="font-semibold">{}</p><p>{}</p>'
-            '<ul class="list-disc pl-6">{}{}</ul><div class="flex gap-3">{}{}</div></form>',
-            get_token(request),
-            format_html_join("", '<input type="hidden" name="{}" value="{}">', kept),
-            f"{name}: {counts.total():,} record{'s' if counts.total() != 1 else ''} ({told})?",
-            means,
-            format_html_join("", "<li>{}</li>", ((record,) for record in shown)),
-            format_html("<li>and {} more</li>", more) if more else "",
-            button("No, take me back", href=request.get_full_path() if request.method == "POST" else "../change/"),
-            button(f"Yes, {name[0].lower()}{name[1:]}", submit=1, variant="danger" if name == "Cancel" else "primary"),
-        )
-        context = admin.site.each_context(request) | {"title": f"{name}?", "content": content}
-        return TemplateResponse(request, "admin/base_site.html", context)
+        lines: list[object] = list(records[:SHOWN_TO_CONFIRM])
+        if more := counts.total() - len(lines):
+            lines.append(f"and {more} more")
+        asks = f"{name}: {counts.total():,} record{'s' if counts.total() != 1 else ''} ({told})?"
+        return question(request, name, means, lines, asks=asks, danger=name == "Cancel")
 
 
 RESULTS = {
     "stopping": "told to stop", "finished": "had ended before", "missing": "gone",
     "superseded": "left to another record of the same subject",
 }  # fmt: skip
-
-
-def button(words: str, **attributes: Any) -> SafeString:
-    """A button in the admin's style: `href`, or `submit=1`."""
-    return render_to_string(BUTTON, {"children": words, "variant": "default", **attributes})

@@ -5,15 +5,14 @@ from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ValidationError
 from django.db import Error, transaction
 from django.db.models import ProtectedError, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
-from django.urls import path, reverse
-from unfold.admin import ModelAdmin
+from django.http import HttpRequest, HttpResponseRedirect
 
 from jobs import rescheduling, retries
 from jobs.admin.base import SMALL_TEXT_AREAS, span
+from jobs.admin.previewing import PreviewedForm
 from jobs.admin.retry_policy_form import RetryPolicyForm
 from jobs.admin.retry_policy_preview import DECIDING, preview_of, preview_of_form
 from jobs.admin.retry_policy_uses import uses_of
@@ -27,7 +26,7 @@ RANGES_IN_THE_LIST = 5
 
 
 @admin.register(RetryPolicy)
-class RetryPolicyAdmin(ModelAdmin):
+class RetryPolicyAdmin(PreviewedForm):
     """A retry policy, with its picture."""
 
     form = RetryPolicyForm
@@ -36,39 +35,13 @@ class RetryPolicyAdmin(ModelAdmin):
     list_filter = ("algorithm",)
     search_fields = ("name",)
 
-    def get_urls(self) -> list[Any]:
-        view = self.admin_site.admin_view(self.preview_view)
-        own = [
-            path("preview/", view, name="jobs_retrypolicy_preview"),
-            path("<path:object_id>/preview/", view, name="jobs_retrypolicy_preview_of"),
-        ]
-        return own + super().get_urls()  # type: ignore[no-any-return]
+    def preview_of_form(self, form: Any) -> str:
+        return preview_of_form(form)
 
-    def preview_view(self, request: HttpRequest, object_id: str | None = None) -> HttpResponse:
-        """POST of the form's values, nothing of which is saved: the picture, or what is wrong."""
-        policy = self.get_object(request, object_id) if object_id else None
-        if object_id and policy is None:
-            raise Http404(f"there is no retry policy {object_id}")
-        may = self.has_change_permission(request, policy) if policy else self.has_add_permission(request)
-        if not may:
-            raise PermissionDenied
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        form = self.get_form(request, policy, change=policy is not None)(request.POST, instance=policy)
-        return HttpResponse(preview_of_form(form))
-
-    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        policy: RetryPolicy | None = context.get("original")
-        name = "admin:jobs_retrypolicy_preview"
-        may = self.has_change_permission(request, policy) if policy else True
-        if may:
-            context["preview_url"] = reverse(f"{name}_of", args=[policy.pk]) if policy else reverse(name)
-        form = context["adminform"].form
+    def preview_of_page(self, form: Any, saved: RetryPolicy | None) -> str:
         if form.is_bound:
-            context["preview"] = preview_of_form(form)
-        elif policy and _is_valid(policy):
-            context["preview"] = preview_of(policy)
-        return super().render_change_form(request, context, *args, **kwargs)
+            return preview_of_form(form)
+        return preview_of(saved) if saved and _is_valid(saved) else ""
 
     @admin.display(description="parameters")
     def shown_parameters(self, policy: RetryPolicy) -> str:

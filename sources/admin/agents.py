@@ -4,16 +4,16 @@ A code is shown once, in the answer to the request that made it: never in a mess
 list or a log.
 """
 
-from typing import Any
-
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from unfold.decorators import action
 from unfold.enums import ActionVariant
 
+from jobs.admin.asking import question
 from jobs.admin.base import ago, moment, span
 from jobs.clock import database_clock
 from sources import tokens
@@ -89,11 +89,14 @@ class AgentActions:
         if source is None:
             return redirect("admin:sources_source_changelist")
         if request.method != "POST":
-            return self._question(request, source, *NEW_CODE)
+            return _question(request, source, *NEW_CODE)
         now = database_clock()
         code = tokens.make_code(source, now=now)
         self.log_change(request, source, "Made an enrolment code.")  # type: ignore[attr-defined]
-        context = _page(request, source, "Enrolment code") | {
+        context = admin.site.each_context(request) | {
+            "title": f"{source}: Enrolment code",
+            "opts": source._meta,
+            "source": source,
             "code": code,
             "until": moment(tokens.expires_at(tokens.VALID_FOR_SECONDS, now)),
             "command": tokens.enrol_command(request.build_absolute_uri("/"), code),
@@ -108,7 +111,7 @@ class AgentActions:
         if source is None:
             return redirect("admin:sources_source_changelist")
         if request.method != "POST":
-            return self._question(request, source, *REVOKE, danger=True)
+            return _question(request, source, *REVOKE, danger=True)
         ended = tokens.revoke(source)
         self.log_change(request, source, "Revoked its tokens.")  # type: ignore[attr-defined]
         told = f"{source}: {ended} token{'s' if ended != 1 else ''} revoked, and any open enrolment code."
@@ -124,12 +127,8 @@ class AgentActions:
             raise PermissionDenied
         return source
 
-    def _question(
-        self, request: HttpRequest, source: Source, name: str, means: str, danger: bool = False
-    ) -> TemplateResponse:
-        context = _page(request, source, f"{name}?") | {"name": name, "means": means, "danger": danger}
-        return TemplateResponse(request, "sources/question.html", context)
 
-
-def _page(request: HttpRequest, source: Source, title: str) -> dict[str, Any]:
-    return admin.site.each_context(request) | {"title": f"{source}: {title}", "opts": Source._meta, "source": source}
+def _question(request: HttpRequest, source: Source, name: str, means: str, *, danger: bool = False) -> HttpResponse:
+    back = reverse("admin:sources_source_change", args=[source.pk])
+    words = {"asks": f"{name}: {source}?", "yes": name, "title": f"{source}: {name}?"}
+    return question(request, name, means, back=back, danger=danger, opts=source._meta, **words)

@@ -4,15 +4,13 @@ from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Count, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
-from django.urls import path, reverse
-from unfold.admin import ModelAdmin
+from django.http import HttpRequest
 
 from jobs import rescheduling
 from jobs.admin.base import SMALL_TEXT_AREAS, moment
+from jobs.admin.previewing import PreviewedForm
 from jobs.models import Schedule
 from sources import planning
 from sources.admin.policy_form import WHEN_FIELDS, PolicyForm
@@ -27,7 +25,7 @@ PLANNED_FROM = (
 
 
 @admin.register(Policy)
-class PolicyAdmin(ModelAdmin):
+class PolicyAdmin(PreviewedForm):
     """Policies: how often, in which window, to where, and how."""
 
     form = PolicyForm
@@ -66,33 +64,8 @@ class PolicyAdmin(ModelAdmin):
         ("Alerts", {"fields": ("alert_after",)}),
     )
 
-    def get_urls(self) -> list[Any]:
-        view = self.admin_site.admin_view(self.preview_view)
-        own = [
-            path("preview/", view, name="sources_policy_preview"),
-            path("<path:object_id>/preview/", view, name="sources_policy_preview_of"),
-        ]
-        return own + super().get_urls()  # type: ignore[no-any-return]
-
-    def preview_view(self, request: HttpRequest, object_id: str | None = None) -> HttpResponse:
-        """POST of the form's values, nothing of which is saved: the coming periods, or what is wrong."""
-        policy = self.get_object(request, object_id) if object_id else None
-        if object_id and policy is None:
-            raise Http404(f"there is no policy {object_id}")
-        may = self.has_change_permission(request, policy) if policy else self.has_add_permission(request)
-        if not may:
-            raise PermissionDenied
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        form = self.get_form(request, policy, change=policy is not None)(request.POST, instance=policy)
-        return HttpResponse(preview_of(form))
-
-    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        policy = context.get("original")
-        name = "admin:sources_policy_preview"
-        context["preview_url"] = reverse(f"{name}_of", args=[policy.pk]) if policy else reverse(name)
-        context["preview"] = preview_of(context["adminform"].form)
-        return super().render_change_form(request, context, *args, **kwargs)
+    def preview_of_form(self, form: Any) -> str:
+        return preview_of(form)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Policy]:
         return super().get_queryset(request).annotate(sources=Count("assignments"))  # type: ignore[no-any-return]

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from jobs.admin import dead_letters as page_of
@@ -14,6 +13,7 @@ from jobs.backlog.dead_letters import group_id
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
 from tests.factories import make_record
+from tests.people import staff
 
 pytestmark = pytest.mark.django_db
 
@@ -22,17 +22,9 @@ PAGE = f"{RECORDS}dead-letters/"
 FULL = group_id("disk N is full")
 
 
-def person(*permissions: str) -> Client:
-    user = User.objects.create_user(f"person {User.objects.count()}", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
-    client = Client()
-    client.force_login(user)
-    return client
-
-
 @pytest.fixture
 def operator() -> Client:
-    return person("view_backlogrecord", "change_backlogrecord")
+    return staff("view_backlogrecord", "change_backlogrecord")
 
 
 def failed(error: str, **fields: Any) -> BacklogRecord:
@@ -83,8 +75,8 @@ class TestThePage:
 
     def test_who_may_not_look_is_refused_and_who_may_only_look_has_no_button(self) -> None:
         failed("boom")
-        assert person().get(PAGE).status_code == 403
-        onlooker = person("view_backlogrecord")
+        assert staff().get(PAGE).status_code == 403
+        onlooker = staff("view_backlogrecord")
         assert 'name="group"' not in onlooker.get(PAGE).content.decode()
         assert onlooker.post(PAGE, {"group": group_id("boom"), "confirmed": "yes"}).status_code == 403
 
@@ -130,7 +122,7 @@ class TestTheHistory:
         operator.post(PAGE, {"group": FULL, "confirmed": "yes"})
         [line] = LogEntry.objects.all()
         assert (line.user.username, line.object_repr, line.change_message, line.object_id) == (
-            "person 0", "backlog records: Retry now", "5 ready", None,
+            "staff 0", "backlog records: Retry now", "5 ready", None,
         )  # fmt: skip
 
     def test_that_of_one_record_is_on_its_page(self, operator: Client) -> None:

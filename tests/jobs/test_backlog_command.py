@@ -27,6 +27,7 @@ from jobs.models import Attempt, BacklogRecord, Breaker, PausedQueue
 from jobs.prepared import execute
 from jobs.states import UNFINISHED, AttemptOutcome, Status, WaitingFor
 from tests.factories import NOON, build_record, make_record, make_worker
+from tests.jobs.backlog_command import refused, run
 from tests.threads import at_once
 from tests.waiting import eventually
 
@@ -38,19 +39,6 @@ LATER = NOON + timedelta(minutes=10)
 @pytest.fixture(autouse=True)
 def _kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.kinds, "test", Kind("test"))
-
-
-def run(*arguments: object) -> str:
-    out = io.StringIO()
-    call_command("backlog", *map(str, arguments), stdout=out, stderr=io.StringIO())
-    return out.getvalue()
-
-
-def refused(*arguments: object, code: int = 2) -> str:
-    with pytest.raises(CommandError) as caught:
-        run(*arguments)
-    assert caught.value.returncode == code, caught.value
-    return str(caught.value)
 
 
 def status_of(record: BacklogRecord) -> Status:

@@ -1,11 +1,10 @@
 """`manage.py backlog errors` and `retry --like`: dead letters at the terminal."""
 
-import io
 import json
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from jobs.backlog.dead_letters import group_id
 from jobs.handlers import Kind, registry
@@ -13,6 +12,7 @@ from jobs.management.commands import backlog as command
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from tests.factories import make_record
+from tests.jobs.backlog_command import refused, run
 
 pytestmark = pytest.mark.django_db
 
@@ -22,19 +22,6 @@ FULL = group_id("disk N is full")
 @pytest.fixture(autouse=True)
 def _kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.kinds, "test", Kind("test"))
-
-
-def run(*arguments: object) -> str:
-    out = io.StringIO()
-    call_command("backlog", *map(str, arguments), stdout=out, stderr=io.StringIO())
-    return out.getvalue()
-
-
-def refused(*arguments: object, code: int = 2) -> str:
-    with pytest.raises(CommandError) as caught:
-        run(*arguments)
-    assert caught.value.returncode == code, caught.value
-    return str(caught.value)
 
 
 def failed(error: str, **fields: Any) -> BacklogRecord:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from jobs.outcomes import (
     FIRST_IN_LINE,
-    LOOKED_AT_AGAIN_AFTER,
     Cancelled,
     Claimed,
     Failed,
@@ -19,13 +18,11 @@ from jobs.outcomes import (
     Postponed,
     Released,
     Succeeded,
-    Transition,
     Unavailable,
-    transition,
-    wait_after,
 )
 from jobs.retries import ALGORITHMS, LARGEST, LONGEST, SHORTEST, Failure, Rule
 from jobs.states import AttemptOutcome, Status, WaitingFor
+from jobs.transitions import LOOKED_AT_AGAIN_AFTER, Transition, transition, wait_after
 from jobs.waits.phases import Line, phase
 from tests.factories import NOON, make_claimed
 

@@ -5,24 +5,22 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from django.conf import settings
 from django.db.models import Count
 
 from jobs.models import Attempt
 from jobs.states import AttemptOutcome
 from sources.models import Assignment, Backup, Policy, Repository, Source
 from sources.planning import AVAILABILITY, BACKUPS, emit_due, subject_of
-from tests.jobs.worker_processes import database_url
 from tests.sources.factories import make_policy
 from tests.sources.hosts import another_address
 from tests.sources.strangers import black_hole
+from tests.sources.worker_process import worker_process
 from tests.waiting import eventually
 
 log = logging.getLogger(__name__)
@@ -87,18 +85,8 @@ def worker(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A worker that finds the fleet on its backlog."""
     assert emit_due() == ABSENT + PRESENT
     queues = f"{AVAILABILITY}:{ASKED_AT_ONCE},{BACKUPS}:{UNITS}"
-    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "worker", "--queues", queues, "--grace", "5"]
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "backupsched.settings",
-        "DATABASE_URL": database_url(),
-        "LOG_LEVEL": "WARNING",
-    }
-    with (tmp_path / "worker.log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    yield process
-    process.send_signal(signal.SIGKILL)
-    process.wait(20)
+    with worker_process(queues, tmp_path) as process:
+        yield process
 
 
 def attempts() -> list[Asked]:

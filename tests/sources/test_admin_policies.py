@@ -358,7 +358,8 @@ class TestPreview:
 
     def test_the_page_of_a_saved_policy_has_it_from_the_start(self, admin_client: Client, daily: Policy) -> None:
         page = admin_client.get(f"{POLICIES}{daily.pk}/change/").content.decode()
-        assert f'hx-post="{POLICIES}{daily.pk}/preview/"' in page
+        assert f'hx-post="{POLICIES}{daily.pk}/preview/" hx-trigger="input from:#policy_form ' in page
+        assert 'id="policy_form"' in page
         assert "Period begins" in page
         assert f'hx-post="{POLICIES}preview/"' in admin_client.get(f"{POLICIES}add/").content.decode()
 

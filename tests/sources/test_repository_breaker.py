@@ -2,16 +2,13 @@
 
 import logging
 import os
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.conf import settings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -28,7 +25,6 @@ from sources.copying import copy_source
 from sources.fleet import import_fleet
 from sources.models import Assignment, Backup, Policy, Repository
 from tests.factories import make_retry_policy
-from tests.jobs.worker_processes import database_url
 from tests.sources.factories import (
     MONDAY,
     claim,
@@ -40,6 +36,7 @@ from tests.sources.factories import (
     record_of,
     settle,
 )
+from tests.sources.worker_process import worker_process
 from tests.waiting import eventually
 
 log = logging.getLogger(__name__)
@@ -325,20 +322,9 @@ def repositories(tmp_path: Path) -> tuple[Policy, Policy]:
 def worker(repositories: tuple[Policy, Policy], tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     planning.emit_due()
     queues = f"{planning.AVAILABILITY}:50,{planning.BACKUPS}:{UNITS}"
-    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "worker", "--queues", queues, "--grace", "5"]
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "backupsched.settings",
-        "DATABASE_URL": database_url(),
-        "LOG_LEVEL": "WARNING",
-        "BACKUPSCHED_BREAKER_PROBE": "1",
-        "BACKUPSCHED_BREAKER_LONGEST": "2",
-    }
-    with (tmp_path / "worker.log").open("wb") as output:
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
-    yield process
-    process.send_signal(signal.SIGKILL)
-    process.wait(20)
+    quick = {"BACKUPSCHED_BREAKER_PROBE": "1", "BACKUPSCHED_BREAKER_LONGEST": "2"}
+    with worker_process(queues, tmp_path, **quick) as process:
+        yield process
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import User
 from django.test import Client
 
 from jobs import backlog
@@ -16,6 +16,7 @@ from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, Breaker, RetryPolicy
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import NOON, make_record
+from tests.people import staff
 
 pytestmark = pytest.mark.django_db
 
@@ -23,14 +24,6 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.kinds, "test", Kind("test"))
-
-
-def staff(*permissions: str) -> Client:
-    user = User.objects.create_user(f"staff {User.objects.count()}", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 @pytest.fixture

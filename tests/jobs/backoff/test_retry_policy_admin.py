@@ -91,7 +91,8 @@ class TestThePicture:
         address = "/backoff/?algorithm=constant&base=60&max_delay=86400&max_failures=5"
         assert escape(address) in page
         assert admin_client.get(address).status_code == 200
-        assert f'hx-post="{POLICIES}{policy.pk}/preview/"' in page
+        assert f'hx-post="{POLICIES}{policy.pk}/preview/" hx-trigger="input from:#retrypolicy_form ' in page
+        assert 'id="retrypolicy_form"' in page
         assert f'href="/backoff/?policy={policy.pk}"' in page
 
     @pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
