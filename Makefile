@@ -52,6 +52,8 @@ lock: .venv/.dev ## pin the newest allowed versions, with hashes
 		--no-emit-index-url --no-header --quiet -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --group dev --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --quiet -o requirements-dev.lock
+	$(BIN)/uv pip compile pyproject.toml --extra sqs --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --quiet -o requirements-sqs.lock
 	$(BIN)/uv pip compile pyproject.toml --group bench --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --quiet -o requirements-bench.lock
 

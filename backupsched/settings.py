@@ -18,6 +18,7 @@
 | `BACKUPSCHED_BREAKER_AFTER` | failures in a row that open the breaker of a repository | 3 |
 | `BACKUPSCHED_BREAKER_PROBE` | seconds until an open breaker lets its first trial through | 60 |
 | `BACKUPSCHED_BREAKER_LONGEST` | seconds between trials at most | 900 |
+| `BACKUPSCHED_CALLBACKS_ALLOWED` | comma-separated networks and hosts, not public, that may get events | none |
 | `BACKUPSCHED_CONSIDERING` | `1`: also log what each claim considered, and which key decided | off |
 """
 
@@ -149,6 +150,7 @@ JOBS = {
     "BREAKER_AFTER": whole("BACKUPSCHED_BREAKER_AFTER", 3),
     "BREAKER_PROBE_SECONDS": number("BACKUPSCHED_BREAKER_PROBE", 60),
     "BREAKER_LONGEST_SECONDS": number("BACKUPSCHED_BREAKER_LONGEST", 900),
+    "CALLBACKS_ALLOWED": os.environ.get("BACKUPSCHED_CALLBACKS_ALLOWED", "").split(","),
 }
 
 # where matplotlib keeps what it has found out about fonts: a service may have no home directory

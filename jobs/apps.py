@@ -6,4 +6,6 @@ class JobsConfig(AppConfig):
     verbose_name = "Backlog"
 
     def ready(self) -> None:
-        from jobs import checks  # noqa: F401 - registers the system checks
+        from jobs import checks, delivery  # noqa: F401 - checks registers the system checks
+
+        delivery.register()

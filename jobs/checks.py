@@ -22,6 +22,7 @@ TAG = "jobs"
 KEYS = (
     "QUEUES", "LEASE_SECONDS", "WAKE", "KEEP_FINISHED_DAYS", "CONSIDERING", "KEEP_LOG_DAYS", "SWEEP_MAX_RECORDS",
     "BREAKER_AFTER", "BREAKER_PROBE_SECONDS", "BREAKER_LONGEST_SECONDS",
+    "CALLBACKS_ALLOWED",
 )  # fmt: skip
 QUEUE_KEYS = ("concurrency", "feeds")
 MAX_QUEUE_NAME = 50
@@ -140,6 +141,9 @@ def _numbers(found: dict[Any, Any]) -> Iterator[CheckMessage]:
             yield _error("E008", f"JOBS[{name!r}] is {days!r}", f"give days, above 0 and at most {MAX_KEEP_DAYS:,}")
     if not isinstance(considering := found.get("CONSIDERING", False), bool):
         yield _error("E014", f"JOBS['CONSIDERING'] is {considering!r}", "True or False")
+    allowed = found.get("CALLBACKS_ALLOWED", [])
+    if not isinstance(allowed, list) or not all(isinstance(each, str) for each in allowed):
+        yield _error("E019", f"JOBS['CALLBACKS_ALLOWED'] is {allowed!r:.80}", "a list, as ['10.1.0.0/16', 'intranet']")
     yield from _retrying(found)
 
 

@@ -26,7 +26,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from operator import attrgetter
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -51,6 +50,7 @@ from jobs.order import in_claim_order
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
 from jobs.prepared import execute
 from jobs.states import AttemptOutcome, Status
+from jobs.telling import facts_as_json
 from jobs.wakeups import notify, notify_of_room
 
 log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ def settle(results: Results, *, now: datetime | None = None) -> Settled:
     head) the first one counts. What a person cancelled while it ran ends as cancelled, unless it succeeded.
     """
     results = _first_of_each_attempt(results)
-    plain = [record for record, outcome in results if _is_plain(record, outcome)]
+    plain = [(record, outcome) for record, outcome in results if _is_plain(record, outcome)]
     settled = _settle_succeeded(plain, now) if plain else Settled(frozenset(), frozenset())
     if len(plain) < len(results):
         others = _settle_others([result for result in results if not _is_plain(*result)], now)
@@ -164,15 +164,18 @@ def _is_plain(record: Claimed, outcome: Outcome) -> bool:
     return kind.after_settle is None and kind.home_queue == record.queue
 
 
-def _settle_succeeded(records: list[Claimed], now: datetime | None) -> Settled:
+def _settle_succeeded(results: list[tuple[Claimed, Outcome]], now: datetime | None) -> Settled:
     """What `settle` does for plain successes, in one statement."""
-    records.sort(key=attrgetter("id"))
+    results.sort(key=lambda result: result[0].id)
+    records = [record for record, _ in results]
+    facts = [facts_as_json(outcome.facts) for _, outcome in results if isinstance(outcome, Succeeded)]
     tokens = {id(record.lease_token): str(record.lease_token) for record in records}
     values = {
         "id": _array([str(record.id) for record in records]),
         "attempt": _array([str(record.attempt) for record in records]),
         "worker_id": _array([str(record.worker_id) for record in records]),
         "lease_token": _array([tokens[id(record.lease_token)] for record in records]),
+        "facts": facts if any(facts) else None,
         "now": now,
     }
     ids = frozenset(record.id for record in records)

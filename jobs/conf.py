@@ -11,6 +11,7 @@ JOBS = {
     "BREAKER_AFTER": 3,  # failures in a row of a repository open its breaker
     "BREAKER_PROBE_SECONDS": 60,  # to the first trial; 1, 1, 2, 3, 5 … times that between trials
     "BREAKER_LONGEST_SECONDS": 900,
+    "CALLBACKS_ALLOWED": [],  # networks and host names that callbacks may go to although they are not public
 }
 """
 
@@ -108,6 +109,11 @@ def breaker_probe_seconds() -> float:
 def breaker_longest_seconds() -> float:
     """How far apart trials are at most. Raises: ImproperlyConfigured below 1."""
     return _at_least_one("BREAKER_LONGEST_SECONDS", 900)
+
+
+def callbacks_allowed() -> list[str]:
+    """Networks (as 10.1.0.0/16) and host names that deliveries may go to although they are not public."""
+    return [str(each).strip() for each in _settings().get("CALLBACKS_ALLOWED", []) if str(each).strip()]
 
 
 def _at_least_one(name: str, default: float) -> float:

@@ -79,16 +79,18 @@ NO_LEASE = "leased_by_id = NULL, lease_token = NULL, lease_expires_at = NULL"
 SETTLE_SUCCEEDED = f"""
 WITH result AS MATERIALIZED (
     SELECT *
-      FROM unnest(%(id)s::bigint[], %(attempt)s::int[], %(worker_id)s::bigint[], %(lease_token)s::uuid[])
-        AS r(id, attempt, worker_id, lease_token)
+      FROM unnest(%(id)s::bigint[], %(attempt)s::int[], %(worker_id)s::bigint[], %(lease_token)s::uuid[],
+                  %(facts)s::text[])
+        AS r(id, attempt, worker_id, lease_token, facts)
 ), settled AS (
     UPDATE jobs_backlogrecord b
        SET status = {Status.SUCCEEDED}, run_after = {ARRIVAL}, finished_at = {ARRIVAL}, {NO_LEASE}
       FROM result r{FENCE}
-    RETURNING r.id, r.attempt, b.queue, r.worker_id, b.started_at
+    RETURNING r.id, r.attempt, b.queue, r.worker_id, b.started_at, r.facts
 )
-INSERT INTO jobs_attempt (record_id, number, queue, worker_id, started_at, ended_at, outcome, error)
-SELECT id, attempt, queue, worker_id, started_at, GREATEST({ARRIVAL}, started_at), {AttemptOutcome.SUCCEEDED}, ''
+INSERT INTO jobs_attempt (record_id, number, queue, worker_id, started_at, ended_at, outcome, error, facts)
+SELECT id, attempt, queue, worker_id, started_at, GREATEST({ARRIVAL}, started_at), {AttemptOutcome.SUCCEEDED}, '',
+       facts::jsonb
   FROM settled
 """
 
@@ -100,10 +102,11 @@ WITH result AS MATERIALIZED (
                   %(priority)s::int[], %(rank_day)s::date[], %(tried_at)s::timestamptz[], %(failures)s::int[],
                   %(first_failure_at)s::timestamptz[], %(last_failure_at)s::timestamptz[],
                   %(attempt_outcome)s::smallint[], %(error)s::text[], %(exclusive_key)s::text[],
-                  %(waiting_for)s::smallint[], %(finished_at)s::timestamptz[], %(breaker_id)s::bigint[])
+                  %(waiting_for)s::smallint[], %(finished_at)s::timestamptz[], %(breaker_id)s::bigint[],
+                  %(facts)s::text[])
         AS r(id, attempt, worker_id, lease_token, from_queue, status, queue, run_after, priority, rank_day, tried_at,
              failures, first_failure_at, last_failure_at, attempt_outcome, error, exclusive_key, waiting_for,
-             finished_at, breaker_id)
+             finished_at, breaker_id, facts)
 ), settled AS (
     UPDATE jobs_backlogrecord b
        SET status = r.status, queue = r.queue, run_after = r.run_after, priority = r.priority,
@@ -113,10 +116,11 @@ WITH result AS MATERIALIZED (
            exclusive_key = r.exclusive_key, waiting_for = r.waiting_for, finished_at = r.finished_at,
            breaker_id = r.breaker_id, {NO_LEASE}
       FROM result r{FENCE}
-    RETURNING r.id, r.attempt, r.from_queue, r.worker_id, b.started_at, r.attempt_outcome, r.error
+    RETURNING r.id, r.attempt, r.from_queue, r.worker_id, b.started_at, r.attempt_outcome, r.error, r.facts
 )
-INSERT INTO jobs_attempt (record_id, number, queue, worker_id, started_at, ended_at, outcome, error)
-SELECT id, attempt, from_queue, worker_id, started_at, GREATEST({CLOCK}, started_at), attempt_outcome, error
+INSERT INTO jobs_attempt (record_id, number, queue, worker_id, started_at, ended_at, outcome, error, facts)
+SELECT id, attempt, from_queue, worker_id, started_at, GREATEST({CLOCK}, started_at), attempt_outcome, error,
+       facts::jsonb
   FROM settled
 RETURNING record_id, number
 """

@@ -51,6 +51,9 @@ class Claimed(NamedTuple):
     lease_token: UUID
 
 
+Facts = dict[str, Any]
+
+
 class Guarded(NamedTuple):
     """What a circuit breaker guards: a stable key, as `repository:3`, and its name for people."""
 
@@ -60,10 +63,14 @@ class Guarded(NamedTuple):
 
 @dataclass(frozen=True)
 class Succeeded:
-    """The work is done. `result` is handed to the kind's settle hook. `proves`: what was seen to work by that."""
+    """The work is done. `result` is handed to the kind's settle hook. `proves`: what was seen to work by that.
+
+    `facts`: what is kept with the attempt, as the status of an answer; a small flat dictionary.
+    """
 
     result: Any = None
     proves: Guarded | None = None
+    facts: Facts | None = None
 
 
 @dataclass(frozen=True)
@@ -71,12 +78,15 @@ class Failed:
     """It did not work. Counts as a failure; the retry policy says when to try again.
 
     `fault_of`: what failed, when that was not the record's own subject: its breaker counts it, and once that is open
-    the record waits for it (`Held`) without a failure of its own.
+    the record waits for it (`Held`) without a failure of its own. `retry_after`: it asked not to be tried again for so
+    many seconds; heeded up to a day. `facts`: what is kept with the attempt.
     """
 
     error: str
     rescued: bool = False
     fault_of: Guarded | None = None
+    retry_after: float = 0.0
+    facts: Facts | None = None
 
 
 @dataclass(frozen=True)
@@ -139,6 +149,7 @@ class Held:
     breaker_id: int
     reason: str
     tried: bool = False
+    facts: Facts | None = None
 
 
 Outcome = Succeeded | Failed | Unavailable | Handoff | Cancelled | Released | Postponed | Held

@@ -1,6 +1,11 @@
 """How instants, durations and what programs said are told to people."""
 
+import json
 from datetime import datetime
+from typing import Any
+
+LARGEST_FACTS = 4000
+"""Characters of JSON: facts are kept with each attempt."""
 
 
 def moment(instant: datetime | None) -> str:
@@ -25,6 +30,26 @@ def span(seconds: float | None) -> str:
 def storable(text: str) -> str:
     """`text` as PostgreSQL can keep it: programs quote file names with NUL or half of a surrogate pair."""
     return text.encode("utf-8", "replace").decode().replace("\0", "�")
+
+
+def facts_as_json(facts: dict[str, Any] | None) -> str | None:
+    """A flat dictionary as JSON that PostgreSQL can keep; None for nothing.
+
+    What has no place in JSON is told as text; of what is too large, only that.
+    """
+    if not facts:
+        return None
+    try:
+        text = json.dumps({storable(key): _fact(value) for key, value in facts.items()}, allow_nan=False)
+    except (TypeError, ValueError, AttributeError, RecursionError):
+        return json.dumps({"unreadable": storable(repr(facts))[: LARGEST_FACTS // 4]})
+    return text if len(text) <= LARGEST_FACTS else json.dumps({"too_large": len(text)})
+
+
+def _fact(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    return value if value is None or isinstance(value, bool | int | float) else storable(str(value))
 
 
 def _two(larger: int, unit: str, smaller: int, smaller_unit: str) -> str:

@@ -24,11 +24,14 @@ from jobs.outcomes import (
     Unavailable,
 )
 from jobs.states import AttemptOutcome, Status, WaitingFor
-from jobs.telling import storable
+from jobs.telling import facts_as_json, storable
 from jobs.waits import tiers
 
 LOOKED_AT_AGAIN_AFTER = timedelta(days=1)
 """A record that waits for a breaker is let through by that. Should nobody do so, it is looked at again all the same."""
+
+LONGEST_RETRY_AFTER = timedelta(days=1)
+"""How long a server may ask to be left alone."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Transition:
     waiting_for: WaitingFor | None = None
     finished_at: datetime | None = None
     breaker_id: int | None = None
+    facts: str | None = None
 
 
 def transition(
@@ -85,7 +89,13 @@ def transition(
     )
     match outcome:
         case Succeeded():
-            return replace(kept, status=Status.SUCCEEDED, finished_at=now, attempt_outcome=AttemptOutcome.SUCCEEDED)
+            return replace(
+                kept,
+                status=Status.SUCCEEDED,
+                finished_at=now,
+                attempt_outcome=AttemptOutcome.SUCCEEDED,
+                facts=facts_as_json(outcome.facts),
+            )
         case Cancelled():
             return replace(
                 kept,
@@ -115,6 +125,7 @@ def transition(
                 run_after=now + LOOKED_AT_AGAIN_AFTER,
                 attempt_outcome=AttemptOutcome.FAILED if outcome.tried else AttemptOutcome.RELEASED,
                 error=_told(outcome.reason),
+                facts=facts_as_json(outcome.facts),
             )
         case Handoff():
             return _after_handoff(record, kept, outcome)
@@ -187,10 +198,15 @@ def _after_failure(
         last_failure_at=now,
         attempt_outcome=AttemptOutcome.RESCUED if outcome.rescued else AttemptOutcome.FAILED,
         error=_told(outcome.error),
+        facts=facts_as_json(outcome.facts),
     )
     if rule.gives_up(failure):
         return replace(failed, status=Status.FAILED, finished_at=now)
     waiting_for, run_after = wait_after(failure, rule, dice)
+    if outcome.retry_after > 0:
+        asked = now + min(timedelta(seconds=min(outcome.retry_after, 1e9)), LONGEST_RETRY_AFTER)
+        # a sweep would not heed it
+        waiting_for, run_after = WaitingFor.BACKOFF, asked if rule.waits_for_sweeps else max(run_after, asked)
     return replace(
         failed,
         status=Status.WAITING,

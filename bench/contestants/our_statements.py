@@ -87,6 +87,7 @@ class Loop:
             "attempt": "{" + ",".join(str(row[self._attempt]) for row in rows) + "}",
             "worker_id": "{" + ",".join([str(self._lease["worker"])] * len(rows)) + "}",
             "lease_token": "{" + ",".join([str(self._lease["token"])] * len(rows)) + "}",
+            "facts": None,
             "now": None,
         }
         self._connection.execute(self._settle, values)

@@ -151,7 +151,9 @@ class _Found:
                 _count_failure(breaker, record, outcome.error, self.now)
                 if breaker.is_open:
                     # it keeps its day and its priority, and comes behind what was not tried
-                    return record._replace(tried_at=self.now), Held(breaker.pk, outcome.error, tried=True)
+                    return record._replace(tried_at=self.now), Held(
+                        breaker.pk, outcome.error, tried=True, facts=outcome.facts
+                    )
             case Held(breaker_id=breaker_id):
                 held_by_it = self.by_id.get(breaker_id)
                 if held_by_it is None or not held_by_it.is_open:

@@ -25,6 +25,7 @@ class Attempt(models.Model):
     ended_at = models.DateTimeField()
     outcome = models.SmallIntegerField(choices=AttemptOutcome.choices)
     error = models.TextField(blank=True, default="")
+    facts = models.JSONField(null=True, help_text="What its handler found, as the status of the answer.")
 
     def __str__(self) -> str:
         return f"attempt {self.number} of record {self.record_id}"
@@ -45,6 +46,7 @@ class AttemptEntry(models.Model):
     ended_at = models.DateTimeField()
     outcome = models.SmallIntegerField(choices=AttemptOutcome.choices)
     error = models.TextField(blank=True)
+    facts = models.JSONField(null=True)
 
     class Meta:
         managed = False

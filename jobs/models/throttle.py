@@ -1,19 +1,55 @@
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+MOST_IN_FLIGHT = 1_000_000
+MOST_A_SECOND = 1_000_000
 
 
 class Throttle(models.Model):
-    """A cap on records in flight, shared by any number of schedules and policies."""
+    """A cap on records in flight, shared by any number of schedules and policies, and on how many begin a second.
+
+    The rate is a token bucket: `rate` tokens a second flow in, at most `bucket_size` lie in it, and each record that is
+    claimed takes one. What lies in it at an instant is `tokens` plus what has flowed in since `tokens_at`.
+    """
 
     name = models.CharField(max_length=100, unique=True)
     max_in_flight = models.PositiveIntegerField(
-        validators=[MinValueValidator(1)], help_text="How many of its records may run at the same instant."
+        validators=[MaxValueValidator(MOST_IN_FLIGHT)],
+        help_text="How many of its records may run at the same instant. 0: none; what names it is paused.",
     )
+    rate = models.FloatField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.001), MaxValueValidator(MOST_A_SECOND)],
+        help_text="How many of its records may begin a second, in the long run. Empty: as many as may run.",
+    )
+    burst = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(MOST_IN_FLIGHT)],
+        help_text="How many may begin at once after a pause. Empty: as many as in a second, at least one.",
+    )
+    tokens = models.FloatField(default=0, editable=False)
+    tokens_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=models.Q(max_in_flight__gte=1), name="throttle_lets_something_through")
+            models.CheckConstraint(name="rate_lets_something_through", condition=Q(rate__isnull=True) | Q(rate__gt=0)),
+            models.CheckConstraint(
+                name="burst_lets_something_through", condition=Q(burst__isnull=True) | Q(burst__gt=0)
+            ),
+            models.CheckConstraint(name="tokens_are_not_owed", condition=Q(tokens__gte=0)),
         ]
 
     def __str__(self) -> str:
-        return f"{self.name} (at most {self.max_in_flight})"
+        if not self.max_in_flight:
+            return f"{self.name} (paused)"
+        rate = f", {self.rate:g} a second" if self.rate else ""
+        return f"{self.name} (at most {self.max_in_flight}{rate})"
+
+    @property
+    def bucket_size(self) -> float:
+        """How many tokens lie in a full bucket."""
+        return float(self.burst or max(1.0, self.rate or 1.0))

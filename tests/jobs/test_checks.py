@@ -84,6 +84,8 @@ class TestTheBacklogsSettings:
             ({"BREAKER_LONGEST_SECONDS": float("inf")}, "E017", "900 is usual"),
             ({"BREAKER_PROBE_SECONDS": 1000}, "E018", "the larger number"),
             ({"BREAKER_LONGEST_SECONDS": 59}, "E018", "the larger number"),
+            ({"CALLBACKS_ALLOWED": "10.0.0.0/8"}, "E019", "a list"),
+            ({"CALLBACKS_ALLOWED": [10]}, "E019", "a list"),
         ],
     )
     def test_a_wrong_one_is_an_error_that_says_what_to_do(self, settings, changed, number, named):

@@ -153,7 +153,7 @@ def test_the_plan_of_a_look_reads_the_heads_of_indexes_only(crowded, cache_mode)
 
 SCANS = "SELECT seq_scan, idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'jobs_backlogrecord'"
 
-SETTLED = {"id": "{1,2}", "attempt": "{1,1}", "worker_id": "{1,1}", "lease_token": None, "now": None}
+SETTLED = {"id": "{1,2}", "attempt": "{1,1}", "worker_id": "{1,1}", "lease_token": None, "facts": None, "now": None}
 
 
 @pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])

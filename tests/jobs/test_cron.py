@@ -123,7 +123,7 @@ class TestBadInput:
         [("cron", "0 0 30 2 *"), ("zone", "Mars/Olympus"), ("priority", 100_001), ("priority", -(2**31))],
     )
     def test_a_schedule_names_the_field(self, field, value):
-        schedule = Schedule(**{"name": "s", "cron": "0 9 * * *", "zone": "UTC", field: value})
+        schedule = Schedule(**{"name": "s", "cron": "0 9 * * *", "zone": "UTC", "event_count": 1, field: value})
         with pytest.raises(ValidationError) as caught:
             schedule.clean()
         assert list(caught.value.message_dict) == [field]

@@ -1,0 +1,4 @@
+"""Schedules: from a trigger of the clock to a batch of records on the backlog.
+
+validation   what a schedule may be
+"""
