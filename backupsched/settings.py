@@ -5,6 +5,7 @@
 | `DATABASE_URL` | the PostgreSQL (≥ 14) to use | an embedded PostgreSQL 18 in `BACKUPSCHED_VAR` |
 | `BACKUPSCHED_VAR` | directory of everything that is written | `var/` beside `manage.py` |
 | `SECRET_KEY` | Django's secret | made once, kept in `BACKUPSCHED_VAR/secret_key` |
+| `SECRET_KEY_FALLBACKS` | comma-separated earlier ones, while sealed secrets and sessions move on | none |
 | `ALLOWED_HOSTS` | comma-separated host names of the web pages | `localhost,127.0.0.1,[::1]` |
 | `CSRF_TRUSTED_ORIGINS` | comma-separated origins, when behind a proxy with TLS | none |
 | `DEBUG` | `1` shows Django's debug pages; never in production | off |
@@ -36,6 +37,7 @@ VAR_DIR = Path(os.environ.get("BACKUPSCHED_VAR") or BASE_DIR / "var").resolve()
 
 DEBUG = os.environ.get("DEBUG") == "1"
 SECRET_KEY = os.environ.get("SECRET_KEY") or secret_key(VAR_DIR)
+SECRET_KEY_FALLBACKS = [key for key in os.environ.get("SECRET_KEY_FALLBACKS", "").split(",") if key]
 ALLOWED_HOSTS = os.environ.get("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
 CSRF_TRUSTED_ORIGINS = [o for o in os.environ.get("CSRF_TRUSTED_ORIGINS", "").split(",") if o]
 

@@ -13,7 +13,8 @@ ICONS = {
     "backup": "backup", "agenttoken": "key", "enrolmentcode": "qr_code", "backlogrecord": "list_alt",
     "attemptentry": "history", "pausedqueue": "low_priority", "worker": "memory", "decision": "fact_check",
     "breaker": "electric_bolt", "sweep": "cleaning_services", "retrypolicy": "replay", "schedule": "schedule",
-    "throttle": "speed", "lane": "alt_route", "user": "person", "group": "group",
+    "throttle": "speed", "lane": "alt_route", "trigger": "alarm", "event": "outbox", "endpoint": "webhook",
+    "apitoken": "vpn_key", "user": "person", "group": "group",
 }  # fmt: skip
 OTHER_ICON = "table_rows"
 

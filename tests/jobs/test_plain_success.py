@@ -51,9 +51,7 @@ IDENTITY = ("id", "record_id", "kind", "subject", "worker_id")
 
 
 def without_identity(row: dict) -> dict:
-    return {
-        name: value for name, value in row.items() if name not in ("id", "record_id", "kind", "subject", "worker_id")
-    }
+    return {name: value for name, value in row.items() if name not in IDENTITY}
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

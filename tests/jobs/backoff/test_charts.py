@@ -19,7 +19,6 @@ from jobs.backoff.themes import DARK, LIGHT, THEMES
 from jobs.retries import Rule
 
 SVG = "{http://www.w3.org/2000/svg}"
-HREF = "{http://www.w3.org/1999/xlink}href"
 
 
 def studied(name: str, jobs: int = 10, retries: int = 4, **limits: float) -> Study:
