@@ -46,6 +46,11 @@ def facts_as_json(facts: dict[str, Any] | None) -> str | None:
     return text if len(text) <= LARGEST_FACTS else json.dumps({"too_large": len(text)})
 
 
+def facts_in_words(facts: dict[str, Any] | None) -> str:
+    """Facts of an attempt on one line, as `status 200, seconds 0.12`."""
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in (facts or {}).items())
+
+
 def _fact(value: Any) -> Any:
     if isinstance(value, str):
         return storable(value)

@@ -21,6 +21,7 @@ from jobs.admin.queues import QueueIsPausedFilter
 from jobs.backlog.reasons import reasons
 from jobs.models import AttemptEntry, BacklogRecord, PausedQueue, Worker
 from jobs.states import AttemptOutcome, Status
+from jobs.telling import facts_in_words
 
 STATUS_LABELS = {
     "waiting": "warning",
@@ -52,6 +53,10 @@ class AttemptColumns:
     def took(self, attempt: AttemptEntry) -> str:
         return span((attempt.ended_at - attempt.started_at).total_seconds())
 
+    @admin.display(description="found")
+    def found(self, attempt: AttemptEntry) -> str:
+        return facts_in_words(attempt.facts)
+
 
 class AttemptInline(AttemptColumns, ReadOnlyRows, TabularInline):
     """The attempts of a record, the latest first."""
@@ -60,7 +65,9 @@ class AttemptInline(AttemptColumns, ReadOnlyRows, TabularInline):
     ordering = ("-number",)
     per_page = 50
     hide_title = True
-    fields = readonly_fields = ("number", "queue", "shown_outcome", "shown_started_at", "took", "worker_id", "error")
+    fields = readonly_fields = (
+        "number", "queue", "shown_outcome", "shown_started_at", "took", "worker_id", "found", "error",
+    )  # fmt: skip
     verbose_name_plural = "attempts"
 
 
@@ -122,9 +129,11 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ReadOnlyAdmin):
 
 @admin.register(AttemptEntry)
 class AttemptEntryAdmin(AttemptColumns, ReadOnlyAdmin):
-    """All attempts, newest first."""
+    """All attempts, those of the newest record first: the key's order, since one by time would need an index."""
 
-    list_display = ("__str__", "queue", "shown_outcome", "shown_started_at", "took", "worker_id", "short_error")
+    list_display = (
+        "__str__", "queue", "shown_outcome", "shown_started_at", "took", "worker_id", "found", "short_error",
+    )  # fmt: skip
     list_filter = ("outcome", QueueFilter)
     search_fields = ("=record__id", "error")
     show_full_result_count = False

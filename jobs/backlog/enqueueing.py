@@ -11,6 +11,7 @@ from django.db import DataError, transaction
 
 from jobs.clock import database_clock
 from jobs.handlers import registry
+from jobs.models import RetryPolicy
 from jobs.models.schedule import MAX_PRIORITY
 from jobs.prepared import execute
 from jobs.states import Status, WaitingFor
@@ -25,12 +26,12 @@ MAX_NAME = 50
 INSERT = f"""
 INSERT INTO jobs_backlogrecord
        (kind, queue, subject, payload, status, waiting_for, run_after, closes_at, priority, failures, last_error,
-        attempt, retry_policy_id, lane)
+        attempt, retry_policy_id, lane, inserted_at)
 SELECT %(kind)s::text, %(queue)s::text, r.subject, r.payload,
        CASE WHEN r.run_after > %(now)s::timestamptz THEN {Status.WAITING} ELSE {Status.READY} END,
        CASE WHEN r.run_after > %(now)s::timestamptz THEN {WaitingFor.START} END,
        COALESCE(r.run_after, %(now)s::timestamptz), r.closes_at, COALESCE(r.priority, %(priority)s::int), 0, '', 0,
-       %(retry_policy_id)s::bigint, %(lane)s::int
+       %(retry_policy_id)s::bigint, %(lane)s::int, %(now)s::timestamptz
   FROM ROWS FROM (
        jsonb_array_elements_text(%(subjects)s::jsonb), jsonb_array_elements(%(payloads)s::jsonb),
        unnest(%(run_after)s::timestamptz[]), unnest(%(closes_at)s::timestamptz[]), unnest(%(priorities)s::int[]))
@@ -78,6 +79,8 @@ def enqueue(
     facts = {"kind": kind, "queue": home, "priority": priority, "retry_policy_id": retry_policy_id, "lane": lane}
     remaining = iter(items)
     with transaction.atomic():
+        if retry_policy_id is not None and not RetryPolicy.objects.filter(pk=retry_policy_id).exists():
+            raise ValueError(f"there is no retry policy {retry_policy_id}")
         facts["now"] = now or database_clock()
         inserted = sum(_insert(batch, facts) for batch in _batches(remaining))
         if inserted:

@@ -26,7 +26,7 @@ def record_facts(record: BacklogRecord) -> dict[str, Any]:
 
 def attempt_facts(attempt: Attempt) -> dict[str, Any]:
     """The columns of an attempt by name."""
-    names = ("number", "queue", "worker_id", "started_at", "ended_at", "error")
+    names = ("number", "queue", "worker_id", "started_at", "ended_at", "error", "facts")
     return {name: getattr(attempt, name) for name in names} | {"outcome": AttemptOutcome(attempt.outcome).label}
 
 

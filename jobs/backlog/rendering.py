@@ -16,7 +16,7 @@ from jobs.backlog.dead_letters import DeadLetters
 from jobs.backlog.summary import QueueSummary, Summary, WorkerSummary
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome, Status, WaitingFor
-from jobs.telling import moment, span
+from jobs.telling import facts_in_words, moment, span
 
 PIPE_WIDTH = 200
 """Columns where no terminal says how many it has: wide enough that nothing is folded."""
@@ -172,7 +172,7 @@ def record_view(facts: dict[str, Any], attempts: Sequence[Attempt]) -> Renderabl
     if not attempts:
         return Group(about, Text("\nNo attempts yet."))
     columns = [Column("attempt", number=True), Column("queue"), Column("started (UTC)"), Column("took", number=True)]
-    columns += [Column("outcome"), Column("worker", number=True), Column("error")]
+    columns += [Column("outcome"), Column("worker", number=True), Column("found, or error")]
     rows = (
         (
             attempt.number,
@@ -181,7 +181,7 @@ def record_view(facts: dict[str, Any], attempts: Sequence[Attempt]) -> Renderabl
             span((attempt.ended_at - attempt.started_at).total_seconds()),
             AttemptOutcome(attempt.outcome).label,
             attempt.worker_id or "",
-            attempt.error,
+            attempt.error or facts_in_words(attempt.facts),
         )
         for attempt in attempts
     )

@@ -17,4 +17,10 @@ class Migration(migrations.Migration):
 
     dependencies = [("jobs", "0011_schedules_throttles_and_delivery")]
 
-    operations = [migrations.RunSQL(view(f"{COLUMNS}, facts"), view(COLUMNS))]
+    operations = [
+        migrations.RunSQL(view(f"{COLUMNS}, facts"), view(COLUMNS)),
+        migrations.AlterModelOptions(
+            name="attemptentry",
+            options={"managed": False, "ordering": ["-record_id", "-number"], "verbose_name": "attempt"},
+        ),
+    ]

@@ -52,7 +52,7 @@ class AttemptEntry(models.Model):
         managed = False
         db_table = "jobs_attempt_entry"
         verbose_name = "attempt"
-        ordering = ["-ended_at"]
+        ordering = ["-record_id", "-number"]
 
     def __str__(self) -> str:
         return f"attempt {self.number} of record {self.record_id}"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jobs import backlog, claiming, emitter
 from jobs.backlog import NewRecord
 from jobs.handlers import Kind, registry
-from jobs.models import BacklogRecord, PausedQueue
+from jobs.models import BacklogRecord, PausedQueue, RetryPolicy
 from jobs.outcomes import FIRST_IN_LINE, Failed, Handoff, Released, Succeeded
 from jobs.states import FINISHED, UNFINISHED, Status, WaitingFor
 from jobs.wakeups import CANCEL_CHANNEL, CHANNEL
@@ -505,7 +505,7 @@ class TestEnqueue:
         assert claim_one("home").subject == "s0"
 
     def test_a_record_may_start_later_close_and_have_a_priority_of_its_own(self, kind):
-        policy_id = 1
+        policy_id = RetryPolicy.objects.create(name="mine").pk
         items = [
             NewRecord("later", {"a": 1}, run_after=LATER, priority=0, closes_at=LATER + timedelta(hours=1)),
             NewRecord("past", run_after=NOON - timedelta(days=1)),
@@ -521,7 +521,13 @@ class TestEnqueue:
             ("now", Status.READY, None, NOON, None, 7),
         ]
         assert set(BacklogRecord.objects.values_list("queue", "lane", "retry_policy_id")) == {("mine", 3, policy_id)}
+        assert set(BacklogRecord.objects.values_list("inserted_at", flat=True)) == {NOON}
         assert BacklogRecord.objects.get(subject="past").payload == {}
+
+    def test_refuses_a_retry_policy_that_does_not_exist(self):
+        with pytest.raises(ValueError, match="no retry policy 12345"):
+            backlog.enqueue("noop", [("a", {})], retry_policy_id=12345)
+        assert not BacklogRecord.objects.exists()
 
     def test_a_subject_that_is_on_the_backlog_is_left_out_and_one_that_ended_is_not(self, kind):
         make_record(Status.RUNNING, subject="runs")
