@@ -27,6 +27,7 @@ QUICK = Options(
     claims=200,
     memory_jobs=40_000,
     assignments=10_000,
+    events=10_000,
     decisions=150,
     absent=150,
     arrivals=8,
@@ -36,7 +37,7 @@ QUICK = Options(
     hardest_only=True,
     slow_share=0.1,
 )
-NUMBERS = ("repeats", "jobs", "others", "assignments", "absent", "poison", "minutes")
+NUMBERS = ("repeats", "jobs", "others", "assignments", "events", "absent", "poison", "minutes")
 FULL_CAPPED_JOBS = 100_000
 WIDTH_OF_A_FILE = 110
 
@@ -49,6 +50,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=positive, help="in a drain (default 20,000)")
     parser.add_argument("--others", type=natural, help="ready behind or waiting beside them (default 1,000,000)")
     parser.add_argument("--assignments", type=positive, help="due at once (default 100,000)")
+    parser.add_argument("--events", type=positive, help="of one batch (default 100,000)")
     parser.add_argument("--absent", type=positive, help="sources that do not answer (default 700)")
     parser.add_argument("--poison", type=positive, help="records that are wrong for ever (default 10,000)")
     parser.add_argument("--minutes", type=positive, help="after which no repeat begins (default 30)")

@@ -34,6 +34,8 @@ class Options:
     memory_jobs: int = 200_000
     assignments: int = 100_000
     """Due at once, in the parts on backups."""
+    events: int = 100_000
+    """Of one batch."""
     decisions: int = 400
     absent: int = 700
     """Sources that do not answer, in one sweep."""

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -44,6 +45,12 @@ FIELDS = {
 """The fields of an expression in their order, and their values."""
 
 
+LONGEST_ABBREVIATION = 4
+
+MINUTES_OF_AN_HOUR = "0-59"
+"""Each minute, told apart from one that is left out."""
+
+
 @cache
 def _zones() -> frozenset[str]:
     return frozenset(available_timezones())
@@ -53,7 +60,22 @@ def _zones() -> frozenset[str]:
 def check_zone(zone: str) -> None:
     """Raises: ValueError when `zone` is not the name of an IANA time zone."""
     if zone not in _zones():
-        raise ValueError(f"unknown time zone {zone!r}; use an IANA name, as Europe/Berlin or UTC")
+        alike = _alike(zone)
+        meant = f"did you mean {alike}?" if alike else "use an IANA name, as Europe/Berlin or UTC"
+        raise ValueError(f"unknown time zone {zone!r}; {meant}")
+
+
+def _alike(zone: str) -> str:
+    """The known zone that `zone` most resembles in its whole name or its last part; empty when none is close."""
+    by_whole = {name.lower(): name for name in sorted(_zones())}
+    by_city = {name.lower().rpartition("/")[2]: name for name in sorted(_zones()) if "/" in name}
+    asked = zone.lower().strip().replace(" ", "_")
+    for names, word in ((by_whole, asked), (by_city, asked.rpartition("/")[2])):
+        # all short names are alike: CEST is not EST
+        cutoff = 0.75 if len(word) > LONGEST_ABBREVIATION else 1.0
+        if found := get_close_matches(word, names, n=1, cutoff=cutoff):
+            return names[found[0]]
+    return ""
 
 
 @cache
@@ -67,20 +89,63 @@ def check_expression(expression: str) -> None:
             f"cron {expression!r} has {len(fields)} field{'s' if len(fields) != 1 else ''}, not 5 "
             f"({', '.join(FIELDS)}), as in `0 9 * * 1-5`"
         )
-    for place, (name, values) in enumerate(FIELDS.items()):
-        alone = ["*"] * 5
-        alone[place] = fields[place]
-        try:
-            CronSim(" ".join(alone), _ANY)
-        except CronSimError:
-            raise ValueError(
-                f"cron {expression!r}: {fields[place]!r} is no {name}; use {values}, * for all, 1,3 for some, "
-                "1-3 for a range, */2 for every second"
-            ) from None
+    for name, field in zip(FIELDS, fields, strict=True):
+        if problem := _problem_of_field(name, field):
+            raise ValueError(f"cron {expression!r}: {problem}")
     try:
         next(CronSim(expression, _ANY))
     except (CronSimError, StopIteration):
         raise ValueError(f"cron {expression!r} never fires: no such date exists") from None
+
+
+def _problem_of_field(name: str, field: str) -> str:
+    """What is wrong with one field of an expression; empty: nothing."""
+    alone = [field if each == name else "*" for each in FIELDS]
+    try:
+        CronSim(" ".join(alone), _ANY)
+    except CronSimError:
+        values = FIELDS[name]
+        return f"{field!r} is no {name}; use {values}, * for all, 1,3 for some, 1-3 for a range, */2 for every second"
+    return ""
+
+
+def from_fields(
+    minute: str | int | None = None,
+    hour: str | int | None = None,
+    day_of_month: str | int | None = None,
+    month: str | int | None = None,
+    day_of_week: str | int | None = None,
+) -> str:
+    """The expression of five fields, each as in an expression; None, empty and `*`: left out.
+
+    A minute that is left out beside hours that are not means on the hour: hours of `3,6,9` fire three times a day, as
+    in the batch scheduler that this one follows. In an expression that would be 180 times; `0-59` says so here.
+    Raises: ValueError naming the field.
+    """
+    given = (minute, hour, day_of_month, month, day_of_week)
+    parts = {name: "*" if part is None else str(part).strip() or "*" for name, part in zip(FIELDS, given, strict=True)}
+    for name, part in parts.items():
+        if len(part.split()) != 1:
+            raise ValueError(f"{name} {part!r} is more than one field; use {FIELDS[name]}, without spaces")
+        if problem := _problem_of_field(name, part):
+            raise ValueError(problem)
+    if parts["minute"] == "*" and parts["hour"] != "*":
+        parts["minute"] = "0"
+    expression = " ".join(parts.values())
+    check_expression(expression)
+    return expression
+
+
+def fields_of(expression: str) -> dict[str, str]:
+    """The fields of an expression by the names of `from_fields`, which makes one of the same triggers from them.
+
+    Raises: ValueError as `check_expression` does.
+    """
+    check_expression(expression)
+    parts = dict(zip(FIELDS, expression.split(), strict=True))
+    if parts["minute"] == "*" and parts["hour"] != "*":
+        parts["minute"] = MINUTES_OF_AN_HOUR
+    return {name.replace(" ", "_"): part for name, part in parts.items()}
 
 
 def instant_of(wall: datetime, zone: ZoneInfo) -> datetime:

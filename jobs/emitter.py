@@ -13,20 +13,28 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import connection, transaction
-from django.db.models import Q
 from django.db.utils import InterfaceError, OperationalError
 
-from jobs import breakers, claiming, exclusivity
-from jobs.cron import check_expression, check_zone
+from jobs import breakers, claiming, decisions, exclusivity
 from jobs.handlers import registry
 from jobs.models import Schedule
 from jobs.prepared import execute
+from jobs.schedules import batches, emission
+from jobs.schedules.triggers import see_triggers
+from jobs.schedules.watermarks import can_emit
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify
+
+__all__ = ["act_on", "can_emit", "close_windows", "correct_watermarks", "emit_triggers", "look", "promote", "tick"]
 
 log = logging.getLogger(__name__)
 
 BATCH = 1000
+
+EMIT_SECONDS = 0.5
+"""Of a worker's tick: a huge batch is gone on with at its next one, after the claims."""
+EMIT_SECONDS_OF_A_TICK_ALONE = 20.0
+"""Where no worker is there to claim."""
 
 # Served by `backlog_waiting_until`. The key of a gate that it waited behind is dropped: it asks again.
 PROMOTE = f"""
@@ -70,7 +78,9 @@ SELECT clock.now,
        EXISTS (
            SELECT
              FROM jobs_schedule
-            WHERE enabled AND (next_trigger_at <= clock.now OR next_trigger_at IS NULL)),
+            WHERE enabled AND next_trigger_at IS NULL),
+       (SELECT min(next_trigger_at) FROM jobs_schedule WHERE enabled),
+       (SELECT bool_or(events > 0) FROM jobs_trigger WHERE emitted_at IS NULL AND finished_at IS NULL),
        (SELECT run_after
           FROM jobs_backlogrecord
          WHERE status = {Status.WAITING}
@@ -103,8 +113,9 @@ SELECT clock.now,
 @dataclass(frozen=True)
 class Due:
     """What a look found at `now`: whether a trigger is due; the first instant at which a waiting record may run, a
-    ready one's window closes, a lease expires and a breaker lets something through, due or not; and those of the queues
-    asked for that hold ready records."""
+    ready one's window closes, a lease expires and a breaker lets something through, due or not; those of the queues
+    asked for that hold ready records; when the next trigger is due; and whether triggers are unemitted. None: no.
+    False: they have not begun, as in a queue. True: one is in the middle of its batch."""
 
     now: datetime
     trigger: bool
@@ -113,20 +124,28 @@ class Due:
     lease_expires_at: datetime | None
     probe_at: datetime | None
     ready: frozenset[str]
+    next_trigger_at: datetime | None = None
+    unemitted: bool | None = None
 
     def has_come(self, instant: datetime | None) -> bool:
         return instant is not None and instant <= self.now
 
     def seconds_until_next(self) -> float:
-        """How long until the first waiting record may run; infinity when none waits, or it may run already."""
-        if self.run_after is None or self.has_come(self.run_after):
-            return float("inf")
-        return (self.run_after - self.now).total_seconds()
+        """How long until the first waiting record may run or a trigger is due; infinity when neither lies ahead.
+
+        0 when something is emitted just now: its first event may be due in a moment.
+        """
+        if self.trigger or self.unemitted:
+            return 0.0
+        ahead = [
+            instant for instant in (self.run_after, self.next_trigger_at) if instant and not self.has_come(instant)
+        ]
+        return (min(ahead) - self.now).total_seconds() if ahead else float("inf")
 
 
 @dataclass(frozen=True)
 class Ticked:
-    """What one tick moved: records emitted, promoted, put off to the next opening, and rescued."""
+    """What one tick moved: records emitted, promoted, put off to the next opening or dropped at it, and rescued."""
 
     emitted: int
     promoted: int
@@ -140,20 +159,28 @@ class Ticked:
 
 def look(queues: Sequence[str] = (), now: datetime | None = None) -> Due:
     """Ask what is due at `now` (aware; the database's clock by default), in one query that changes nothing."""
-    instant, trigger, run_after, closes_at, lease_expires_at, probe_at, ready = execute(
+    instant, is_new, next_trigger_at, unemitted, run_after, closes_at, lease_expires_at, probe_at, ready = execute(
         LOOK, {"queues": list(queues), "now": now}
     ).fetchall()[0]
-    return Due(instant, trigger, run_after, closes_at, lease_expires_at, probe_at, frozenset(ready))
+    trigger = is_new or (next_trigger_at is not None and next_trigger_at <= instant)
+    return Due(
+        instant, trigger, run_after, closes_at, lease_expires_at, probe_at, frozenset(ready), next_trigger_at, unemitted
+    )
 
 
 def tick(now: datetime | None = None, *, rescue: bool = True) -> Ticked:
     """Do everything that is due at `now` (aware; the database's clock by default), once."""
-    return act_on(look(now=now), now=now, rescue=rescue)
+    return act_on(look(now=now), now=now, rescue=rescue, emit_for=EMIT_SECONDS_OF_A_TICK_ALONE)
 
 
-def act_on(due: Due, *, now: datetime | None = None, rescue: bool = True) -> Ticked:
-    """Do what a look has found due. `now` replaces the database's clock for leases, in tests."""
-    emitted = _or_complain(emit_triggers, due.now) if due.trigger else 0
+def act_on(due: Due, *, now: datetime | None = None, rescue: bool = True, emit_for: float = EMIT_SECONDS) -> Ticked:
+    """Do what a look has found due. `now` replaces the database's clock for leases, in tests. `emit_for`: seconds after
+    which the rest of what is to be emitted is left for the next tick."""
+
+    def emit_for_a_while(instant: datetime) -> int:
+        return emit_triggers(instant, emit_for)
+
+    emitted = _or_complain(emit_for_a_while, due.now) if due.trigger or due.unemitted is not None else 0
     promoted = promote(due.now) if emitted or due.has_come(due.run_after) else 0
     promoted += breakers.look(due.now) if due.has_come(due.probe_at) else 0
     return Ticked(
@@ -172,28 +199,18 @@ def _or_complain(step: Callable[[datetime], int], now: datetime) -> int:
     except (OperationalError, InterfaceError):
         raise
     except Exception:
-        log.exception("cannot %s; trying again at the next tick", step.__name__.replace("_", " "))
+        log.exception("cannot %s; trying again at the next tick", step.__name__.strip("_").replace("_", " "))
         return 0
 
 
-def emit_triggers(now: datetime) -> int:
-    """Emit the batches of the schedules whose trigger has come. Returns how many records.
+def emit_triggers(now: datetime, seconds: float = float("inf")) -> int:
+    """Write down the triggers that have come, and put their batches on the backlog. Returns how many records.
 
-    After downtime only the last trigger is emitted: one catch-up, not many. The watermark moves in the same
-    transaction, so a killed emitter leaves either both or nothing.
+    `jobs/schedules/` has the protocol. What is not done after some `seconds` is left for the next tick, here or on
+    another host.
     """
-    due = Schedule.objects.filter(Q(next_trigger_at__lte=now) | Q(next_trigger_at=None), enabled=True)
-    if not due.exists():
-        return 0
-    with transaction.atomic():
-        by_provider: dict[str, list[tuple[Schedule, datetime]]] = defaultdict(list)
-        # no_key: FOR UPDATE would block the foreign-key check of another emitter's insert, which may block ours
-        schedules = list(due.select_for_update(skip_locked=True, no_key=True).order_by("pk"))
-        for schedule in filter(can_emit, schedules):
-            by_provider[schedule.provider].append((schedule, schedule.period.current(now)))
-            schedule.next_trigger_at = schedule.period.next_after(now)
-        Schedule.objects.bulk_update(schedules, ["next_trigger_at"])
-        return sum(_emit(provider, triggers, now) for provider, triggers in by_provider.items())
+    see_triggers(now)
+    return emission.emit(now, seconds=seconds)
 
 
 def correct_watermarks(now: datetime) -> int:
@@ -207,24 +224,6 @@ def correct_watermarks(now: datetime) -> int:
             corrected.append(schedule)
     Schedule.objects.bulk_update(corrected, ["next_trigger_at"])
     return len(corrected)
-
-
-def can_emit(schedule: Schedule) -> bool:
-    """Whether its cron and zone are valid: rows written past the forms must not stop the others."""
-    try:
-        check_expression(schedule.cron)
-        check_zone(schedule.zone)
-    except ValueError as error:
-        log.error("schedule %s emits nothing: %s", schedule, error)
-        return False
-    return True
-
-
-def _emit(provider: str, triggers: list[tuple[Schedule, datetime]], now: datetime) -> int:
-    if provider not in registry.providers:
-        log.error("no provider %r for schedule %s: is its app installed here?", provider, triggers[0][0])
-        return 0
-    return registry.providers[provider](triggers, now)
 
 
 def promote(now: datetime) -> int:
@@ -242,7 +241,10 @@ def promote(now: datetime) -> int:
 
 
 def close_windows(now: datetime) -> int:
-    """Put ready records whose window has closed off to its next opening. Returns how many."""
+    """Put ready records whose window has closed off to its next opening; of kinds without one, drop them: they fail.
+
+    Returns how many.
+    """
     moved = 0
     while True:
         count = _close_batch(now)
@@ -262,8 +264,10 @@ def _close_batch(now: datetime) -> int:
             by_kind[kind].append((record_id, subject))
         for name, records in by_kind.items():
             kind = registry.kind(name)
-            openings = kind.next_opening(records, now) if kind.next_opening else {}
-            # a kind without windows: nothing closes
+            if kind.next_opening is None:
+                _drop(name, records, now)
+                continue
+            openings = kind.next_opening(records, now)
             chosen = [openings.get(record_id, (now, None)) for record_id, _ in records]
             cursor.execute(
                 REOPEN,
@@ -276,3 +280,10 @@ def _close_batch(now: datetime) -> int:
                 },
             )
     return len(rows)
+
+
+def _drop(kind: str, records: list[tuple[int, str]], now: datetime) -> None:
+    batches.drop([record_id for record_id, _ in records], now)
+    first, *others = (subject for _, subject in records)
+    more = f" and {len(others)} others" if others else ""
+    decisions.doing("dropped", f"{first}{more}: {batches.WINDOW_CLOSED}", kind=kind, subject=first, now=now)

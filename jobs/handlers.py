@@ -121,7 +121,10 @@ class Registry:
         return self.kinds.get(name) or Kind(name)
 
     def add_provider(self, name: str, emit: Callable[..., int], catch_up: Callable[[], int] | None = None) -> None:
-        """Register what yields the batch of a trigger: `emit([(schedule, trigger_at)], now) -> records`.
+        """Register what yields the batches of triggers: `emit([(schedule, trigger_at)], now) -> records`.
+
+        It is given each schedule once at most, in one transaction with what notes that they were emitted. Asked again
+        for a trigger, it puts there what is not there yet.
 
         `catch_up() -> records` emits what became due in mid-period and was missed.
         """

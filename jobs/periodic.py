@@ -8,9 +8,11 @@ from django.db import connection
 from django.db.utils import InterfaceError, OperationalError
 
 from jobs import attempts, breakers, conf, decisions, emitter, sweeps
+from jobs.api import pruning
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import Worker
+from jobs.schedules import batches
 
 log = logging.getLogger(__name__)
 
@@ -47,12 +49,12 @@ def tick() -> str:
 
 
 def besides() -> int:
-    """What is done every minute: overdue sweeps, and what other apps do. The workers do it as well, so a dead qcluster
-    costs nothing here. Returns how much was changed. One that fails is logged and holds up no other.
+    """What is done every minute: overdue sweeps, which batches have ended, and what other apps do. The workers
+    do it as well, so a dead qcluster costs nothing here. Returns how much was changed. One that fails is logged and holds up no other.
 
     Raises: django.db.Error when the database is away.
     """
-    return _each([sweeps.run_overdue, breakers.correct_clocks, *registry.periodic])
+    return _each([sweeps.run_overdue, breakers.correct_clocks, batches.keep, pruning.prune, *registry.periodic])
 
 
 def _each(tasks: list[Callable[[], int]]) -> int:
@@ -93,6 +95,7 @@ def prune(now: datetime | None = None) -> int:
     before = (now or database_clock()) - conf.keep_finished()
     Worker.objects.filter(heartbeat_at__lt=before).delete()
     decisions.prune(now)
+    batches.prune(now)
     attempts.prune()
     pruned = 0
     while True:

@@ -42,7 +42,7 @@ class WaitingFor(models.IntegerChoices):
     SNOOZE = 5, "snooze"
     """The instant before which a person did not want it."""
     THROTTLE = 6, "throttle"
-    """Another record of the same source that runs now, or a rate."""
+    """Another record of the same source that runs now."""
     BREAKER = 7, "breaker"
     """The breaker of what fails for everybody, as a repository: it lets one through as a trial, or all."""
     SWEEP = 8, "sweep"

@@ -1,11 +1,11 @@
-"""Caps on records in flight, shared by any number of schedules: exact across processes and hosts.
+"""Caps on records in flight and on how many begin a second, shared by any number of schedules: exact across hosts.
 
 Counting and claiming in one statement overshoots, since a statement sees one snapshot. So, in one transaction but in
 separate statements: lock the throttles in id order, then count what runs and take at most the remainder. Whoever comes
 second waits at the lock and counts what the first one took. This needs READ COMMITTED, PostgreSQL's default.
 
-The statements are those of the function `jobs_claim_beside_throttles` (migrations 0005 and 0008), so the locks are held
-for as long as the server takes. It
+The statements are those of the function `jobs_claim_beside_throttles` (migration 0013), so the locks are held for as
+long as the server takes. It
 
 1. looks, without locks, which throttled lanes of the queue hold ready records and have room; with none that has, lane 0
    is claimed from as in a queue without throttles: a full throttle costs one probe a lane, however much waits for it;
@@ -13,25 +13,61 @@ for as long as the server takes. It
 3. counts again, and claims across lane 0 and those lanes in claim order, ranked in each throttle that a record names.
    Between throttles that a lane shares with others a place may stay free until the next claim; none is taken twice.
 
+A rate is a token bucket in the throttle's row, read and written under the same lock. What lies in it at the present is
+`jobs_tokens`: what it held at `tokens_at`, and `rate` a second since then, at most its size. The room of a throttle is
+the lesser of what its cap leaves and its whole tokens, and what is claimed is taken off in the statement that claims.
+So over any time T no more than its size + rate · T of its records are claimed.
+
+- A record begins when it is claimed. What a worker claimed and gives back unbegun has spent its token all the same: the
+  rate is never exceeded, and after a shutdown some of it is lost.
+- A worker that is killed after its claim's commit has spent the tokens; before it, none.
+- A clock that is set back adds nothing, and takes nothing: the next claim dates the bucket by the new clock. One that
+  is set forward fills the bucket at most.
+- Whoever edits the throttle edits no tokens: a trigger of the table (`jobs_throttle_edited`) counts what flowed in by
+  the old rate, goes on by the new one, and wakes the workers. What runs is left alone when a cap is lowered.
+
 A queue that feeds another is not throttled, the queue that it feeds is: a source that is only asked whether it is there
-is not in flight. But once a throttle's records that run or are ready in the fed queue are half as many again as it lets
-through, no more of them are claimed from the feeding queue: who waits behind a full throttle is not asked yet.
+is not in flight and takes no token. But once a throttle's records that run or are ready in the fed queue are half as
+many again as it lets through, or ready ones are as many as there will be tokens for within 30 seconds, no more of them
+are claimed from the feeding queue: who waits behind a full throttle is not asked yet, since the answer would grow old.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from jobs import conf
-from jobs.lease_statements import RECORD_COLUMNS
-from jobs.models import Lane
-from jobs.prepared import execute
+from django.db import connection
 
-CLAIM_BESIDE_THROTTLES = f"""
-SELECT {RECORD_COLUMNS}
-  FROM jobs_claim_beside_throttles(
-       %(queue)s::text, %(limit)s::int, %(worker)s::bigint, %(token)s::uuid, %(lease)s::float8, %(feeding)s::text[],
-       %(feeds)s::text, %(now)s::timestamptz)
-"""
+from jobs import conf
+from jobs.models import Lane, Throttle
+from jobs.prepared import execute
+from jobs.throttle_statements import BOUND, CLAIM_BESIDE_THROTTLES, LIVE, NEXT_TOKEN
+
+AHEAD_SECONDS = 30.0
+"""Tokens that come within this time let sources be asked: half of the time for which an answer holds."""
+
+
+@dataclass(frozen=True)
+class Live:
+    """What a throttle does at this moment.
+
+    `in_flight`: its records that run, without those that are only asked whether they are there. `ready` and `waiting`:
+    those on the backlog; at least so many for a name in `at_least`. `tokens`: what lies in its bucket, and
+    `next_token_in` the seconds until a whole one does (0: now); None without a rate.
+    """
+
+    throttle: Throttle
+    in_flight: int
+    ready: int
+    waiting: int
+    tokens: float | None
+    next_token_in: float | None
+    at_least: frozenset[str] = frozenset()
+
+    def told(self, name: str) -> str:
+        """The number of that name for people, as `10,001+`."""
+        return f"{getattr(self, name):,}{'+' if name in self.at_least else ''}"
 
 
 def lane_of(throttle_ids: Iterable[int]) -> int:
@@ -62,8 +98,48 @@ def _found(keys: set[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
     return {tuple(throttle_ids): lane for throttle_ids, lane in found}
 
 
+_rated: set[str] = set()
+"""Queues beside whose last throttled claim there was a throttle with a rate: a hint that saves a statement."""
+
+
 def claim_beside_throttles(values: dict[str, Any]) -> list[tuple[Any, ...]]:
     """Claim up to `limit` records of `queue` that every throttle lets through. `values`: those of `CLAIM`."""
-    rule = conf.queue_rules().get(values["queue"])
+    queue = values["queue"]
+    rule = conf.queue_rules().get(queue)
     feeds = {"feeding": conf.feeding_queues(), "feeds": rule.feeds if rule else None}
-    return execute(CLAIM_BESIDE_THROTTLES, {**values, **feeds}).fetchall()
+    rows = execute(CLAIM_BESIDE_THROTTLES, {**values, **feeds}).fetchall()
+    waits_for_tokens = rows[0][0] and feeds["feeds"] is None
+    (_rated.add if waits_for_tokens else _rated.discard)(queue)
+    return [row[1:] for row in rows if row[1] is not None]
+
+
+def seconds_to_token(queue: str, now: datetime | None = None) -> float | None:
+    """How long until a ready record of `queue` that lacks nothing but a token finds one.
+
+    None: no record does, as far as is known; without a statement when the last claim met no throttle with a rate.
+    """
+    if queue not in _rated:
+        return None
+    row = execute(NEXT_TOKEN, {"queue": queue, "now": now}).fetchone()
+    return row[0] if row else None
+
+
+def live(ids: Iterable[int] | None = None, now: datetime | None = None) -> list[Live]:
+    """The numbers of these throttles, by name (None: of all), in one question. `now` (aware) replaces the clock.
+
+    Of what is ready no more than `BOUND` records a lane are counted, of what waits the first `BOUND` of all.
+    """
+    with connection.cursor() as cursor:
+        named = None if ids is None else list(ids)
+        cursor.execute(LIVE, {"ids": named, "feeding": conf.feeding_queues(), "now": now, "bound": BOUND})
+        names = [column.name for column in cursor.description]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    fields = [field.attname for field in Throttle._meta.concrete_fields]
+    return [_live(Throttle.from_db("default", fields, [row[name] for name in fields]), row) for row in rows]
+
+
+def _live(throttle: Throttle, row: dict[str, Any]) -> Live:
+    tokens = row["tokens_now"]
+    next_in = None if tokens is None or throttle.rate is None else max(0.0, (1 - tokens) / throttle.rate)
+    more = frozenset(name for name in ("ready", "waiting") if row[f"more_{name}"])
+    return Live(throttle, row["in_flight"], row["ready"], row["waiting"], tokens, next_in, more)

@@ -4,11 +4,14 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from django.db.models import Count
+
 from jobs.clock import database_clock
 from jobs.cron import check_expression, check_zone
+from jobs.schedules.plan_figures import sizes
 from sources.domain.preview import PreviewedPeriod, coming_periods
 from sources.domain.windows import Opening
-from sources.models import Policy
+from sources.models import Assignment, Policy
 
 LARGEST_COUNT = 1000
 
@@ -63,3 +66,12 @@ def _stretch(first: str, start: datetime, last: str, end: datetime, zone: ZoneIn
         f"{last}_local": end.astimezone(zone).isoformat(),
         "seconds": (end - start).total_seconds(),
     }
+
+
+def numbers_of_assignments(schedule_ids: list[int]) -> dict[int, int]:
+    """How many records a batch of these policies' schedules has at most, by the id of the schedule."""
+    found = Assignment.objects.filter(policy__schedule__in=schedule_ids).values("policy__schedule")
+    return {row["policy__schedule"]: row["count"] for row in found.annotate(count=Count("pk"))}
+
+
+sizes["assignments"] = numbers_of_assignments

@@ -5,6 +5,7 @@ from bench.contestants.base import Contestant
 from bench.contestants.capped import CappedFloor, CappedOurs
 from bench.contestants.django_q2 import DjangoQ2
 from bench.contestants.django_tasks import DjangoTasks
+from bench.contestants.events import Events, EventsByCopy
 from bench.contestants.our_statements import OurStatements
 from bench.contestants.ours import Ours
 from bench.contestants.pgqueuer import Pgqueuer
@@ -29,6 +30,8 @@ CONTESTANTS: dict[str, Contestant] = {
         CappedFloor(),
         Backups(),
         BackupsByCopy(),
+        Events(),
+        EventsByCopy(),
         Virtual(),
     )
 }

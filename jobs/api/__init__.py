@@ -1,7 +1,10 @@
 """The parts of the REST API that know nothing of backups. `sources/api` puts them together with its own.
 
-errors, bodies, limits   one shape for every error, which bodies are read, how often somebody may ask
-auth                     members of staff, and what they may do
-records, dead_letters    the backlog: look, retry, cancel
-rules                    retry policies and breakers
+resources, operations, steps    one way to make a resource: start at the docstring of `resources`
+fields, cursors, etags          what may be sent; pages; who saw what
+idempotency, history, pruning   creates that may be sent twice; who did what; what is forgotten
+application, document, errors   what holds for every operation; the OpenAPI document; problem documents
+auth, bodies, limits, wording   who asks, which bodies are read, how often, and what is said
+schedules, triggers, throttles, endpoints, retry_policies    what people edit
+records, attempts, dead_letters, queues, breakers, workers   what machines write, and verbs for it
 """

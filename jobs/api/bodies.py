@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +19,20 @@ class ObjectParser(Parser):
     """Reads objects only: a schema whose fields may all be left out would be content with a list, too."""
 
     def parse_body(self, request: HttpRequest) -> dict[str, Any]:
-        """Raises: ValueError for JSON that is no object, or no JSON."""
-        body: object = json.loads(request.body)
+        """Raises: ValueError for JSON that is no object, or no JSON: it knows neither NaN nor infinity."""
+        body: object = json.loads(request.body, parse_constant=_refuse, parse_float=_finite)
         if not isinstance(body, dict):
             raise ValueError("not an object")
         return body
+
+
+def _refuse(text: str) -> float:
+    raise ValueError("not a number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
 
 
 def checked(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -38,7 +48,7 @@ def checked(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
         try:
             _read(request)
         except ApiError as error:
-            return error.response()
+            return error.response(request)
         return run(request, *args, **kwargs)
 
     return checked_run

@@ -8,12 +8,14 @@ from django.db import connection, transaction
 from django.db.utils import OperationalError
 from psycopg.errors import QueryCanceled
 
-from jobs.api.errors import ApiError
+from jobs.api.errors import DATABASE_AWAY_SECONDS, ApiError, not_valid
 from jobs.backlog.selection import Filters
 from jobs.states import Status
 
 PATIENCE_SECONDS = 10
 """An answer that takes longer would hold up one of a few web threads: a search without an index in millions."""
+
+NOT_KNOWN = "is none that is known"
 
 
 def filters_of(asked: Any) -> Filters:
@@ -26,10 +28,11 @@ def filters_of(asked: Any) -> Filters:
         subject=getattr(asked, "subject", None),
         error=getattr(asked, "error", None),
     )
-    try:
-        filters.check()
-    except ValueError as error:
-        raise ApiError(422, "there is no such kind or queue", "GET /api/records tells those of each record") from error
+    for name in ("kind", "queue"):
+        try:
+            Filters(**{name: getattr(filters, name)}).check()
+        except ValueError as error:
+            raise not_valid([(name, NOT_KNOWN)], "GET /api/records tells those of each record") from error
     return filters
 
 
@@ -45,4 +48,5 @@ def patiently() -> Iterator[None]:
         if not isinstance(error.__cause__, QueryCanceled):
             raise
         hint = "ask for less: name a status, a kind or a queue, and leave out `error`"
-        raise ApiError(503, f"the answer took more than {PATIENCE_SECONDS} s", hint) from error
+        headers = {"Retry-After": str(DATABASE_AWAY_SECONDS)}
+        raise ApiError(503, f"the answer took more than {PATIENCE_SECONDS} s", hint, headers) from error

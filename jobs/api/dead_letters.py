@@ -5,17 +5,18 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from jobs.api.auth import Looking
+from jobs.api.auth import looking
 from jobs.api.choosing import filters_of, patiently
-from jobs.api.schemas import DeadLettersAnswer, DeadLettersQuery, Error
+from jobs.api.schemas import DeadLettersAnswer, DeadLettersQuery
 from jobs.backlog.dead_letters import dead_letters, facts_of
 
-router = Router(tags=["backlog"], auth=Looking())
+router = Router(tags=["backlog"], auth=looking())
 
 
 @router.get(
     "/dead-letters",
-    response={200: DeadLettersAnswer, (401, 403, 422, 503): Error},
+    response=DeadLettersAnswer,
+    operation_id="list_dead_letters",
     summary="Failed records by what they say",
 )
 def list_dead_letters(request: HttpRequest, query: Query[DeadLettersQuery]) -> dict[str, Any]:

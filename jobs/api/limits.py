@@ -3,12 +3,16 @@
 With n web processes a limit is up to n times as high; what protects tokens and codes is their length, not this.
 """
 
+import ipaddress
 import time
 from dataclasses import dataclass
 
 from django.core.cache import caches
 
 from jobs.api.errors import ApiError, too_many
+
+PREFIX_OF_ONE_IPV6_NETWORK = 64
+"""Whoever has one IPv6 address usually has all of its /64."""
 
 
 @dataclass(frozen=True)
@@ -47,3 +51,17 @@ class Limit:
 
 def _present() -> float:
     return time.time()
+
+
+def network_of(remote: str) -> str:
+    """The key of a sender's address: an IPv4 address, or the /64 of an IPv6 address."""
+    try:
+        address = ipaddress.ip_address(remote)
+    except ValueError:  # a socket of the file system has no address
+        return "local"
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped:
+            return str(address.ipv4_mapped)
+        prefix = (int(address), PREFIX_OF_ONE_IPV6_NETWORK)
+        return str(ipaddress.ip_network(prefix, strict=False).network_address)
+    return str(address)

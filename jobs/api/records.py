@@ -1,25 +1,25 @@
 """Records of the backlog: look at them, retry and cancel them."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 from django.http import HttpRequest
-from ninja import Query, Router
 
 from jobs import backlog
-from jobs.api.auth import Looking, Operating
+from jobs.api.auth import Staff, looking, operating
 from jobs.api.choosing import filters_of, patiently
-from jobs.api.errors import ApiError
-from jobs.api.schemas import (
+from jobs.api.record_schemas import (
     CancelAnswer,
-    Error,
-    RecordsAnswer,
-    RecordsQuery,
+    RecordAnswer,
+    RecordDetail,
+    RecordFilters,
     RetryAnswer,
     RetryRequest,
     WouldRetryAnswer,
 )
+from jobs.api.resources import Resource
 from jobs.backlog.dead_letters import ids_like
 from jobs.backlog.facts import attempt_facts, record_facts
 from jobs.backlog.reasons import reasons
@@ -31,41 +31,50 @@ from jobs.querysets import BacklogRecordQuerySet
 from jobs.states import Status
 from jobs.web import audit
 
-router = Router(tags=["backlog"], auth=Looking())
-
-REFUSALS = {(401, 403, 422, 503): Error}
-
 SHOWN_ATTEMPTS = 100
 
 MOST_AT_ONCE = 10_000
 """Records that one request retries: some seconds. The answer says where to go on."""
 
 
-@router.get("/records", response={200: RecordsAnswer, **REFUSALS}, summary="Records, the latest first")
-def records(request: HttpRequest, query: Query[RecordsQuery]) -> dict[str, Any]:
-    """As `manage.py backlog list --json`. `next` is the `cursor` of the next page."""
-    found = filters_of(query).records()
-    if query.cursor is not None:
-        found = found.filter(pk__lt=query.cursor)
-    with patiently():
-        rows = list(found.order_by("-pk")[: query.limit + 1])
-    shown = rows[: query.limit]
-    return {"records": [record_facts(row) for row in shown], "next": shown[-1].pk if len(rows) > len(shown) else None}
+class Records(Resource[BacklogRecord]):
+    """Records, read-only: what machines write."""
+
+    model, name, plural, tag = BacklogRecord, "record", "records", "backlog"
+    answer, detail, filters = RecordAnswer, RecordDetail, RecordFilters
+    usual_ordering = "-id"
+
+    def permits(self, verb: str) -> Staff:
+        """As in the admin: who may change what becomes of records may see them."""
+        return looking()
+
+    def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
+        """By what they are like, and where they came from."""
+        found = filters_of(RecordFilters(**asked)).records()
+        if "trigger_at" in asked:
+            found = found.filter(trigger_at=asked["trigger_at"])
+        return found.filter(schedule_id=asked["schedule"]) if "schedule" in asked else found
+
+    def facts(self, rows: Sequence[BacklogRecord]) -> list[dict[str, Any]]:
+        """The columns, without the lease token."""
+        return [record_facts(row) for row in rows]
+
+    def detailed(self, row: BacklogRecord) -> dict[str, Any]:
+        """Its latest attempts, and why it does not run."""
+        attempts = Attempt.objects.filter(record_id=row.pk).order_by("-number")[:SHOWN_ATTEMPTS]
+        why = reasons(row, database_clock())
+        return {"attempts": [attempt_facts(each) | {"record": row.pk} for each in attempts], "why": why}
 
 
-@router.get("/records/{int:record_id}", response={200: dict[str, Any], (404,): Error, **REFUSALS}, summary="One record")
-def record(request: HttpRequest, record_id: int) -> dict[str, Any]:
-    """With its latest attempts, the newest first, and `why`: each reason for which it does not run now."""
-    found = _existing(record_id)
-    attempts = Attempt.objects.filter(record_id=record_id).order_by("-number")[:SHOWN_ATTEMPTS]
-    why = reasons(found, database_clock())
-    return record_facts(found) | {"attempts": [attempt_facts(each) for each in attempts], "why": why}
+resource = Records()
+router = resource.router()
 
 
 @router.post(
     "/records/retry",
-    auth=Operating(),
-    response={200: RetryAnswer | WouldRetryAnswer, **REFUSALS},
+    auth=operating(),
+    response=RetryAnswer | WouldRetryAnswer,
+    operation_id="retry_records",
     summary="Retry records now",
 )
 def retry(request: HttpRequest, body: RetryRequest) -> dict[str, Any]:
@@ -91,13 +100,14 @@ def retry(request: HttpRequest, body: RetryRequest) -> dict[str, Any]:
 
 @router.post(
     "/records/{int:record_id}/retry",
-    auth=Operating(),
-    response={200: RetryAnswer, (404,): Error, **REFUSALS},
+    auth=operating(),
+    response=RetryAnswer,
+    operation_id="retry_record",
     summary="Retry one record now",
 )
 def retry_one(request: HttpRequest, record_id: int) -> dict[str, Any]:
     """As for many."""
-    _existing(record_id)
+    resource.get(record_id)
     result = asdict(backlog.retry([record_id]))
     audit.note(request, "Retry now", _told(result), record_id)
     return result
@@ -105,24 +115,17 @@ def retry_one(request: HttpRequest, record_id: int) -> dict[str, Any]:
 
 @router.post(
     "/records/{int:record_id}/cancel",
-    auth=Operating(),
-    response={200: CancelAnswer, (404,): Error, **REFUSALS},
+    auth=operating(),
+    response=CancelAnswer,
+    operation_id="cancel_record",
     summary="Take one record off the backlog",
 )
 def cancel_one(request: HttpRequest, record_id: int) -> dict[str, Any]:
     """What runs is told to stop, and ends as cancelled unless it succeeds first."""
-    _existing(record_id)
+    resource.get(record_id)
     result = asdict(backlog.cancel([record_id]))
     audit.note(request, "Cancel", _told(result), record_id)
     return result
-
-
-def _existing(record_id: int) -> BacklogRecord:
-    """Raises: ApiError (404)."""
-    found = BacklogRecord.objects.filter(pk=record_id).first()
-    if found is None:
-        raise ApiError(404, "there is no such record", "GET /api/records lists some")
-    return found
 
 
 def _chosen(body: RetryRequest) -> BacklogRecordQuerySet:

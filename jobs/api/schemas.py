@@ -1,49 +1,31 @@
-"""What is sent and answered. A choice of records refuses keys that it does not know: a key that is misspelt and left
-unread would choose more records than were meant."""
+"""What is answered everywhere: problem documents. And breakers, dead letters, workers, queues, who asks."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from ninja import Field, Schema
-from pydantic import AfterValidator, ConfigDict, StringConstraints, model_validator
+from ninja import Schema
 
-from jobs.backlog.arguments import LARGEST_ID
-
-LARGEST_PAGE = 500
-MOST_IDS = 1000
-USUAL_PAGE = 50
+from jobs.api.fields import Name, RowId
+from jobs.api.fields import printable as printable
 
 
-class Error(Schema):
-    """What is wrong, and what to do."""
+class FieldProblem(Schema):
+    """What is wrong with one field of the body, one query parameter or one header. `field` empty: with the whole."""
 
-    error: str
+    field: str
+    message: str
+
+
+class Problem(Schema):
+    """A problem document (RFC 9457). `hint`: what to do. `errors` comes with status 422 alone."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
     hint: str
-
-
-def printable(text: str) -> str:
-    """Raises: ValueError for what no name holds: control characters, halves of surrogate pairs."""
-    if not text.isprintable():
-        raise ValueError("must hold printable characters only")
-    return text
-
-
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(printable)]
-RecordId = Annotated[int, Field(strict=True, ge=1, le=LARGEST_ID)]
-StatusName = Literal["waiting", "ready", "running", "succeeded", "failed", "cancelled"]
-GroupId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{12}$")]
-
-
-class RecordsQuery(Schema):
-    """Which records, and from which id downwards. `error`: a part of the last error, in any case."""
-
-    status: StatusName | None = None
-    kind: Name | None = None
-    queue: Name | None = None
-    subject: Name | None = None
-    error: Name | None = None
-    cursor: int | None = Field(None, ge=1, le=LARGEST_ID, description="`next` of the answer before")
-    limit: int = Field(USUAL_PAGE, ge=1, le=LARGEST_PAGE)
+    instance: str | None = None
+    errors: list[FieldProblem] = []
 
 
 class DeadLettersQuery(Schema):
@@ -51,69 +33,6 @@ class DeadLettersQuery(Schema):
 
     kind: Name | None = None
     queue: Name | None = None
-
-
-class RetryRequest(Schema):
-    """Which records: their `ids`, or what they are like. Without a `status`: what failed. `group`: of a dead letter.
-
-    `after`: `next` of the answer before, when there were more than are retried at once. `dry_run`: only count them.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    ids: list[RecordId] | None = Field(None, min_length=1, max_length=MOST_IDS)
-    status: StatusName | None = None
-    kind: Name | None = None
-    queue: Name | None = None
-    error: Name | None = None
-    group: GroupId | None = None
-    after: Annotated[int, Field(strict=True, ge=0, le=LARGEST_ID)] = 0
-    dry_run: Annotated[bool, Field(strict=True)] = False
-
-    @model_validator(mode="after")
-    def _one_choice(self) -> "RetryRequest":
-        alike = any((self.status, self.kind, self.queue, self.error, self.group))
-        if bool(self.ids) == alike:
-            raise ValueError("name the records either by `ids`, or by `status`, `kind`, `queue`, `error` or `group`")
-        if self.group and (self.error or self.status not in (None, "failed")):
-            raise ValueError("`group` is one of failed records that say the same: leave out `status` and `error`")
-        return self
-
-
-class RecordsAnswer(Schema):
-    """Records by name of their facts, the latest first. `next`: the cursor of the next page; null: that is all."""
-
-    records: list[dict[str, Any]]
-    next: int | None
-
-
-class RetryAnswer(Schema):
-    """Record ids by what was found, ascending. `superseded`: id → that of the record that goes on instead.
-
-    `next`: there are more; send it as `after`.
-    """
-
-    ready: list[int]
-    running: list[int]
-    succeeded: list[int]
-    superseded: dict[int, int]
-    missing: list[int]
-    next: int | None = None
-
-
-class WouldRetryAnswer(Schema):
-    """How many records of each status would be retried at once, and whether there are more."""
-
-    would_retry: dict[str, int]
-    next: int | None = None
-
-
-class CancelAnswer(Schema):
-    """Record ids by what was found: off the backlog now, told to stop, ended before."""
-
-    cancelled: list[int]
-    stopping: list[int]
-    finished: list[int]
 
 
 class DeadLetterAnswer(Schema):
@@ -139,16 +58,25 @@ class DeadLettersAnswer(Schema):
     more: bool
 
 
-class RetryPolicyAnswer(Schema):
-    """A retry policy. All durations are in seconds; `first_delays` is empty where sweeps take the records."""
+class AttemptAnswer(Schema):
+    """One run of a record. `facts`: what its handler found, as the status of an answer; null: nothing."""
 
-    name: str
-    algorithm: str
-    parameters: Any
-    max_delay: int
-    max_failures: int | None
-    give_up_after: int | None
-    first_delays: list[float]
+    record: int
+    number: int
+    queue: str
+    worker_id: int | None
+    started_at: datetime
+    ended_at: datetime
+    outcome: Literal["succeeded", "failed", "unavailable", "handoff", "cancelled", "released", "rescued"]
+    error: str
+    facts: dict[str, object] | None = None
+
+
+class AttemptFilters(Schema):
+    """Of which record, and how they ended."""
+
+    record: RowId | None = None
+    outcome: Literal["succeeded", "failed", "unavailable", "handoff", "cancelled", "released", "rescued"] | None = None
 
 
 class BreakerAnswer(Schema):
@@ -157,6 +85,7 @@ class BreakerAnswer(Schema):
     `trials`: in vain since it opened.
     """
 
+    id: int
     key: str
     title: str
     state: Literal["closed", "open", "on trial"]
@@ -167,3 +96,81 @@ class BreakerAnswer(Schema):
     probe_at: datetime | None
     trials: int
     waiting: int
+
+
+class BreakerFilters(Schema):
+    """`open`: whether only trials go through."""
+
+    key: Name | None = None
+    open: bool | None = None
+
+
+class WorkerAnswer(Schema):
+    """A process that serves queues. `queues`: how many of its records it runs at once. `clock_skew` in seconds."""
+
+    id: int
+    name: str
+    hostname: str
+    pid: int
+    queues: dict[str, int]
+    alive: bool
+    running: int
+    started_at: datetime
+    heartbeat_at: datetime
+    stopped_at: datetime | None
+    clock_skew: float | None
+
+
+class WorkerFilters(Schema):
+    """`alive`: its heartbeat is younger than a lease."""
+
+    alive: bool | None = None
+    hostname: Name | None = None
+
+
+class QueueAnswer(Schema):
+    """A queue at this moment. Numbers named in `at_least` are lower bounds. `oldest_ready_for`: seconds."""
+
+    name: str
+    in_settings: bool
+    paused_at: datetime | None
+    paused_reason: str
+    waiting: int
+    backing_off: int
+    ready: int
+    running: int
+    oldest_ready_for: float | None
+    overdue_for: float | None
+    finished_last_minute: int
+    workers: int
+    places: int
+    at_least: list[str]
+
+
+class QueuesAnswer(Schema):
+    """All queues. There is no second page."""
+
+    items: list[QueueAnswer]
+    next: None = None
+
+
+class MeAnswer(Schema):
+    """Who asks. `token` null: by session. `permissions`: what the user may do, within the token's scopes."""
+
+    user: str
+    superuser: bool
+    permissions: list[str]
+    token: "TokenAnswer | None"
+
+
+class TokenAnswer(Schema):
+    """A token of the API, without its text."""
+
+    id: int
+    name: str
+    scopes: list[Literal["read", "write", "operate"]]
+    created_at: datetime
+    expires_at: datetime | None
+
+
+MeAnswer.model_rebuild()

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from django.db.models import Q
 
-from jobs import conf
-from jobs.models import BacklogRecord, Lane, PausedQueue, Throttle, Worker
+from jobs import conf, throttles
+from jobs.models import BacklogRecord, Lane, PausedQueue, Worker
 from jobs.order import claim_key
 from jobs.telling import moment, span
 from jobs.worker.lookahead import shortage
@@ -22,7 +22,7 @@ MOST_LANES = 20
 
 def of_ready(record: BacklogRecord, now: datetime) -> list[str]:
     """Why a ready record does not run: what keeps its queue from being claimed from, then who stands before it."""
-    found = [paused(record, now), closed(record, now), unserved(record, now), *_full(record), _enough(record, now)]
+    found = [paused(record, now), closed(record, now), unserved(record, now), *_held(record, now), _enough(record, now)]
     return [*filter(None, found), _position(record, now)]
 
 
@@ -51,25 +51,40 @@ def unserved(record: BacklogRecord, now: datetime) -> str | None:
     return f"no worker that is alive serves its queue: `manage.py worker --queues {record.queue}`"
 
 
-def _full(record: BacklogRecord) -> list[str]:
-    """Its throttles that let nobody more through."""
+def _held(record: BacklogRecord, now: datetime) -> list[str]:
+    """Its throttles that let nobody more through now."""
     lane = Lane.objects.filter(pk=record.lane).first() if record.lane else None
-    throttles = Throttle.objects.filter(pk__in=lane.throttle_ids) if lane else Throttle.objects.none()
-    return [told for throttle in throttles.order_by("name") if (told := _if_full(throttle, record.queue))]
+    found = throttles.live(lane.throttle_ids, now) if lane else []
+    return [told for live in found if (told := _if_held(live, record.queue))]
 
 
-def _if_full(throttle: Throttle, queue: str) -> str | None:
+def _if_held(live: throttles.Live, queue: str) -> str | None:
+    throttle, most = live.throttle, live.throttle.max_in_flight
+    if most == 0:
+        return f"its throttle {throttle}: it lets nobody through until `manage.py throttles resume {throttle.name!r} N`"
+    rule = conf.queue_rules().get(queue)
+    if rule is not None and rule.feeds is not None:
+        return _if_asked_enough(live, rule.feeds)
+    if live.in_flight >= most:
+        return f"its throttle {throttle} is full: {live.in_flight} of its records run"
+    if live.next_token_in:
+        return f"its throttle {throttle} has no token: the next one comes in {span(live.next_token_in)}"
+    return None
+
+
+def _if_asked_enough(live: throttles.Live, fed: str) -> str | None:
+    throttle, most = live.throttle, live.throttle.max_in_flight
     lanes = list(Lane.objects.filter(throttle_ids__contains=[throttle.pk]).values_list("pk", flat=True))
-    of_throttle = BacklogRecord.objects.filter(lane__in=lanes)
-    running = of_throttle.running().exclude(queue__in=conf.feeding_queues()).count()
-    rule, most = conf.queue_rules().get(queue), throttle.max_in_flight
-    if rule is None or rule.feeds is None:
-        return f"its throttle {throttle} is full: {running} of its records run" if running >= most else None
     ahead = most + (most + 1) // 2
-    answered = of_throttle.ready().filter(queue=rule.feeds)[:ahead].count()
-    if running + answered < ahead:
-        return None
-    return f"its throttle {throttle} is full: {running} of its records run, {answered} more stand ready in {rule.feeds}"
+    answered = BacklogRecord.objects.filter(lane__in=lanes, queue=fed).ready()[:ahead].count()
+    stand = f"{answered} more stand ready in {fed}"
+    if live.in_flight + answered >= ahead:
+        return f"its throttle {throttle} is full: {live.in_flight} of its records run, {stand}"
+    if live.tokens is not None and throttle.rate is not None:
+        soon = int(live.tokens + throttles.AHEAD_SECONDS * throttle.rate)
+        if answered >= soon:
+            return f"its throttle {throttle} has {soon} tokens within {throttles.AHEAD_SECONDS:g} s: {stand}"
+    return None
 
 
 def _enough(record: BacklogRecord, now: datetime) -> str | None:

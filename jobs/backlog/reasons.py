@@ -1,8 +1,8 @@
 """Why a record does not run now: every reason with its numbers, in the order in which they would have to end.
 
     waiting   its queue is paused · what it waits for, and until when · its window · nobody serves its queue
-    ready     its queue is paused · its window has closed · nobody serves its queue · a throttle is full · the units
-              have enough · its position
+    ready     its queue is paused · its window has closed · nobody serves its queue · a throttle is paused, full or
+              without a token · the units have enough · its position
     failed    how often, which rule gave it up, what to do
 
 A bounded number of rows is read, by indexes, however long the backlog is. `jobs/backlog/obstacles.py` has what a

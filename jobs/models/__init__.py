@@ -6,6 +6,7 @@ from jobs.models.backlog_record import BacklogRecord
 from jobs.models.breaker import Breaker
 from jobs.models.decision import Decision, Level
 from jobs.models.endpoint import Endpoint, EndpointKind, SigningSecret
+from jobs.models.event import Event
 from jobs.models.lane import Lane
 from jobs.models.paused_queue import PausedQueue
 from jobs.models.retry_policy import RetryPolicy
@@ -24,6 +25,7 @@ __all__ = [
     "Decision",
     "Endpoint",
     "EndpointKind",
+    "Event",
     "IdempotencyKey",
     "Lane",
     "Late",

@@ -3,7 +3,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
-from jobs.cron import Period, check_expression, check_zone
+from jobs.cron import Period
 from jobs.models.endpoint import Endpoint
 from jobs.models.retry_policy import RetryPolicy
 from jobs.models.throttle import Throttle
@@ -118,11 +118,6 @@ class Schedule(models.Model):
         errors: dict[str, str] = problems_of(self)
         if isinstance(self.priority, int) and abs(self.priority) > MAX_PRIORITY:
             errors["priority"] = f"must lie between -{MAX_PRIORITY} and {MAX_PRIORITY}, not {self.priority}"
-        for field, check in (("cron", check_expression), ("zone", check_zone)):
-            try:
-                check(getattr(self, field))
-            except ValueError as error:
-                errors[field] = str(error)
         if errors:
             raise ValidationError(dict(errors))
 

@@ -24,21 +24,33 @@ class Hints:
         self._worth.add(queue)
 
     def again(self, queue: str, seconds: float) -> None:
-        """`queue` is worth a claim in so many seconds."""
-        self._again_at[queue] = boot_seconds() + seconds
+        """`queue` is worth a claim in so many seconds, unless it is to be one sooner."""
+        at = boot_seconds() + seconds
+        self._again_at[queue] = min(at, self._again_at.get(queue, at))
 
     def take(self, queue: str) -> bool:
         """Whether `queue` is worth a claim now. What is heard from here on counts for the next time."""
-        again_at = self._again_at.get(queue)
-        if again_at is not None and again_at <= boot_seconds():
-            del self._again_at[queue]
-            self._worth.add(queue)
+        self._is_any_due([queue])
         if queue not in self._worth:
             return False
         self._worth.discard(queue)
         return True
 
     def seconds_until_next(self) -> float:
-        """How long until a queue becomes worth a claim by itself; infinity when none does."""
+        """How long until a queue becomes worth a claim by itself; infinity when none does.
+
+        Told once: a queue whose time has come and that has no room for a claim must not keep the worker awake.
+        """
+        if self._is_any_due(list(self._again_at)):
+            return 0.0
         now = boot_seconds()
         return max(0.0, min((at - now for at in list(self._again_at.values())), default=float("inf")))
+
+    def _is_any_due(self, queues: list[str]) -> bool:
+        """Whether the time of one of them has come; they are worth a claim then."""
+        now = boot_seconds()
+        due = [queue for queue in queues if self._again_at.get(queue, float("inf")) <= now]
+        for queue in due:
+            del self._again_at[queue]
+            self._worth.add(queue)
+        return bool(due)

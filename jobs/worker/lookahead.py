@@ -20,7 +20,7 @@ ASKED_PER_PLACE = 2
 """Sources asked at once for each that the units are short of."""
 
 # Each count is served by a partial index and bounded by the number of units, or by the limit. Ready records count as
-# far as their throttles have room: what waits behind a full throttle keeps no unit busy.
+# far as their throttles have room and tokens: what waits behind a full throttle keeps no unit busy.
 SHORTAGE = f"""
 WITH alive AS (
     SELECT queues
@@ -46,13 +46,16 @@ WITH alive AS (
     SELECT COALESCE(sum(LEAST(waiting.count, COALESCE(room.room, waiting.count))), 0) AS ready
       FROM waiting
       LEFT JOIN LATERAL (
-           SELECT min(GREATEST(0, t.max_in_flight - (
+           SELECT min(GREATEST(0, LEAST(
+                  t.max_in_flight - (
                   SELECT COALESCE(sum(f.count), 0)
                     FROM in_flight f
                     JOIN jobs_lane fl ON fl.id = f.lane
-                   WHERE t.id = ANY(fl.throttle_ids)))) AS room
+                   WHERE t.id = ANY(fl.throttle_ids)),
+                  floor(jobs_tokens(t.tokens, t.tokens_at, t.rate, t.burst, clock.now))::int))) AS room
              FROM jobs_lane l
              JOIN jobs_throttle t ON t.id = ANY(l.throttle_ids)
+            CROSS JOIN (SELECT COALESCE(%(now)s::timestamptz, clock_timestamp()) AS now) AS clock
             WHERE l.id = waiting.lane) AS room ON TRUE
 )
 SELECT (all_units - busy + (all_units + 1) / 2 - ready)::int, feeders FROM units, running, ready

@@ -17,7 +17,7 @@ from django.db import connection, connections
 from django.db.models.functions import Now
 from django.db.utils import Error, InterfaceError, OperationalError
 
-from jobs import claiming, conf, decisions, emitter, periodic, wakeups
+from jobs import claiming, conf, decisions, delivery, emitter, periodic, wakeups
 from jobs.clock import boot_seconds, database_clock
 from jobs.conf import QueueRule
 from jobs.handlers import Run
@@ -31,6 +31,7 @@ from jobs.worker.hints import Hints
 from jobs.worker.listener import Listener
 from jobs.worker.lookahead import PATIENCE_SECONDS, shortage, to_ask
 from jobs.worker.settler import Settler
+from jobs.worker.tokens import Tokens
 from jobs.worker.units import HOSTAGE_SECONDS, Units
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class WorkerProcess:
         self.poll_seconds = min(POLL_SECONDS, conf.lease_seconds() / 4)
         self.bell = Bell()
         self.hints = Hints()
+        self.tokens = Tokens()
         self.signals = 0
         self._look_at = 0.0
         self._looked_at = self._ticking_since = float("-inf")
@@ -67,6 +69,8 @@ class WorkerProcess:
 
     def run(self) -> None:
         """Work until a signal says stop. Returns after a clean shutdown. A database that is away is waited for."""
+        if any(rule.name == delivery.QUEUE for rule in self.rules):
+            delivery.prepare()  # later it would hold up what is claimed, and let it go out all at once, above its rate
         prepare_in_this_thread()
         while not self._safely(self.register):
             if self.signals:
@@ -178,6 +182,8 @@ class WorkerProcess:
                 self.hints.add(rule.name)
         if claimed:
             self.units.start(claimed, sent_at)
+        if len(claimed) < limit and (seconds := self.tokens.seconds_until_worth_a_claim(rule.name)) is not None:
+            self.hints.again(rule.name, seconds)
         if conf.considering() and (claimed or rule.name not in self._fruitless):
             self._consider(rule.name, claimed, limit)
         (self._fruitless.discard if claimed else self._fruitless.add)(rule.name)

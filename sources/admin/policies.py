@@ -1,27 +1,17 @@
 """Policies, each edited in one form with its schedule."""
 
-from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 
-from jobs import rescheduling
 from jobs.admin.base import SMALL_TEXT_AREAS, moment
 from jobs.admin.previewing import PreviewedForm
-from jobs.models import Schedule
-from sources import planning
+from sources import edits
 from sources.admin.policy_form import WHEN_FIELDS, PolicyForm
 from sources.admin.preview import preview_of
 from sources.models import Policy
-
-PLANNED_FROM = (
-    "cron", "zone", "window", "excluded_dates", "only_if_it_fits", "enabled", "priority", "throttle", "seeding_limit",
-    "repository",
-)  # fmt: skip
-"""A change of these moves next-backup dates or records on the backlog."""
 
 
 @admin.register(Policy)
@@ -114,26 +104,13 @@ class PolicyAdmin(PreviewedForm):
         return moment(policy.schedule.next_trigger_at)
 
     def save_model(self, request: HttpRequest, obj: Policy, form: Any, change: bool) -> None:
-        """Save the schedule first; what was computed from it is computed anew. The view is one transaction."""
-        obj.schedule.save()
-        obj.schedule = obj.schedule  # takes over the id of a new one
-        super().save_model(request, obj, form, change)
-        if change and any(name in form.changed_data for name in PLANNED_FROM):
-            planning.replan(obj)
-        else:
-            planning.limit_seeding(obj)
-        if change and "retry_policy" in form.changed_data:
-            transaction.on_commit(partial(rescheduling.follow, obj.schedule))
-        for warning in obj.check_openings():
+        """Save it with its schedule. The view is one transaction."""
+        for warning in edits.save_policy(obj, form.changed_data if change else None):
             self.message_user(request, f"{obj}: {warning}.", messages.WARNING)
 
     def delete_model(self, request: HttpRequest, obj: Policy) -> None:
         """A policy's schedule goes with it."""
-        schedule = obj.schedule
-        super().delete_model(request, obj)
-        schedule.delete()
+        edits.delete_policies([obj])
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Policy]) -> None:
-        schedules = list(queryset.values_list("schedule", flat=True))
-        super().delete_queryset(request, queryset)
-        Schedule.objects.filter(pk__in=schedules).delete()
+        edits.delete_policies(queryset)

@@ -17,9 +17,8 @@ from unfold.widgets import (
 from jobs.models import RetryPolicy, Schedule, Throttle
 from sources import planning
 from sources.domain.presets import PRESETS, WINDOW_PRESETS
+from sources.edits import SCHEDULE_FIELDS
 from sources.models import Policy
-
-SCHEDULE_FIELDS = ("name", "cron", "zone", "enabled", "priority", "retry_policy", "throttle")
 
 WHEN_FIELDS = ("cron", "zone", "window", "excluded_dates")
 """What decides when its periods begin and its window is open."""

@@ -5,7 +5,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
-from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
@@ -18,7 +17,7 @@ from jobs.admin.base import SMALL_TEXT_AREAS, ago, moment, span
 from jobs.admin.decisions import log_url
 from jobs.admin.tables import table
 from jobs.clock import database_clock
-from sources import planning
+from sources import edits, planning
 from sources.admin.agents import AGENT_FIELDS, AgentActions, AgentFields
 from sources.admin.protection import (
     LABELS,
@@ -212,5 +211,4 @@ class SourceAdmin(AgentFields, AgentActions, ModelAdmin):
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """A new assignment is due at once."""
         super().save_related(request, form, formsets, change)
-        assignments = list(form.instance.assignments.values_list("pk", flat=True))
-        transaction.on_commit(lambda: planning.emit_due(None, assignments))
+        edits.emit_after_commit(form.instance.assignments.values_list("pk", flat=True))

@@ -1,29 +1,25 @@
-"""The REST API, on django-ninja. A router module per theme; errors in one shape (`jobs/api/errors.py`).
+"""The REST API, on django-ninja. A router module per theme; errors are problem documents (`jobs/api/errors.py`).
 
 enrolment   codes and tokens
 agents      check-in, and what else agents ask for
-policies    what staff look at
-jobs.api    the backlog, its dead letters, retry policies and breakers
+sources     what is protected, and what a person may want done about it
+policies, assignments, repositories, backups
+jobs.api    the application; the backlog, schedules, throttles, endpoints, and what else knows nothing of backups
 """
 
-from django.contrib.admin.views.decorators import staff_member_required
-from ninja import NinjaAPI
+from jobs.api.application import Api
+from jobs.api.routers import ROUTERS
+from sources.api import agents, assignments, backups, enrolment, policies, repositories, sources
 
-from jobs.api import dead_letters, records, rules
-from jobs.api.bodies import ObjectParser, checked
-from jobs.api.errors import add_handlers
-from sources.api import agents, enrolment, policies
-
-api = NinjaAPI(
+api = Api(
     title="Proactive backup scheduler",
     version="1",
-    description="Agents send their token as `Authorization: Bearer TOKEN`; people are known by their session. "
-    'Every error looks like `{"error": "…", "hint": "…"}`. All instants are UTC, all durations seconds.',
+    description="People are known by their session, programs by a token as `Authorization: Bearer bst_…` (scopes read, "
+    "write, operate; `manage.py api_tokens issue`), agents by that of their source (`bsa_…`). Every error is a problem "
+    "document (RFC 9457) with a `hint`. Lists are pages: send `next` as `cursor`. Updates take `If-Match`, creates an "
+    "`Idempotency-Key`. All instants are UTC, all durations seconds.",
     urls_namespace="api",
-    parser=ObjectParser(),
-    docs_decorator=staff_member_required,
 )
-add_handlers(api)
-api.add_decorator(checked, mode="view")
-for module in (enrolment, agents, policies, records, dead_letters, rules):
-    api.add_router("", module.router)
+OURS = (enrolment, agents, sources, policies, assignments, repositories, backups)
+for router in (*(module.router for module in OURS), *ROUTERS):
+    api.add_router("", router)

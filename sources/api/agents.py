@@ -6,7 +6,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Router
 
-from jobs.api.errors import ApiError
+from jobs.api.errors import not_valid
 from sources import checkins, planning
 from sources.api.answers import status_of
 from sources.api.auth import AgentAuth, agent_of, not_accepted
@@ -14,7 +14,6 @@ from sources.api.limits import ASKED_FOR
 from sources.api.schemas import (
     LONGEST_SNOOZE_SECONDS,
     CheckInRequest,
-    Error,
     MovedAnswer,
     SnoozeAnswer,
     SnoozeRequest,
@@ -23,10 +22,8 @@ from sources.api.schemas import (
 
 router = Router(tags=["agent"], auth=AgentAuth())
 
-REFUSALS = {(401, 403, 413, 422, 429): Error}
 
-
-@router.post("/check-in", response={200: StatusAnswer, **REFUSALS}, summary="Say that the source is here")
+@router.post("/check-in", response=StatusAnswer, operation_id="check_in", summary="Say that the source is here")
 def check_in(request: HttpRequest, body: CheckInRequest) -> dict[str, Any]:
     """What is due is ready at its true place at once. The answer says when to announce the source again."""
     agent = agent_of(request)
@@ -37,14 +34,14 @@ def check_in(request: HttpRequest, body: CheckInRequest) -> dict[str, Any]:
     return status_of(agent.source, agent.now)
 
 
-@router.get("/agent/status", response={200: StatusAnswer, **REFUSALS}, summary="How the source stands")
+@router.get("/agent/status", response=StatusAnswer, operation_id="get_agent_status", summary="How the source stands")
 def status(request: HttpRequest) -> dict[str, Any]:
     """As the answer to a check-in; changes nothing."""
     agent = agent_of(request)
     return status_of(agent.source, agent.now)
 
 
-@router.post("/agent/back-up-now", response={200: MovedAnswer, **REFUSALS}, summary="Back up now")
+@router.post("/agent/back-up-now", response=MovedAnswer, operation_id="back_up_now", summary="Back up now")
 def back_up_now(request: HttpRequest) -> dict[str, int]:
     """Out of period and window. A paused source stays where it is; a snooze is over."""
     agent = agent_of(request)
@@ -52,20 +49,19 @@ def back_up_now(request: HttpRequest) -> dict[str, int]:
     return {"moved": planning.back_up_now(agent.source.assignments.all(), agent.now, asked_by="its user")}
 
 
-@router.post("/agent/snooze", response={200: SnoozeAnswer, **REFUSALS}, summary="No backups before")
+@router.post("/agent/snooze", response=SnoozeAnswer, operation_id="snooze", summary="No backups before")
 def snooze(request: HttpRequest, body: SnoozeRequest) -> dict[str, Any]:
     """What runs already goes on. At most seven days."""
     agent = agent_of(request)
     until = body.until or agent.now + timedelta(seconds=body.seconds or 0)
     if not agent.now < until <= agent.now + timedelta(seconds=LONGEST_SNOOZE_SECONDS):
-        raise ApiError(
-            422, "until: must be in the future, and at most 7 days away", "send `for` (seconds) if your clock is off"
-        )
+        too_far = [("until", "must be in the future, and at most 7 days away")]
+        raise not_valid(too_far, "send `for` (seconds) if your clock is off")
     planning.snooze([agent.source], until, agent.now)
     return {"snoozed_until": until}
 
 
-@router.delete("/agent/snooze", response={200: SnoozeAnswer, **REFUSALS}, summary="End the snooze")
+@router.delete("/agent/snooze", response=SnoozeAnswer, operation_id="unsnooze", summary="End the snooze")
 def unsnooze(request: HttpRequest) -> dict[str, None]:
     """What waited for its end is ready."""
     agent = agent_of(request)

@@ -7,11 +7,12 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from jobs.api.errors import ApiError
+from jobs.api.schemas import Problem
 from jobs.clock import database_clock
 from sources import checkins, tokens
 from sources.api.auth import AgentAuth, agent_of, not_accepted
 from sources.api.limits import FAILED_CODES, ROTATIONS, network_of
-from sources.api.schemas import EnrolAnswer, EnrolRequest, Error, TokenAnswer
+from sources.api.schemas import AgentTokenAnswer, EnrolAnswer, EnrolRequest
 
 router = Router(tags=["agent"])
 
@@ -19,7 +20,13 @@ CODE_REFUSED = "the code is not accepted"
 CODE_HINT = "codes work once and expire: `manage.py enrol SOURCE` on the server makes another"
 
 
-@router.post("/enrol", auth=None, response={201: EnrolAnswer, (401, 429): Error}, summary="Exchange a code for a token")
+@router.post(
+    "/enrol",
+    auth=None,
+    response={201: EnrolAnswer, (401, 429): Problem},
+    operation_id="enrol",
+    summary="Exchange a code for a token",
+)
 def enrol(request: HttpRequest, body: EnrolRequest) -> Status[dict[str, Any]]:
     """An unknown, used or expired code is refused with the same words."""
     sender = network_of(request.META["REMOTE_ADDR"])
@@ -35,7 +42,11 @@ def enrol(request: HttpRequest, body: EnrolRequest) -> Status[dict[str, Any]]:
 
 
 @router.post(
-    "/agent/rotate", auth=AgentAuth(), response={200: TokenAnswer, (401, 429): Error}, summary="Renew the token"
+    "/agent/rotate",
+    auth=AgentAuth(),
+    response=AgentTokenAnswer,
+    operation_id="rotate_agent_token",
+    summary="Renew the token",
 )
 def rotate(request: HttpRequest) -> dict[str, str]:
     """The present token stays valid until the new one is first used."""

@@ -4,13 +4,12 @@ The messages name what is wrong and never repeat it.
 """
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from ninja import Field, Schema
-from pydantic import AfterValidator, AwareDatetime, StringConstraints, model_validator
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, StrictBool, StringConstraints, model_validator
 
-from jobs.api.schemas import Error as Error
-from jobs.api.schemas import printable
+from jobs.api.fields import Instant, printable, written_out
 from sources.checkins import MAX_ADDRESSES, Facts, is_address
 from sources.previews import LARGEST_COUNT
 
@@ -25,6 +24,9 @@ def _ip_address(text: str) -> str:
 
 Hostname = Annotated[str, StringConstraints(strip_whitespace=True, max_length=253), AfterValidator(printable)]
 Version = Annotated[str, StringConstraints(max_length=50), AfterValidator(printable)]
+ClockReading = Annotated[AwareDatetime, BeforeValidator(written_out)]
+"""By a clock that may be off by thousands of years: a check-in is not refused for it."""
+
 IpAddress = Annotated[str, StringConstraints(max_length=100), AfterValidator(_ip_address)]
 
 
@@ -49,9 +51,9 @@ class CheckInRequest(Schema):
 
     hostname: Hostname | None = None
     addresses: list[IpAddress] = Field(default_factory=list, max_length=MAX_ADDRESSES)
-    on_battery: bool | None = None
-    metered: bool | None = None
-    sent_at: AwareDatetime | None = None
+    on_battery: StrictBool | None = None
+    metered: StrictBool | None = None
+    sent_at: ClockReading | None = None
     reason: Literal["start", "network", "timer", "user"] | None = None
     version: Version | None = None
 
@@ -68,7 +70,7 @@ class CheckInRequest(Schema):
         )
 
 
-class AssignmentAnswer(Schema):
+class AgentsAssignmentAnswer(Schema):
     """One policy of the source. `backlog`: the status of its unfinished record, null when there is none."""
 
     policy: str
@@ -85,7 +87,7 @@ class StatusAnswer(Schema):
     server_time: datetime
     interval: float
     state: Literal["never", "protected", "due", "overdue"] | None
-    assignments: list[AssignmentAnswer]
+    assignments: list[AgentsAssignmentAnswer]
     snoozed_until: datetime | None
     paused: bool
 
@@ -99,7 +101,7 @@ class MovedAnswer(Schema):
 class SnoozeRequest(Schema):
     """No backups before `until`, or for so many seconds: one of the two, at most seven days."""
 
-    until: AwareDatetime | None = None
+    until: Instant | None = None
     seconds: float | None = Field(default=None, alias="for", gt=0, le=LONGEST_SNOOZE_SECONDS, allow_inf_nan=False)
 
     @model_validator(mode="after")
@@ -115,14 +117,48 @@ class SnoozeAnswer(Schema):
     snoozed_until: datetime | None
 
 
-class TokenAnswer(Schema):
+class AgentTokenAnswer(Schema):
     """A token, shown this once."""
 
     token: str
 
 
-class PreviewQuery(Schema):
+class PolicyPreviewQuery(Schema):
     """How many periods, and from which instant on: now, if it is left out."""
 
     count: int = Field(10, ge=1, le=LARGEST_COUNT)
-    start: AwareDatetime | None = Field(None, alias="from")
+    start: Instant | None = Field(None, alias="from")
+
+
+class OpeningAnswer(Schema):
+    """A stretch in which the window is open, cut at the ends of the period; `*_local`: in the policy's zone."""
+
+    opens_at: datetime
+    closes_at: datetime
+    opens_at_local: datetime
+    closes_at_local: datetime
+    seconds: float
+
+
+class PeriodAnswer(Schema):
+    """A period. `warning`: why it has no opening, else empty."""
+
+    begins_at: datetime
+    ends_at: datetime
+    begins_at_local: datetime
+    ends_at_local: datetime
+    seconds: float
+    openings: list[OpeningAnswer]
+    warning: str
+
+
+class PolicyPreviewAnswer(Schema):
+    """The coming periods of a policy with their openings."""
+
+    policy: str
+    enabled: bool
+    cron: str
+    zone: str
+    window: Any
+    excluded_dates: Any
+    periods: list[PeriodAnswer]

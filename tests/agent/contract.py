@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
@@ -69,9 +70,15 @@ class Answer:
 
 
 def no(status: int, error: str = "not accepted", hint: str = "do something", **headers: str) -> Answer:
-    """An error in the API's one shape."""
+    """An error as the API tells it: a problem document."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(status, {"error": error, "hint": hint}, named)
+    return Answer(status, problem(status, error, hint), {"Content-Type": "application/problem+json", **named})
+
+
+def problem(status: int, detail: str, hint: str) -> dict[str, Any]:
+    """A problem document (RFC 9457)."""
+    title = HTTPStatus(status).phrase
+    return {"type": "about:blank", "title": title, "status": status, "detail": detail, "hint": hint}
 
 
 class ContractServer:
@@ -122,7 +129,7 @@ class ContractServer:
             return self.next_answers.popleft()
         if self.always:
             return self.always
-        status, body = USUAL.get((asked.method, asked.path), (404, {"error": "there is nothing here", "hint": ""}))
+        status, body = USUAL.get((asked.method, asked.path), (404, problem(404, "there is nothing here", "")))
         return Answer(status, body)
 
 

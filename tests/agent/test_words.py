@@ -111,3 +111,20 @@ class TestWaits:
 
 def test_a_config_does_not_show_its_token() -> None:
     assert "secret" not in repr(agent.Config("https://host", "bsa_secret", "laptop"))
+
+
+class TestRefusals:
+    CONFIG = agent.Config("https://backups.example.org", "", "laptop")
+
+    @pytest.mark.parametrize(
+        ("answer", "said"),
+        [
+            ({"title": "Conflict", "detail": "the detail", "hint": "the hint"}, "the detail\n  → the hint"),
+            ({"title": "Conflict", "hint": "the hint"}, "Conflict\n  → the hint"),
+            ({"error": "of an older server", "hint": "the hint"}, "of an older server\n  → the hint"),
+            ({}, "the server answered with HTTP 409\n  → its log says more"),
+            ({"detail": ["no", "text"], "hint": 7}, "['no', 'text']\n  → 7"),
+        ],
+    )
+    def test_the_servers_words_are_said_whatever_its_age(self, answer: dict[str, Any], said: str) -> None:
+        assert str(agent.refusal(self.CONFIG, 409, answer, None)) == said

@@ -12,7 +12,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from jobs.admin.base import ReadOnlyAdmin, span
-from jobs.models import Attempt, AttemptEntry, BacklogRecord, Lane, RetryPolicy, Throttle, Worker
+from jobs.models import Attempt, AttemptEntry, BacklogRecord, Lane, RetryPolicy, Worker
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_worker
 
@@ -165,12 +165,6 @@ class TestRules:
         form = {"name": "x", "algorithm": "fibonacci", "parameters": "{}", "max_delay": "60", field: value}
         response = admin_client.post("/admin/jobs/retrypolicy/add/", form)
         assert field in response.context["adminform"].errors
-
-    def test_a_throttle_lets_at_least_one_through(self, admin_client: Client) -> None:
-        response = admin_client.post("/admin/jobs/throttle/add/", {"name": "x", "max_in_flight": "0"})
-        assert "max_in_flight" in response.context["adminform"].errors
-        assert admin_client.post("/admin/jobs/throttle/add/", {"name": "x", "max_in_flight": "1"}).status_code == 302
-        assert Throttle.objects.count() == 1
 
     def test_a_policys_schedule_is_not_edited_behind_its_back(self, admin_client: Client) -> None:
         schedule = make_schedule(provider="assignments")

@@ -8,7 +8,7 @@ from django.db import IntegrityError
 from jobs import claiming, emitter
 from jobs.clock import database_clock
 from jobs.handlers import Kind, registry
-from jobs.models import BacklogRecord, Schedule
+from jobs.models import BacklogRecord, Schedule, Trigger
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_schedule, make_worker
 from tests.threads import another_connection, at_once, impatience
@@ -74,17 +74,49 @@ class TestTriggers:
         make_schedule(enabled=False)
         assert emitter.emit_triggers(NOON) == 0
 
-    def test_a_provider_that_raises_leaves_the_watermark_for_the_next_tick(self, own_registry):
+    def test_what_a_provider_left_half_done_when_it_raised_is_undone_and_done_at_the_next_tick(self, emitted):
+        half_done = registry.providers["test"]
+
         def fail(triggers, now):
-            make_record()
+            half_done(triggers, now)
             raise RuntimeError("half done")
 
-        own_registry.add_provider("test", fail)
-        make_schedule(next_trigger_at=NINE)
-        with pytest.raises(RuntimeError, match="half done"):
-            emitter.emit_triggers(NOON)
-        assert Schedule.objects.get().next_trigger_at == NINE
+        registry.add_provider("test", fail)
+        make_schedule(name="daily", next_trigger_at=NINE)
+        assert emitter.emit_triggers(NOON) == 0
         assert not BacklogRecord.objects.exists()
+        registry.add_provider("test", half_done)
+        assert emitter.emit_triggers(NOON) == 1
+        assert emitted[-1] == ("daily", NINE)
+
+    def test_a_provider_that_raises_holds_up_no_other(self, emitted, own_registry):
+        def fail(triggers, now):
+            raise RuntimeError("broken")
+
+        own_registry.add_provider("broken", fail)
+        make_schedule(provider="broken", next_trigger_at=NINE)
+        make_schedule(name="good", next_trigger_at=NINE)
+        make_schedule(provider="", event_count=2, next_trigger_at=NINE)
+        assert emitter.emit_triggers(NOON) == 3
+        assert [name for name, _ in emitted] == ["good"]
+
+    def test_any_number_of_triggers_of_a_provider_are_one_call_and_a_row_each(self, own_registry):
+        calls = []
+        own_registry.add_provider("test", lambda triggers, now: calls.append(len(triggers)) or 0)
+        for _ in range(30):
+            make_schedule(next_trigger_at=NINE)
+        emitter.emit_triggers(NOON)
+        assert calls == [30]
+        assert Trigger.objects.filter(trigger_at=NINE, emitted_at=NOON, finished_at=NOON, events=0).count() == 30
+
+    def test_a_provider_is_asked_again_for_a_trigger_whose_watermark_was_lost(self, emitted):
+        schedule = make_schedule(name="daily", next_trigger_at=NINE)
+        emitter.emit_triggers(NOON)
+        BacklogRecord.objects.all().delete()
+        Schedule.objects.update(next_trigger_at=None)
+        assert emitter.emit_triggers(NOON) == 1
+        trigger = Trigger.objects.get(schedule=schedule)
+        assert (trigger.trigger_at, trigger.events, trigger.emitted_at) == (NINE, 1, NOON)
 
     @pytest.mark.parametrize("cron", ["61 * * * *", "0 0 30 2 *", "nonsense"])
     def test_a_schedule_with_a_cron_that_no_form_has_checked_does_not_stop_the_others(self, emitted, cron, caplog):
@@ -168,11 +200,17 @@ class TestClosing:
         closed.refresh_from_db()
         assert (closed.status, closed.closes_at) == (Status.READY, NOON + DAY)
 
-    def test_a_kind_without_windows_is_simply_open(self, own_registry):
+    def test_of_a_kind_without_another_opening_it_fails(self, own_registry):
         closed = make_record(kind="unknown", closes_at=NOON)
-        emitter.close_windows(NOON)
+        assert emitter.close_windows(NOON) == 1
         closed.refresh_from_db()
-        assert (closed.status, closed.closes_at) == (Status.READY, None)
+        assert (closed.status, closed.finished_at, closed.last_error) == (Status.FAILED, NOON, "window closed")
+        assert closed.failures == 0
+
+    def test_of_a_kind_without_another_opening_what_is_open_is_left(self):
+        make_record(kind="unknown", closes_at=NOON + timedelta(microseconds=1))
+        make_record(Status.RUNNING, kind="unknown", closes_at=NOON)
+        assert emitter.close_windows(NOON) == 0
 
     def test_more_than_one_batch_is_put_off(self, windows, monkeypatch):
         for _ in range(5):
@@ -217,6 +255,21 @@ class TestTick:
         ticked = emitter.tick(now)
         assert (ticked.emitted, ticked.promoted, ticked.closed, ticked.rescued) == (1, 1, 1, 1)
         assert not emitter.tick(now).anything
+
+    def test_a_look_says_when_the_next_trigger_comes_so_that_a_worker_sleeps_no_longer(self):
+        make_schedule(next_trigger_at=NOON + timedelta(seconds=0.4))
+        assert emitter.look(now=NOON).seconds_until_next() == pytest.approx(0.4)
+        make_record(Status.WAITING, run_after=NOON + timedelta(seconds=0.3))
+        assert emitter.look(now=NOON).seconds_until_next() == pytest.approx(0.3)
+
+    def test_after_a_trigger_it_is_looked_again_at_once_since_its_first_event_may_be_due_in_a_moment(self):
+        make_schedule(next_trigger_at=NOON)
+        assert emitter.look(now=NOON).seconds_until_next() == 0
+
+    def test_a_disabled_schedule_is_nothing_to_wake_up_for(self):
+        make_schedule(enabled=False, next_trigger_at=NOON)
+        assert emitter.look(now=NOON).seconds_until_next() == float("inf")
+        assert not emitter.look(now=NOON).trigger
 
     def test_rescues_nothing_when_told_so(self):
         now = database_clock() + DAY

@@ -9,6 +9,7 @@ from jobs.models import Worker
 from jobs.states import Status
 from jobs.worker.lookahead import ASKED_PER_PLACE, Shortage, shortage, to_ask
 from tests.factories import make_lane, make_record, make_throttle, make_worker
+from tests.jobs.throttling.rated import make_rated, ready
 
 
 def living(**queues: int) -> Worker:
@@ -27,6 +28,12 @@ class TestShortage:
             for _ in range(count):
                 make_record(queue="backups", lane=lane)
         assert shortage("backups").missing == 8 - 1 + 4 - (0 + 2 + 1)
+
+    def test_what_has_no_token_keeps_no_unit_busy(self) -> None:
+        living(backups=8)
+        ready(make_rated(0.01, burst=9, tokens=2.5, at=database_clock()), 30, queue="backups")
+        ready(make_rated(0.001, at=database_clock()), 30, queue="backups")
+        assert shortage("backups").missing == 8 + 4 - 2
 
     def test_of_a_record_with_several_throttles_the_narrowest_counts(self) -> None:
         living(backups=8)

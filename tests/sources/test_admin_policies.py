@@ -15,9 +15,9 @@ from pytest_django import DjangoAssertNumQueries
 from jobs.models import BacklogRecord, Schedule, Throttle
 from jobs.states import Status
 from sources import planning
-from sources.admin.policies import PLANNED_FROM
 from sources.admin.policy_form import PERIODS, WINDOWS, PolicyForm
 from sources.domain.presets import PRESETS, WINDOW_PRESETS
+from sources.edits import PLANNED_FROM
 from sources.models import Assignment, Policy, Repository
 from tests.factories import make_throttle
 from tests.sources.factories import backed_up, make_assignment, make_policy, record_of

@@ -16,10 +16,12 @@ from freezegun import freeze_time
 
 from jobs.clock import database_clock
 from jobs.cron import Period
+from jobs.models import Trigger
 from sources import previews
 from sources.domain.windows import Opening, Window
 from sources.models import Policy
 from sources.validation import check_period_and_window, check_window
+from tests.jobs.planner.plans import make_events, make_throttle
 from tests.jobs.worker_processes import database_url
 from tests.sources.factories import MONDAY, make_policy
 
@@ -220,7 +222,7 @@ class TestBadUsage:
     def test_an_unknown_policy_is_answered_with_the_known_ones(self) -> None:
         nightly("servers")
         nightly("laptops")
-        assert refused("labtops") == "there is no policy 'labtops'; the policies are: laptops, servers"
+        assert refused("labtops") == "there is no policy or schedule 'labtops'; there are: laptops, servers"
 
     def test_of_many_policies_the_first_are_named(self) -> None:
         for number in range(21):
@@ -235,7 +237,7 @@ class TestBadUsage:
 
     def test_a_name_that_the_database_cannot_hold_is_unknown(self) -> None:
         nightly()
-        assert "there is no policy 'a\\x00b'" in refused("a\0b")
+        assert "there is no policy or schedule 'a\\x00b'" in refused("a\0b")
 
     @pytest.mark.parametrize("written", ["tomorrow", "", "2026-02-30", "28.03.2026", "2026-03-28T25:00", "1774648800"])
     def test_what_is_no_instant_is_answered_with_an_example(self, written: str) -> None:
@@ -258,9 +260,9 @@ class TestBadUsage:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (("no such policy", "--from", "x"), "there is no policy 'no such policy'"),
+            (("no such policy", "--from", "x"), "there is no policy or schedule 'no such policy'"),
             (("laptops", "--count", "ten"), "argument --count: invalid int value: 'ten'"),
-            ((), "required: POLICY"),
+            ((), "required: NAME"),
         ],
     )
     def test_a_process_ends_with_2_and_a_sentence_and_no_traceback(self, arguments: tuple[str, ...], said: str) -> None:
@@ -298,3 +300,51 @@ class TestWhatIsCheckedWhenAPolicyIsSaved:
 
     def test_a_window_that_opens_in_each_period_is_not_talked_about(self) -> None:
         assert check_period_and_window(Period("0 0 * * *", "UTC"), Window.parse(NIGHTS, "UTC"), MONDAY) == []
+
+
+class TestAScheduleOfEvents:
+    """The same command for a schedule that is no policy's."""
+
+    def test_json_has_the_first_and_the_last_event_of_each_batch_and_the_verdict(self) -> None:
+        make_events(zone="Europe/Berlin", throttle=make_throttle(rate=1.0))
+        found = told("nightly", "--count", 2, "--from", "2026-03-28T00:00")
+        assert (found["schedule"], found["event_count"], found["window_for"]) == ("nightly", 100, 3600)
+        winter, summer = found["batches"]
+        assert winter["trigger_at"] == "2026-03-28T02:00:00+00:00"
+        assert winter["closes_at_local"] == "2026-03-28T04:00:00+01:00"
+        assert summer["trigger_at"] == "2026-03-29T01:00:00+00:00"
+        assert winter["trigger_at"] <= winter["first_at"] < winter["last_at"] < winter["closes_at"]
+        assert winter["first_at"] < "2026-03-28T02:01" < "2026-03-28T02:58" < winter["last_at"]
+        said = {each["text"]: each["level"] for each in found["said"]}
+        assert (
+            said["Each batch of 100 events takes 1 min 40 s at 1 a second: it completes in its window of 60 min."]
+            == "good"
+        )
+
+    def test_people_see_a_line_a_trigger_and_the_verdict(self) -> None:
+        make_events(throttle=make_throttle(max_in_flight=0))
+        said = run("nightly", "--count", 3, "--from", "2026-03-28T00:00")
+        assert "nightly: `0 3 * * *` in UTC, 100 events a trigger, window of 1 h, stagger even" in said
+        assert said.count("03-2") >= 3
+        assert "! Its throttle slow is paused" in said
+
+    def test_without_stagger_all_events_start_at_the_trigger(self) -> None:
+        make_events(window_for=0, stagger="none")
+        [batch] = told("nightly", "--count", 1)["batches"]
+        assert batch["trigger_at"] == batch["first_at"] == batch["last_at"]
+        assert batch["closes_at"] is None
+
+    @pytest.mark.parametrize("count", [0, 1001])
+    def test_a_count_out_of_range_is_refused(self, count: int) -> None:
+        make_events()
+        assert "ask for 1 to 1000" in refused("nightly", "--count", count)
+
+    @pytest.mark.parametrize(("fields", "said"), [({"cron": "soon"}, "has 1 field"), ({"zone": "Mars/X"}, "Mars/X")])
+    def test_one_that_was_stored_past_the_forms_is_told(self, fields: dict[str, Any], said: str) -> None:
+        make_events(**fields)
+        assert said in refused("nightly")
+
+    def test_nothing_is_written(self) -> None:
+        make_events()
+        run("nightly")
+        assert not Trigger.objects.exists()

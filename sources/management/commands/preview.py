@@ -10,7 +10,12 @@ from rich.text import Text
 from jobs.backlog.facts import as_json as json_text
 from jobs.backlog.rendering import Column, plain, table, text_of
 from jobs.cron import check_zone, instant_of
-from jobs.telling import span
+from jobs.models import Schedule
+from jobs.schedules import plan_preview
+from jobs.schedules.plan_preview import ComingBatch, coming_batches
+from jobs.schedules.plan_rendering import said_view
+from jobs.schedules.plan_sentences import Sentence
+from jobs.telling import moment, span
 from sources.domain.preview import PreviewedPeriod
 from sources.domain.windows import Opening
 from sources.models import Policy
@@ -20,63 +25,83 @@ SHOWN_NAMES = 20
 YEARS = range(1970, 2200)
 """Of `--from`: in which the rules of time zones are known or can be continued."""
 
-EXAMPLES = "write 2026-03-28T22:00 (in the policy's zone) or 2026-03-28T21:00+00:00"
+EXAMPLES = "write 2026-03-28T22:00 (in the zone of the policy or schedule) or 2026-03-28T21:00+00:00"
 
 
 class Command(BaseCommand):
     help = (
         "Show the next periods of a policy with the openings of its window in them: local time in the policy's zone, "
-        "UTC beside it, and lengths, which differ where clocks change. Writes nothing. Exit code 2 for bad usage."
+        "UTC beside it, and lengths, which differ where clocks change. Of another schedule: its next triggers, when "
+        "the first and the last event of each batch start, and whether it completes in its window. Writes nothing. "
+        "Exit code 2 for bad usage."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("policy", metavar="POLICY", help="its name")
+        parser.add_argument("policy", metavar="NAME", help="of the policy or schedule")
         parser.add_argument(
-            "--count", type=int, default=10, metavar="N", help=f"so many periods, 1 to {LARGEST_COUNT} (10)"
+            "--count", type=int, default=10, metavar="N", help=f"so many periods or triggers, 1 to {LARGEST_COUNT} (10)"
         )
         parser.add_argument(
             "--from",
             dest="start",
             metavar="INSTANT",
-            help="periods that begin then or later, as 2026-03-28T22:00 in the policy's zone, or with an offset (now)",
+            help="those that begin then or later, as 2026-03-28T22:00 in its zone, or with an offset (now)",
         )
         parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            policy = _policy(options["policy"])
-            start = _instant(options["start"], policy) if options["start"] is not None else None
-            periods = preview(policy, options["count"], start)
+            schedule = _schedule(options["policy"])
+            start = _instant(options["start"], schedule) if options["start"] is not None else None
+            policy = Policy.objects.select_related("schedule").filter(schedule=schedule).first()
+            facts, view = (
+                _of_policy(policy, options["count"], start)
+                if policy
+                else _of_schedule(schedule, options["count"], start)
+            )
         except ValueError as error:
             raise CommandError(f"{error}", returncode=2) from error
         if options["json"]:
-            self.stdout.write(json_text(as_json(policy, periods)))
+            self.stdout.write(json_text(facts))
         else:
-            self.stdout.write(text_of(_view(policy, periods), terminal=self.stdout.isatty()))
+            self.stdout.write(text_of(view, terminal=self.stdout.isatty()))
 
 
-def _policy(name: str) -> Policy:
-    """Raises: ValueError naming the known policies."""
+def _schedule(name: str) -> Schedule:
+    """The schedule of that name, a policy's or another. Raises: ValueError naming those there are."""
     # PostgreSQL takes no NUL in a text
-    if "\0" not in name and (policy := Policy.objects.select_related("schedule").filter(schedule__name=name).first()):
-        return policy
-    known = list(Policy.objects.order_by("schedule__name").values_list("schedule__name", flat=True)[: SHOWN_NAMES + 1])
+    if "\0" not in name and (found := Schedule.objects.select_related("throttle").filter(name=name).first()):
+        return found
+    known = list(Schedule.objects.order_by("name").values_list("name", flat=True)[: SHOWN_NAMES + 1])
     if not known:
-        raise ValueError(f"there is no policy {name!r}, nor any other; make one in the admin or with import_fleet")
+        raise ValueError(
+            f"there is no policy or schedule {name!r}, nor any other; make one in the admin or with import_fleet"
+        )
     shown = ", ".join(known[:SHOWN_NAMES]) + (", …" if len(known) > SHOWN_NAMES else "")
-    raise ValueError(f"there is no policy {name!r}; the policies are: {shown}")
+    raise ValueError(f"there is no policy or schedule {name!r}; there are: {shown}")
 
 
-def _instant(text: str, policy: Policy) -> datetime:
-    """ISO 8601 with an offset, or else the wall clock time of the policy's zone. Raises: ValueError with an example."""
-    check_zone(policy.schedule.zone)
+def _of_policy(policy: Policy, count: int, start: datetime | None) -> tuple[dict[str, Any], Group]:
+    periods = preview(policy, count, start)
+    return as_json(policy, periods), _view(policy, periods)
+
+
+def _of_schedule(schedule: Schedule, count: int, start: datetime | None) -> tuple[dict[str, Any], Group]:
+    batches = coming_batches(schedule, count, start)
+    facts = plan_preview.as_json(schedule, batches)
+    return facts, _view_of_schedule(schedule, batches, [Sentence(**said) for said in facts["said"]])
+
+
+def _instant(text: str, schedule: Schedule) -> datetime:
+    """ISO 8601 with an offset, or else the wall clock time of its zone. Raises: ValueError with an example."""
+    check_zone(schedule.zone)
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"--from {text!r} is not an instant; {EXAMPLES}") from None
     if parsed.year not in YEARS:
         raise ValueError(f"--from {text!r} is out of range; choose a year from {YEARS[0]} to {YEARS[-1]}")
-    return parsed.astimezone(UTC) if parsed.tzinfo else instant_of(parsed, policy.schedule.period.tzinfo)
+    return parsed.astimezone(UTC) if parsed.tzinfo else instant_of(parsed, schedule.period.tzinfo)
 
 
 def _view(policy: Policy, periods: list[PreviewedPeriod]) -> Group:
@@ -89,6 +114,27 @@ def _view(policy: Policy, periods: list[PreviewedPeriod]) -> Group:
     columns += [Column("UTC"), Column("open for", number=True), Column("")]
     rows = [row for period in periods for row in _rows(period, zone)]
     return Group(plain(title), table(columns, rows))
+
+
+def _view_of_schedule(schedule: Schedule, batches: list[ComingBatch], said: list[Sentence]) -> Group:
+    """A line a trigger, and the verdict below."""
+    zone = schedule.period.tzinfo
+    batch = schedule.provider or f"{schedule.event_count:,} event{'s' if schedule.event_count != 1 else ''} a trigger"
+    about = f"{schedule.name}: `{schedule.cron}` in {schedule.zone}, {batch}"
+    if schedule.window_for:
+        about += f", window of {span(schedule.window_for)}, stagger {schedule.stagger}"
+    columns = [Column("trigger"), Column("UTC"), Column("first event"), Column("last event"), Column("window closes")]
+    rows = (
+        (
+            _local(each.trigger_at, zone),
+            _utc(each.trigger_at),
+            moment(each.first_at.astimezone(zone)),
+            moment(each.last_at.astimezone(zone)),
+            _local(each.closes_at, zone) if each.closes_at else "",
+        )
+        for each in batches
+    )
+    return Group(plain(Text(about, style="bold")), table(columns, rows), said_view(said))
 
 
 def _rows(period: PreviewedPeriod, zone: ZoneInfo) -> list[tuple[str, ...]]:

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-from django.http import HttpResponse
 from django.test import Client
 
 from sources import tokens
@@ -40,12 +39,3 @@ class Agent:
 
     def _with(self, headers: dict[str, str]) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}", **headers}
-
-
-def error_of(response: HttpResponse) -> dict[str, str]:
-    """The body of an error, which has exactly the one shape."""
-    assert response.headers["Content-Type"].startswith("application/json"), response.content
-    found: dict[str, str] = json.loads(response.content)
-    assert sorted(found) == ["error", "hint"]
-    assert all(isinstance(text, str) and text for text in found.values())
-    return found

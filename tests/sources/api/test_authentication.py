@@ -15,7 +15,8 @@ from jobs.api.auth import StaffAuth
 from jobs.api.errors import add_handlers
 from sources import tokens
 from sources.models import AgentToken
-from tests.sources.api.agents import Agent, error_of
+from tests.jobs.api.asking import problem_of
+from tests.sources.api.agents import Agent
 from tests.sources.factories import make_assignment, make_source
 
 pytestmark = pytest.mark.django_db
@@ -63,7 +64,7 @@ class TestToken:
         assert len({answer.content for answer in answers}) == 1
         assert len({tuple(sorted(answer.headers.items())) for answer in answers}) == 1
         assert answers[0].headers["WWW-Authenticate"] == "Bearer"
-        error_of(answers[0])
+        problem_of(answers[0])
 
     @pytest.mark.parametrize(
         ("method", "operation"),
@@ -79,7 +80,7 @@ class TestToken:
     def test_no_operation_of_agents_works_without_one(self, method: str, operation: str) -> None:
         answer = getattr(Client(), method)(f"/api/{operation}", content_type="application/json")
         assert answer.status_code == 401
-        error_of(answer)
+        problem_of(answer)
 
     def test_a_session_is_no_token(self, admin_client: Client) -> None:
         assert admin_client.get("/api/agent/status").status_code == 401
@@ -119,8 +120,9 @@ class TestAnotherSource:
             agent.post("agent/rotate", {"source": named}),
         ]
         assert {answer.status_code for answer in answers} == {403}
-        assert len({answer.content for answer in answers}) == 1
-        error_of(answers[0])
+        problems = [problem_of(answer) for answer in answers]
+        assert {problem.pop("instance") for problem in problems} == {answer.wsgi_request.path for answer in answers}
+        assert all(problem == problems[0] for problem in problems)
         other.source.refresh_from_db()
         assert (other.source.checked_in_at, other.source.snoozed_until) == (None, None)
         assert AgentToken.objects.count() == 1
@@ -156,27 +158,14 @@ class TestStaff:
         assert "https://" not in page
         assert "cdn" not in page
 
-    def test_the_description_names_every_operation_and_its_errors(self, admin_client: Client) -> None:
+    def test_the_description_names_operations_and_their_problems(self, admin_client: Client) -> None:
         found = admin_client.get("/api/openapi.json").json()
-        assert sorted(found["paths"]) == [
-            "/api/agent/back-up-now",
-            "/api/agent/rotate",
-            "/api/agent/snooze",
-            "/api/agent/status",
-            "/api/breakers",
-            "/api/check-in",
-            "/api/dead-letters",
-            "/api/enrol",
-            "/api/policies/{name}/preview",
-            "/api/records",
-            "/api/records/retry",
-            "/api/records/{record_id}",
-            "/api/records/{record_id}/cancel",
-            "/api/records/{record_id}/retry",
-            "/api/retry-policies",
-        ]
+        agents = {"enrol", "check-in", *(f"agent/{each}" for each in ("back-up-now", "rotate", "snooze", "status"))}
+        resources = {"sources", "policies", "assignments", "repositories", "backups", "schedules", "throttles"}
+        assert set(found["paths"]) >= {f"/api/{each}" for each in agents | resources}
         answers = found["paths"]["/api/check-in"]["post"]["responses"]
-        assert set(answers) == {"200", "401", "403", "413", "422", "429"}
+        assert set(answers) == {"200", "400", "401", "403", "411", "413", "415", "422", "429", "503"}
+        assert answers["422"]["$ref"] == "#/components/responses/Problem422"
 
     @pytest.mark.parametrize(("staff", "status"), [(None, 401), (False, 403)])
     def test_other_people_see_no_policies(self, client: Client, staff: bool | None, status: int) -> None:
@@ -184,7 +173,7 @@ class TestStaff:
             client.force_login(User.objects.create_user("visitor", is_staff=staff))
         answer = client.get("/api/policies/x/preview")
         assert answer.status_code == status
-        error_of(answer)
+        problem_of(answer)
 
     def test_a_token_of_an_agent_opens_nothing_of_staff(self) -> None:
         assert Agent().get("policies/x/preview").status_code == 401
@@ -197,6 +186,6 @@ class TestCsrf:
         client.force_login(User.objects.create_user("staff", is_staff=True))
         refused = client.post("/api/change")
         assert refused.status_code == 403
-        error_of(refused)
+        problem_of(refused)
         client.cookies["csrftoken"] = "x" * 32
         assert client.post("/api/change", headers={"X-CSRFToken": "x" * 32}).json() == {"changed": True}

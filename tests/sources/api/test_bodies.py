@@ -10,7 +10,8 @@ from django.test import Client
 from jobs.api.bodies import LARGEST_BODY
 from sources import checkins
 from sources.models import Source
-from tests.sources.api.agents import Agent, error_of
+from tests.jobs.api.asking import problem_of
+from tests.sources.api.agents import Agent
 
 pytestmark = pytest.mark.django_db
 
@@ -23,19 +24,19 @@ class TestBodies:
     def test_broken_json_is_refused(self, body: str | bytes) -> None:
         answer = Agent().post("check-in", body)
         assert answer.status_code in (400, 422)
-        error_of(answer)
+        problem_of(answer)
 
     @pytest.mark.parametrize("body", ["null", "[]", '"text"', "7", "true", "[{}]"])
     def test_other_json_than_an_object_is_refused(self, body: str) -> None:
         answer = Agent().post("check-in", body)
         assert answer.status_code == 400
-        error_of(answer)
+        problem_of(answer)
 
     @pytest.mark.parametrize("operation", ["check-in", "agent/snooze", "agent/back-up-now", "agent/rotate"])
     def test_a_large_one_is_refused_everywhere(self, operation: str) -> None:
         answer = Agent().post(operation, json.dumps({"hostname": "x" * LARGEST_BODY}))
         assert answer.status_code == 413
-        error_of(answer)
+        problem_of(answer)
 
     def test_a_large_one_is_refused_without_a_token_too(self) -> None:
         answer = Client().post("/api/enrol", {"code": "x" * LARGEST_BODY}, content_type="application/json")
@@ -52,7 +53,7 @@ class TestBodies:
     def test_a_length_that_is_no_number_is_refused(self, length: str) -> None:
         answer = Agent().send("{}", CONTENT_LENGTH=length)
         assert answer.status_code in (400, 413)
-        error_of(answer)
+        problem_of(answer)
 
     def test_a_sender_who_hangs_up_is_no_error_of_the_server(self) -> None:
         class HungUp:
@@ -63,12 +64,12 @@ class TestBodies:
 
         answer = Agent().send("{}", **{"wsgi.input": HungUp()})
         assert answer.status_code == 400
-        assert error_of(answer)["error"] == "the body ended too early"
+        assert problem_of(answer)["detail"] == "the body ended too early"
 
     def test_an_unknown_length_is_refused(self) -> None:
         answer = Agent().send("{}", headers={"Transfer-Encoding": "chunked"}, CONTENT_LENGTH="")
         assert answer.status_code == 411
-        assert "Content-Length" in error_of(answer)["hint"]
+        assert "Content-Length" in problem_of(answer)["hint"]
 
     @pytest.mark.parametrize(
         "content_type",
@@ -77,7 +78,7 @@ class TestBodies:
     def test_another_content_type_is_refused(self, content_type: str) -> None:
         answer = Agent().send("{}", content_type)
         assert answer.status_code == 415
-        assert "application/json" in error_of(answer)["hint"]
+        assert "application/json" in problem_of(answer)["hint"]
 
     def test_a_named_encoding_is_fine(self) -> None:
         answer = Agent().send('{"hostname": "büro"}', "application/json; charset=utf-8")
@@ -91,14 +92,14 @@ class TestErrors:
         assert answer.status_code == 405
         assert answer.headers["Allow"] == "POST"
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
-        error_of(answer)
+        problem_of(answer)
 
     @pytest.mark.parametrize("path", ["", "nothing", "check-in/", "agent", "\0", "%2e%2e/admin", "policies//preview"])
     @pytest.mark.parametrize("method", ["get", "post", "delete"])
     def test_where_nothing_is(self, path: str, method: str) -> None:
         answer = getattr(Client(enforce_csrf_checks=True), method)(f"/api/{path}")
         assert answer.status_code in (401, 403, 404)
-        error_of(answer)
+        problem_of(answer)
 
     def test_other_pages_keep_their_errors(self, admin_client: Client) -> None:
         answer = admin_client.get("/admin/nothing/here/")
@@ -108,7 +109,7 @@ class TestErrors:
     def test_a_wrong_host(self) -> None:
         answer = Client(headers={"Host": "evil.example"}).get("/api/agent/status")
         assert answer.status_code == 400
-        error_of(answer)
+        problem_of(answer)
 
     def test_a_database_that_is_away(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def away(*args: Any) -> None:
@@ -119,7 +120,7 @@ class TestErrors:
         assert answer.status_code == 503
         assert answer.headers["Retry-After"] == "10"
         assert "10.0.0.9" not in answer.content.decode()
-        error_of(answer)
+        problem_of(answer)
 
     def test_an_error_of_ours_shows_no_traceback(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def fails(*args: Any) -> None:
@@ -131,7 +132,7 @@ class TestErrors:
         answer = agent.check_in()
         assert answer.status_code == 500
         assert "inside" not in answer.content.decode()
-        error_of(answer)
+        problem_of(answer)
 
     def test_a_source_that_is_deleted_meanwhile(self, monkeypatch: pytest.MonkeyPatch) -> None:
         agent = Agent()

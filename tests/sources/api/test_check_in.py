@@ -14,7 +14,8 @@ from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.api.answers import _with_backlog
 from sources.models import Source
-from tests.sources.api.agents import Agent, error_of
+from tests.jobs.api.asking import problem_of
+from tests.sources.api.agents import Agent
 from tests.sources.factories import make_assignment, make_policy, make_source, record_of
 
 pytestmark = pytest.mark.django_db
@@ -153,7 +154,7 @@ class TestWhatIsStored:
         agent = Agent()
         answer = agent.check_in(sent_at=sent_at)
         assert answer.status_code == 422
-        assert error_of(answer)["error"].startswith("sent_at: ")
+        assert problem_of(answer)["detail"].startswith("sent_at: ")
         assert refreshed(agent).checked_in_at is None
 
     @pytest.mark.parametrize("hostname", ["-oProxyCommand=touch", "; rm -rf /", "x" * 253, "日本", "../../etc"])
@@ -175,6 +176,9 @@ class TestWhatIsStored:
             ("addresses", "192.0.2.1"),
             ("addresses", [["192.0.2.1"]]),
             ("on_battery", "perhaps-4711"),
+            ("on_battery", 4711),
+            ("on_battery", 1),
+            ("sent_at", 4711),
             ("metered", [4711]),
             ("reason", "because-4711"),
             ("version", "4711" * 20),
@@ -184,14 +188,14 @@ class TestWhatIsStored:
         agent = Agent()
         answer = agent.check_in(**{field: value})
         assert answer.status_code == 422
-        assert error_of(answer)["error"].startswith(field)
+        assert problem_of(answer)["detail"].startswith(field)
         assert "4711" not in answer.content.decode()
         assert refreshed(agent).checked_in_at is None
 
     def test_half_of_a_character_is_refused(self) -> None:
         answer = Agent().post("check-in", '{"hostname": "\\ud800"}')
         assert answer.status_code == 422
-        assert error_of(answer)["error"].startswith("hostname")
+        assert problem_of(answer)["detail"].startswith("hostname")
 
 
 class TestWhatMoves:
@@ -274,15 +278,15 @@ class TestSnooze:
         agent = Agent()
         answer = agent.post("agent/snooze", body)
         assert answer.status_code == 422
-        error_of(answer)
+        problem_of(answer)
         assert refreshed(agent).snoozed_until is None
 
     def test_both_at_once_are_refused(self) -> None:
         until = (timezone.now() + timedelta(hours=1)).isoformat()
         answer = Agent().post("agent/snooze", {"for": 3600, "until": until})
         assert answer.status_code == 422
-        assert "either `until`" in error_of(answer)["error"]
+        assert "either `until`" in problem_of(answer)["detail"]
 
     def test_infinity_is_refused(self) -> None:
-        assert Agent().post("agent/snooze", '{"for": Infinity}').status_code == 422
-        assert Agent().post("agent/snooze", '{"for": NaN}').status_code == 422
+        for number in ("Infinity", "-Infinity", "NaN", "1e999"):
+            problem_of(Agent().post("agent/snooze", f'{{"for": {number}}}'), 400)

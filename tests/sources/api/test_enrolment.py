@@ -10,7 +10,7 @@ from django.utils import timezone
 from jobs.models import Decision
 from sources import tokens
 from sources.models import AgentToken, EnrolmentCode
-from tests.sources.api.agents import error_of
+from tests.jobs.api.asking import problem_of
 from tests.sources.factories import make_source
 
 pytestmark = pytest.mark.django_db
@@ -49,14 +49,14 @@ class TestEnrolment:
         answers = [enrol(code) for code in (*codes, "K7QP-K7QP-K7QP-K7QP", "", "nul\0", "日本")]
         assert {answer.status_code for answer in answers} == {401}
         assert len({answer.content for answer in answers}) == 1
-        assert "manage.py enrol" in error_of(answers[0])["hint"]
+        assert "manage.py enrol" in problem_of(answers[0])["hint"]
         assert AgentToken.objects.count() == 1
 
     @pytest.mark.parametrize("code", [None, 7, ["K7QP"], "x" * 65])
     def test_what_is_no_text_or_too_long_is_refused_by_name(self, code: Any) -> None:
         answer = enrol(code)
         assert answer.status_code == 422
-        assert error_of(answer)["error"].startswith("code: ")
+        assert problem_of(answer)["detail"].startswith("code: ")
 
     def test_a_wrong_host_name_does_not_use_up_the_code(self) -> None:
         code = tokens.make_code(make_source())

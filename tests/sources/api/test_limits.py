@@ -10,7 +10,8 @@ from jobs.api.limits import Limit
 from sources import tokens
 from sources.api.limits import network_of
 from sources.models import AgentToken
-from tests.sources.api.agents import Agent, error_of
+from tests.jobs.api.asking import problem_of
+from tests.sources.api.agents import Agent
 from tests.sources.factories import make_source
 from tests.threads import at_once
 
@@ -28,7 +29,7 @@ def wrong_token(remote: str = "192.0.2.7", **headers: str) -> Any:
 def assert_limited(answer: Any) -> None:
     assert answer.status_code == 429
     assert 1 <= int(answer.headers["Retry-After"]) <= 3600
-    assert answer.headers["Retry-After"] in error_of(answer)["hint"]
+    assert answer.headers["Retry-After"] in problem_of(answer)["hint"]
 
 
 class TestLimit:

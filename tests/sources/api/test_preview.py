@@ -9,7 +9,7 @@ from django.test import Client
 
 from jobs.models import Schedule
 from sources.models import Policy
-from tests.sources.api.agents import error_of
+from tests.jobs.api.asking import problem_of
 from tests.sources.factories import make_policy
 
 pytestmark = pytest.mark.django_db
@@ -55,7 +55,7 @@ def test_an_unknown_policy(admin_client: Client, name: str) -> None:
     named("laptops")
     answer = get(admin_client, name)
     assert answer.status_code == 404
-    error_of(answer)
+    problem_of(answer)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_bad_count_or_instant_is_refused_by_name(admin_client: Client, field: 
     named("laptops")
     answer = get(admin_client, "laptops", **{field: value})
     assert answer.status_code == 422
-    assert error_of(answer)["error"].startswith(field)
+    assert problem_of(answer)["detail"].startswith(field)
 
 
 @pytest.mark.parametrize("instant", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00Z"])
@@ -90,4 +90,4 @@ def test_a_policy_that_cannot_be_read(admin_client: Client) -> None:
     Policy.objects.filter(pk=policy.pk).update(window=[{"days": "never"}])
     answer = get(admin_client, "broken")
     assert answer.status_code == 422
-    assert "correct the policy" in error_of(answer)["hint"]
+    assert "correct the policy" in problem_of(answer)["hint"]

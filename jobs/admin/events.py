@@ -1,0 +1,258 @@
+"""The list of events: what was delivered, when and with which answer, and what is still to be delivered."""
+
+import json
+from functools import cached_property
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+from unfold.views import ChangeList
+
+from jobs.admin.base import ReadOnlyAdmin, moment
+from jobs.admin.event_filters import (
+    AnswerFilter,
+    EndedFilter,
+    EventKindFilter,
+    ScheduleFilter,
+    StateFilter,
+    TriggerFilter,
+    chosen_state,
+)
+from jobs.admin.operating import RecordActions
+from jobs.admin.tables import table
+from jobs.backlog.reasons import reasons
+from jobs.event_list import (
+    ENDED,
+    attempt_facts,
+    attempts_of,
+    lag_of,
+    launch_instants,
+    state_of,
+    with_answers,
+    with_event_id,
+)
+from jobs.models import Trigger
+from jobs.models.event import Event
+from jobs.states import Status, WaitingFor
+from jobs.telling import span
+from jobs.web.permissions import may_look
+
+MOST_LISTED = 10_000
+"""Events that one can page through. To count more of them takes seconds; filters find what lies further back."""
+
+SHOWN_LENGTH = 80
+"""Characters of an error in the list."""
+
+STATE_LABELS = {
+    "delivered": "success", "failed": "danger", "running": "info", "ready": "info", "waiting": "warning",
+    "cancelled": "",
+}  # fmt: skip
+
+ATTEMPT_COLUMNS = ("attempt", "started (UTC)", "took", "outcome", "response", "answered in", "error")
+
+
+def url_of_batch(trigger: Trigger) -> str:
+    """The list of the events of a trigger."""
+    query: dict[str, str | int] = {
+        ScheduleFilter.parameter_name: trigger.schedule_id,
+        TriggerFilter.parameter_name: trigger.trigger_at.isoformat(),
+    }
+    return f"{reverse('admin:jobs_event_changelist')}?{urlencode(query)}"
+
+
+def url_of(record_id: int) -> str:
+    """The page of an event."""
+    return reverse("admin:jobs_event_change", args=[record_id])
+
+
+class FirstPages(Paginator):  # type: ignore[type-arg]
+    """Pages of the first MOST_LISTED rows; what follows is not counted."""
+
+    @cached_property
+    def count(self) -> int:
+        rows: QuerySet[Event] = self.object_list  # type: ignore[assignment]
+        return rows.order_by().values("pk")[:MOST_LISTED].count()
+
+
+class EventList(ChangeList):
+    """A page of events, with the instants at which they were to start: one question for all of them."""
+
+    result_list: Any
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        events: list[Any] = list(self.result_list)
+        launches = launch_instants(events)
+        for event in events:
+            event.launch = launches[event.pk]
+        self.result_list = events
+
+
+@admin.register(Event)
+class EventAdmin(RecordActions, ReadOnlyAdmin):
+    """Events, the latest first. Its page tells each attempt."""
+
+    called = "event"
+    list_display = (
+        "event_id", "state", "schedule_name", "launch", "delivered_at", "lag", "code", "took", "attempt", "short_error",
+    )  # fmt: skip
+    list_filter = (StateFilter, AnswerFilter, EndedFilter, EventKindFilter, ScheduleFilter, TriggerFilter)
+    search_fields = ("subject",)
+    search_help_text = "An event id"
+    sortable_by = ()
+    paginator = FirstPages
+    show_full_result_count = False
+    list_per_page = 50
+    fieldsets = (
+        (None, {"fields": ("event_id", "state", "why", "last_error", "schedule_name", "its_endpoint", "its_record")}),
+        ("When (UTC)", {"fields": ("its_trigger", "launch", "its_run_after", "delivered_at", "lag")}),
+        ("Attempts", {"fields": ("its_attempts",)}),
+        ("What is delivered", {"fields": ("its_body",)}),
+    )
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """An event is a record."""
+        return may_look(request)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return EventList
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
+        return with_answers(Event.objects.all())
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        """As an index yields it: what has ended by when, a schedule's by trigger, else what came last first."""
+        if chosen_state(request) in ENDED or request.GET.get(EndedFilter.parameter_name) in EndedFilter.spans:
+            return ("-finished_at", "-pk")
+        return ("-trigger_at", "-pk") if request.GET.get(ScheduleFilter.parameter_name) else ("-pk",)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Event], search_term: str
+    ) -> tuple[QuerySet[Event], bool]:
+        """By the whole id of an event: a part of one would be looked for in every row."""
+        term = search_term.strip()
+        return (with_event_id(queryset, term) if term else queryset), False
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        answer: HttpResponse = super().changelist_view(request, extra_context)
+        found = getattr(answer, "context_data", None) or {}
+        if (listed := found.get("cl")) and listed.result_count == MOST_LISTED:
+            said = f"The first {MOST_LISTED:,} are listed. There may be more: filters find what lies further back."
+            self.message_user(request, said, messages.INFO)
+        return answer
+
+    @admin.display(description="event")
+    def event_id(self, event: Event) -> str:
+        return str(event.payload.get("event_id") or event.subject)
+
+    @display(description="state", label=STATE_LABELS)
+    def state(self, event: Event) -> str:
+        ended = state_of(event)
+        return str(ended.label if ended in ENDED else Status(event.status).label)
+
+    @admin.display(description="schedule")
+    def schedule_name(self, event: Event) -> SafeString | str:
+        name = str(event.payload.get("schedule") or "")
+        if not event.schedule_id:
+            return name
+        url = reverse("admin:jobs_schedule_change", args=[event.schedule_id])
+        return format_html('<a href="{}" class="text-link">{}</a>', url, name or f"schedule {event.schedule_id}")
+
+    @admin.display(description="launch (UTC)")
+    def launch(self, event: Event) -> str:
+        return moment(_launch(event)) or "-"
+
+    @admin.display(description="delivered (UTC)")
+    def delivered_at(self, event: Event) -> str:
+        return moment(event.finished_at) if event.status == Status.SUCCEEDED else "-"
+
+    @admin.display(description="lag")
+    def lag(self, event: Event) -> str:
+        seconds = lag_of(event, _launch(event))
+        return "-" if seconds is None else _short(max(0.0, seconds))
+
+    @admin.display(description="response")
+    def code(self, event: Any) -> str:
+        return "-" if event.answer_status is None else str(event.answer_status)
+
+    @admin.display(description="answered in")
+    def took(self, event: Any) -> str:
+        return "-" if event.answer_seconds is None else _short(event.answer_seconds)
+
+    @admin.display(description="error")
+    def short_error(self, event: Event) -> str:
+        if event.status == Status.SUCCEEDED:
+            return ""
+        said = event.last_error
+        return said if len(said) <= SHOWN_LENGTH else f"{said[: SHOWN_LENGTH - 1]}…"
+
+    @admin.display(description="why it is not delivered now")
+    def why(self, event: Event) -> SafeString | str:
+        return format_html_join("", "<p>{}</p>", ((said,) for said in reasons(event, timezone.now()))) or "-"
+
+    @admin.display(description="endpoint")
+    def its_endpoint(self, event: Event) -> SafeString | str:
+        pk, url = event.payload.get("endpoint"), str(event.payload.get("url") or "")
+        if not isinstance(pk, int):
+            return url or "-"
+        page = reverse("admin:jobs_endpoint_change", args=[pk])
+        return format_html('<a href="{}" class="text-link">{}</a>', page, url or f"endpoint {pk}")
+
+    @admin.display(description="record")
+    def its_record(self, event: Event) -> SafeString:
+        url = reverse("admin:jobs_backlogrecord_change", args=[event.pk])
+        return format_html('<a href="{}" class="text-link">record {} on the backlog</a>', url, event.pk)
+
+    @admin.display(description="trigger")
+    def its_trigger(self, event: Event) -> str:
+        return moment(event.trigger_at) or "by hand"
+
+    @admin.display(description="run after")
+    def its_run_after(self, event: Event) -> str:
+        if state_of(event) in ENDED:
+            return "-"
+        waits = f" (waiting for {WaitingFor(event.waiting_for).label})" if event.waiting_for else ""
+        return f"{moment(event.run_after)}{waits}"
+
+    @admin.display(description="attempts")
+    def its_attempts(self, event: Event) -> SafeString | str:
+        rows = (
+            (
+                facts["number"],
+                moment(facts["started_at"]),
+                _short((facts["ended_at"] - facts["started_at"]).total_seconds()),
+                facts["outcome"],
+                facts["code"] or "-",
+                "-" if facts["seconds"] is None else _short(facts["seconds"]),
+                facts["error"],
+            )
+            for facts in map(attempt_facts, attempts_of(event))
+        )
+        return table(ATTEMPT_COLUMNS, rows, empty="It was not tried yet.")
+
+    @admin.display(description="payload")
+    def its_body(self, event: Event) -> SafeString:
+        written = json.dumps(event.payload.get("body"), indent=2, ensure_ascii=False)
+        return format_html('<pre style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', written)
+
+
+def _launch(event: Any) -> Any:
+    """As the list has found it out for all its rows, or for this one."""
+    if not hasattr(event, "launch"):
+        event.launch = launch_instants([event])[event.pk]
+    return event.launch
+
+
+def _short(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else span(seconds)

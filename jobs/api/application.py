@@ -1,0 +1,81 @@
+"""The API itself: what holds for each of its operations, whoever's it is. `sources/api` adds the routers."""
+
+import functools
+import json
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib.admin.views.decorators import staff_member_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from ninja import NinjaAPI
+from ninja.openapi.docs import Swagger
+from ninja.openapi.schema import OpenAPISchema
+
+from jobs.api.auth import Staff
+from jobs.api.bodies import ObjectParser, checked
+from jobs.api.document import Document
+from jobs.api.errors import ApiError, add_handlers, not_valid
+from jobs.api.wording import MOST_ERRORS, UNKNOWN_PARAMETER, shown
+
+
+class Pages(Swagger):
+    """The page of the document. What is tried on it goes by the session of who looks at it, with its CSRF token."""
+
+    def __init__(self) -> None:
+        super().__init__({"docExpansion": "none", "filter": True, "displayRequestDuration": True})
+
+    def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
+        settings = self.settings | {"url": self.get_openapi_url(api, kwargs)}
+        context = {"swagger_settings": json.dumps(settings), "api": api, "add_csrf": True}
+        return render(request, self.template, context)
+
+
+class Api(NinjaAPI):
+    """An API with problem documents, bounded bodies, and no parameter that it leaves unread."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(parser=ObjectParser(), docs=Pages(), docs_decorator=for_staff, **options)
+        add_handlers(self)
+        self.add_decorator(checked, mode="view")
+        self.add_decorator(known_parameters_only)
+
+    def get_openapi_schema(self, *, path_prefix: str | None = None, path_params: Any = None) -> OpenAPISchema:
+        """The document. It is made anew each time, as it is asked for rarely."""
+        return Document(self, self.get_root_path(path_params or {}) if path_prefix is None else path_prefix)
+
+
+def known_parameters_only(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse query parameters that an operation does not know: a filter that is misspelt and left unread would choose
+    more than was meant."""
+    models = view._ninja_operation.models  # type: ignore[attr-defined]
+    known = {
+        name for model in models if model.__ninja_param_source__ == "query" for name in model.__ninja_flatten_map__
+    }
+
+    @functools.wraps(view)
+    def strict_view(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        unknown = sorted({shown(name) for name in request.GET if name not in known})
+        if unknown:
+            there_are = f"there are {', '.join(sorted(known))}" if known else "it has none"
+            raise not_valid([(name, UNKNOWN_PARAMETER) for name in unknown[:MOST_ERRORS]], there_are)
+        return view(request, *args, **kwargs)
+
+    return strict_view
+
+
+def for_staff(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """The document and its page: for members of staff. With a token, as programs have one, or else a session."""
+    by_session: Callable[..., HttpResponse] = staff_member_required(view)
+    auth = Staff()
+
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if "Authorization" not in request.headers:
+            return by_session(request, *args, **kwargs)
+        try:
+            auth(request)
+        except ApiError as error:
+            return error.response(request)
+        return view(request, *args, **kwargs)
+
+    return guarded

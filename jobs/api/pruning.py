@@ -1,0 +1,23 @@
+"""What the API leaves behind is deleted when its time is over. Imports nothing of the API: workers do this, too."""
+
+from datetime import datetime, timedelta
+
+from jobs import api_tokens
+from jobs.clock import database_clock
+from jobs.models import IdempotencyKey
+
+KEYS_KEPT_FOR = timedelta(hours=24)
+
+BATCH = 10_000
+"""Keys deleted in one go."""
+
+
+def prune(now: datetime | None = None) -> int:
+    """Delete the idempotency keys whose day is over, and the tokens that ended long ago. Returns how many.
+
+    For `registry.add_periodic`.
+    """
+    instant = now or database_clock()
+    old = IdempotencyKey.objects.filter(created_at__lte=instant - KEYS_KEPT_FOR).order_by("created_at")
+    keys, _ = IdempotencyKey.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:BATCH])).delete()
+    return keys + api_tokens.prune(instant)

@@ -1,0 +1,100 @@
+"""What an answer to a callback means. Pure.
+
+| answer | outcome |
+|---|---|
+| 2xx | delivered |
+| 307, 308 | followed, if the endpoint says so; else a failure that names where it leads |
+| other 3xx, 4xx | a failure of the record: the host works, and refuses this |
+| 429, 503 with Retry-After | a failure; not tried again before |
+| 5xx | a failure of the host: its breaker counts it |
+
+A 503 that names its time is no failure of the host: it says when to come back, and a breaker's trials would not wait.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+from jobs.outcomes import Facts, Failed, Guarded
+
+LONGEST_RETRY_AFTER = 86_400.0
+"""Seconds. Whoever asks for more is tried again after a day."""
+QUOTED = 200
+"""Characters of an answer in an error."""
+SHORTEST_HIDDEN = 6
+"""Characters. Hiding shorter ones would only make the rest unreadable."""
+
+FOLLOWED = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
+"""The redirects that keep method and body."""
+NOT_FOLLOWED = "redirects are not followed, but for 307 and 308 if its endpoint says so: give the endpoint that URL"
+SAYS_WHEN = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An HTTP answer. `body`: its beginning. `leads_to`: the origin that it redirects to, in words."""
+
+    status: int
+    body: bytes = b""
+    retry_after: str = ""
+    leads_to: str = ""
+    redirects: int = 0
+
+    @property
+    def facts(self) -> Facts:
+        """What is kept with the attempt."""
+        facts: Facts = {"status": self.status, "bytes": len(self.body)}
+        return {**facts, "redirects": self.redirects} if self.redirects else facts
+
+
+def is_success(answer: Answer) -> bool:
+    return 200 <= answer.status < 300
+
+
+def failure_of(
+    answer: Answer, guarded: Guarded, origin: str, hidden: Iterable[str], facts: Facts, now: datetime
+) -> Failed:
+    """What an answer that is no success comes to. `guarded`: the host that it is charged to, if it is its fault.
+    `origin`: who answered. `hidden`: what is not to be quoted."""
+    retry_after = seconds_until(answer.retry_after, now) if answer.status in SAYS_WHEN else 0.0
+    fault_of = guarded if answer.status >= 500 and not retry_after else None
+    error = f"{origin} answered {named(answer.status)}"
+    if answer.leads_to:
+        error = f"{error}, which leads to {answer.leads_to}; {NOT_FOLLOWED}"
+    elif said := quoted(answer.body, hidden):
+        error = f"{error}: {said}"
+    return Failed(error, fault_of=fault_of, retry_after=retry_after, facts=facts)
+
+
+def named(status: int) -> str:
+    """A status with its name, as `404 Not Found`."""
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def seconds_until(retry_after: str, now: datetime) -> float:
+    """What a Retry-After header asks for: seconds, or an HTTP date. 0 for none, for what is over, and for nonsense."""
+    text = retry_after.strip()
+    if text.isascii() and text.isdigit():
+        seconds = float(text[:12])
+    else:
+        try:
+            until = parsedate_to_datetime(text)
+            seconds = ((until if until.tzinfo else until.replace(tzinfo=UTC)) - now).total_seconds()
+        except (ValueError, TypeError, OverflowError, IndexError):
+            return 0.0
+    return min(LONGEST_RETRY_AFTER, max(0.0, seconds))
+
+
+def quoted(body: bytes, hidden: Iterable[str]) -> str:
+    """The beginning of an answer for people, on one line, without our own secrets in it."""
+    text = body.decode("utf-8", "replace")
+    for secret in sorted(hidden, key=len, reverse=True):
+        if len(secret) >= SHORTEST_HIDDEN:
+            text = text.replace(secret, "…")
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: QUOTED * 8]).split())
+    return line if len(line) <= QUOTED else f"{line[: QUOTED - 1]}…"

@@ -1,0 +1,211 @@
+import json
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+from django.db.models import ProtectedError
+from django.db.utils import Error
+from django.utils import timezone
+
+from jobs.backlog.facts import as_json
+from jobs.backlog.rendering import Column, plain, table, text_of
+from jobs.endpoints import (
+    arguments,
+    endpoint_facts,
+    obstacle_to_removing,
+    rotate,
+    secret_facts,
+    set_authorization,
+    undelivered,
+)
+from jobs.endpoints.checking import asks_for_authorization_again, check, problem_of_authorization
+from jobs.endpoints.testing import send_test, told, wait_for_test
+from jobs.models import Endpoint
+from jobs.telling import moment, span
+
+MARGIN_SECONDS = 10.0
+"""Beyond an endpoint's own timeouts: until a worker has claimed a test event and settled it."""
+
+MOST_KNOWN = 20
+
+
+class Command(BaseCommand):
+    help = (
+        "Endpoints: where events are delivered. Alone, or with list: all of them. Exit codes: 0; 1 when a test event "
+        "was not delivered, or something was refused; 2 for bad usage, or when the database does not answer."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        arguments.add_arguments(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            getattr(self, f"_{options['verb'] or 'list'}")(options)
+        except ValueError as error:
+            raise CommandError(str(error), returncode=2) from error
+        except ValidationError as error:
+            problems = "\n".join(f"{field}: {' '.join(said)}" for field, said in error.message_dict.items())
+            raise CommandError(f"nothing was saved:\n{problems}", returncode=2) from error
+        except Error as error:
+            raise CommandError(
+                f"{str(error).strip()}\nIs the database running, and were its migrations applied (manage.py migrate)?",
+                returncode=2,
+            ) from error
+
+    def _list(self, options: dict[str, Any]) -> None:
+        found = [endpoint_facts(endpoint) for endpoint in Endpoint.objects.order_by("name")]
+        if options["json"]:
+            self.stdout.write(as_json(found))
+        elif not found:
+            self.stdout.write("There are no endpoints. `manage.py endpoints add NAME URL` makes one.")
+        else:
+            columns = [Column("name"), Column("kind"), Column("URL"), Column("Authorization"), Column("secrets", True)]
+            rows = (
+                (
+                    facts["name"],
+                    facts["kind"],
+                    facts["url"],
+                    facts["authorization"],
+                    facts["secrets"],
+                    facts["schedules"],
+                )
+                for facts in found
+            )
+            self._print(table([*columns, Column("schedules", True)], rows))
+
+    def _show(self, options: dict[str, Any]) -> None:
+        endpoint = _endpoint(options["name"])
+        now = timezone.now()
+        secrets = [secret_facts(secret, now) for secret in endpoint.signing_secrets.all()]
+        facts = endpoint_facts(endpoint)
+        if options["json"]:
+            self.stdout.write(as_json(facts | {"signing_secrets": secrets}))
+            return
+        for name, value in facts.items():
+            said = json.dumps(value) if isinstance(value, dict) else value
+            self.stdout.write(f"{name.replace('_', ' ')}: {plain(said).plain}")
+        for secret in secrets:
+            until = f", retires at {moment(secret['retires_at'])} UTC" if secret["retires_at"] else ""
+            self.stdout.write(f"signing secret #{secret['id']}: {secret['state']}, {span(secret['age'])} old{until}")
+
+    def _add(self, options: dict[str, Any]) -> None:
+        endpoint = Endpoint(name=options["name"], kind=options["kind"], url=options["url"])
+        self._save(endpoint, options, f"{_name(endpoint)} is there")
+
+    def _set(self, options: dict[str, Any]) -> None:
+        endpoint = _endpoint(options["name"])
+        given = [options[name] for name in (*arguments.FIELDS, "rename", "authorization_file")]
+        if not options["no_authorization"] and all(value is None for value in given):
+            raise ValueError("say what to set; `manage.py endpoints set --help` lists it")
+        if options["rename"] is not None:
+            endpoint.name = options["rename"]
+        self._save(endpoint, options, f"{_name(endpoint)} is changed")
+
+    def _save(self, endpoint: Endpoint, options: dict[str, Any], said: str) -> None:
+        old_url = endpoint.url
+        for field in arguments.FIELDS:
+            if options.get(field) is not None:
+                setattr(endpoint, field, options[field])
+        authorization = _authorization(options)
+        if authorization is not None:
+            if problem := problem_of_authorization(authorization):
+                raise ValueError(f"the Authorization {problem}")
+            if authorization and endpoint.kind != Endpoint().kind:
+                raise ValueError("Authorization is not for a queue: boto3 finds its credentials where the worker runs")
+            set_authorization(endpoint, authorization)
+        elif problem := asks_for_authorization_again(endpoint, old_url):
+            raise ValueError(f"{problem} (--authorization-file, --no-authorization)")
+        check(endpoint)
+        endpoint.save()
+        self.stdout.write(as_json(endpoint_facts(endpoint)) if options["json"] else said)
+
+    def _rotate(self, options: dict[str, Any]) -> None:
+        endpoint = _endpoint(options["name"])
+        secret = rotate(endpoint, options["keep_for"])
+        if options["json"]:
+            self.stdout.write(as_json({"endpoint": endpoint.name, "secret": secret, "keep_for": options["keep_for"]}))
+            return
+        self.stdout.write(secret)
+        until = f"in {span(options['keep_for'])}" if options["keep_for"] else "now"
+        self.stderr.write(f"The new signing secret of {_name(endpoint)}: it is not shown again. Others retire {until}.")
+
+    def _test(self, options: dict[str, Any]) -> None:
+        endpoint = _endpoint(options["name"])
+        patience = options["wait"]
+        if patience is None:
+            patience = endpoint.connect_timeout + endpoint.timeout + MARGIN_SECONDS
+        tested = wait_for_test(send_test(endpoint), patience)
+        if options["json"]:
+            facts = {"record": tested.record_id, "delivered": tested.delivered, "ended": tested.ended}
+            self.stdout.write(as_json(facts | {"code": tested.code, "seconds": tested.seconds, "said": tested.said}))
+        elif tested.delivered:
+            self.stdout.write(told(tested))
+        if not tested.delivered:
+            raise CommandError(f"{told(tested)} (`manage.py events show {tested.record_id}`)", returncode=1)
+
+    def _remove(self, options: dict[str, Any]) -> None:
+        endpoint = _endpoint(options["name"])
+        if obstacle := obstacle_to_removing(endpoint):
+            raise CommandError(obstacle, returncode=1)
+        left = undelivered(endpoint)
+        and_fails = f" {left:,} events that are still to be delivered there will fail." if left else ""
+        if not options["yes"] and not self._confirmed(f"Remove {_name(endpoint)}?{and_fails}"):
+            self.stdout.write("nothing was changed")
+            return
+        try:
+            with transaction.atomic():
+                endpoint.delete()
+        except ProtectedError as error:
+            raise CommandError(f"{_name(endpoint)} has come into use meanwhile; nothing was removed") from error
+        removed = {"removed": options["name"], "undelivered": left}
+        self.stdout.write(
+            as_json(removed) if options["json"] else f"{plain(options['name']).plain} is removed.{and_fails}"
+        )
+
+    def _confirmed(self, question: str) -> bool:
+        """Ask the person at the terminal. Raises: CommandError when nobody is there."""
+        if not sys.stdin.isatty():
+            raise CommandError(f"{question} Nobody is there to ask: add --yes to do it", returncode=2)
+        try:
+            return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+        except (EOFError, KeyboardInterrupt):
+            self.stdout.write("")
+            return False
+
+    def _print(self, renderable: Any) -> None:
+        self.stdout.write(text_of(renderable, terminal=self.stdout.isatty()))
+
+
+def _endpoint(name: str) -> Endpoint:
+    """Raises: ValueError naming those there are."""
+    found = Endpoint.objects.filter(name=name).first() if "\0" not in name else None
+    if found is None:
+        known = list(Endpoint.objects.order_by("name").values_list("name", flat=True)[:MOST_KNOWN])
+        there_are = f"there are {', '.join(known)}" if known else "there are none"
+        raise ValueError(f"there is no endpoint {name!r}; {there_are}")
+    return found
+
+
+def _authorization(options: dict[str, Any]) -> str | None:
+    """What Authorization is to be; None: as it is. Raises: ValueError for a file that cannot be read."""
+    if options.get("no_authorization"):
+        return ""
+    file = options.get("authorization_file")
+    if not file:
+        return None
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise ValueError(f"cannot read the Authorization from {file}: {said}") from error
+    if not text.strip():
+        raise ValueError(f"{file} holds no Authorization; --no-authorization removes the one that is set")
+    return text.strip()
+
+
+def _name(endpoint: Endpoint) -> str:
+    return plain(endpoint).plain

@@ -1,0 +1,148 @@
+import json
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db.utils import Error
+
+from jobs import throttle_verbs, throttles
+from jobs.backlog.rendering import Column, plain, table, text_of
+from jobs.models import Throttle
+from jobs.telling import span
+from jobs.throttles import Live
+
+COLUMNS = (
+    Column("throttle"), Column("in flight", number=True), Column("of", number=True), Column("ready", number=True),
+    Column("waiting", number=True), Column("rate"), Column("tokens"), Column("next token"), Column(""),
+)  # fmt: skip
+NO_RATE = "none"
+
+
+class Command(BaseCommand):
+    help = (
+        "Show the throttles with what runs, is ready and waits under each, and change them while they are at work: "
+        "the next claim goes by it, what runs goes on. Alone: all of them. add NAME --max-in-flight N: make one. "
+        "set NAME: give it other values. pause NAME: let nothing more begin. resume NAME N: let N run at a time again. "
+        "Exit codes: 0; 2 for bad usage, or when the database does not answer."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print [{name, max_in_flight, in_flight, tokens, …}]")
+        verbs = parser.add_subparsers(dest="verb", metavar="add | set | pause | resume", parser_class=CommandParser)
+        adding = verbs.add_parser("add", help="make a throttle")
+        setting = verbs.add_parser("set", help="give a throttle other values")
+        for verb in (adding, setting):
+            needed = verb is adding
+            verb.add_argument("name", metavar="NAME")
+            most = "how many may run at once; 0 pauses it"
+            verb.add_argument("--max-in-flight", type=int, metavar="N", required=needed, help=most)
+            verb.add_argument("--rate", type=_rate, metavar="R", help="how many may begin a second, or `none`")
+            verb.add_argument("--burst", type=_burst, metavar="N", help="how many at once after a pause, or `none`")
+        pausing = verbs.add_parser("pause", help="let nothing more of it begin")
+        pausing.add_argument("name", metavar="NAME")
+        resuming = verbs.add_parser("resume", help="let so many of it run again")
+        resuming.add_argument("name", metavar="NAME")
+        resuming.add_argument("max_in_flight", type=int, metavar="N", help="how many may run at once")
+        for verb in (adding, setting, pausing, resuming):
+            verb.add_argument("--json", action="store_true", dest="json_after", help="print what it is now")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            self._do(options)
+        except throttle_verbs.NoSuchThrottle as error:
+            raise CommandError(plain(error).plain, returncode=2) from None
+        except ValidationError as error:
+            raise CommandError(_told_of(error), returncode=2) from None
+        except Error as error:
+            raise CommandError(
+                f"{str(error).strip()}\nIs the database running, and were its migrations applied (manage.py migrate)?",
+                returncode=2,
+            ) from error
+
+    def _do(self, options: dict[str, Any]) -> None:
+        verb, as_json = options["verb"], options["json"] or options.get("json_after", False)
+        ids = [_changed(verb, options).pk] if verb else None
+        found = throttles.live(ids)
+        if as_json:
+            self.stdout.write(json.dumps([_facts(one) for one in found], cls=DjangoJSONEncoder, ensure_ascii=False))
+        elif not found:
+            self.stdout.write("There are no throttles yet: `manage.py throttles add NAME --max-in-flight N` makes one.")
+        else:
+            self.stdout.write(text_of(table(COLUMNS, map(_row, found)), terminal=self.stdout.isatty()))
+        if verb:
+            for line in throttle_verbs.warnings(found[0].throttle, found[0]):
+                self.stderr.write(self.style.WARNING(f"{plain(found[0].throttle.name).plain}: {line}"))
+
+
+def _changed(verb: str, options: dict[str, Any]) -> Throttle:
+    match verb:
+        case "pause":
+            return throttle_verbs.pause(options["name"])
+        case "resume":
+            return throttle_verbs.resume(options["name"], options["max_in_flight"])
+    asked = {name: options[name] for name in ("max_in_flight", "rate", "burst") if options[name] is not None}
+    if not asked:
+        raise CommandError("say what to change: --max-in-flight N, --rate R, --burst N", returncode=2)
+    do = throttle_verbs.add if verb == "add" else throttle_verbs.change
+    return do(options["name"], **{name: _value(value) for name, value in asked.items()})
+
+
+def _value(given: Any) -> Any:
+    return None if given == NO_RATE else given
+
+
+def _number_or_none(number: Callable[[str], Any]) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        if text == NO_RATE:
+            return NO_RATE
+        try:
+            return number(text)
+        except ValueError:
+            raise ArgumentTypeError(f"a number or `{NO_RATE}`, not {text!r}") from None
+
+    return read
+
+
+_rate, _burst = _number_or_none(float), _number_or_none(int)
+
+
+def _told_of(error: ValidationError) -> str:
+    said = (f"--{field.replace('_', '-')}: {' '.join(texts)}" for field, texts in error.message_dict.items())
+    return "nothing was changed; " + "; ".join(said)
+
+
+def _facts(one: Live) -> dict[str, Any]:
+    """One throttle by name; `next_token_in` is seconds, null without a rate."""
+    throttle = one.throttle
+    return {
+        "id": throttle.pk,
+        "name": throttle.name,
+        "max_in_flight": throttle.max_in_flight,
+        "paused": throttle.max_in_flight == 0,
+        "rate": throttle.rate,
+        "burst": throttle.burst,
+        "in_flight": one.in_flight,
+        "ready": one.ready,
+        "waiting": one.waiting,
+        "tokens": one.tokens,
+        "next_token_in": one.next_token_in,
+        "at_least": sorted(one.at_least),
+    }
+
+
+def _row(one: Live) -> tuple[object, ...]:
+    throttle, rated = one.throttle, one.tokens is not None
+    return (
+        throttle.name,
+        f"{one.in_flight:,}",
+        f"{throttle.max_in_flight:,}",
+        one.told("ready"),
+        one.told("waiting"),
+        f"{throttle.rate:g} a second, burst {throttle.bucket_size:g}" if rated else "",
+        f"{one.tokens:.1f}" if rated else "",
+        (span(one.next_token_in) if one.next_token_in else "now") if rated else "",
+        "paused" if throttle.max_in_flight == 0 else "",
+    )

@@ -1,0 +1,141 @@
+"""Batches that are under way: how far they are, when they have ended, and what comes too late.
+
+Nobody counts down while events are delivered, which would cost every settle something. A batch has ended once none of
+its records is unfinished; to see that it has not, one unfinished record is enough, and the last one found is asked
+first: the witness. So a batch of a hundred thousand costs one look at a primary key, until it ends.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import connection, transaction
+
+from jobs import conf, decisions
+from jobs.clock import database_clock
+from jobs.handlers import registry
+from jobs.models import Late, Schedule, Trigger
+from jobs.prepared import execute
+from jobs.schedules.statements import DROP, FIND_WITNESSES, FINISH, LATE, PROGRESS, PRUNE, STILL_UNFINISHED
+
+WINDOW_CLOSED = "window closed"
+AT_ONCE = 1000
+
+_witnesses: dict[int, int] = {}
+"""Trigger id → the record that was unfinished when this process last looked. A hint."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How many records of a batch are where. `events`: how many it was emitted with."""
+
+    events: int
+    waiting: int = 0
+    ready: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+
+def progress(triggers: Iterable[Trigger]) -> dict[int, Progress]:
+    """Trigger id → how far its batch is, in one question. It reads every record of these batches."""
+    asked = list(triggers)
+    values = {
+        "id": [trigger.pk for trigger in asked],
+        "schedule_id": [trigger.schedule_id for trigger in asked],
+        "trigger_at": [trigger.trigger_at for trigger in asked],
+    }
+    counts = {trigger_id: found for trigger_id, *found in execute(PROGRESS, values).fetchall()}
+    return {trigger.pk: Progress(trigger.events, *counts.get(trigger.pk, ())) for trigger in asked}
+
+
+def finish_ended(now: datetime, schedule_ids: Sequence[int] | None = None) -> int:
+    """Note of which batches every record has ended, of all schedules or of these. Returns how many."""
+    under_way = Trigger.objects.filter(finished_at=None, emitted_at__isnull=False)
+    if schedule_ids is not None:
+        under_way = under_way.filter(schedule__in=schedule_ids)
+    ids = list(under_way.order_by().values_list("pk", flat=True))
+    if schedule_ids is None:
+        for gone in set(_witnesses) - set(ids):
+            _witnesses.pop(gone, None)
+    ended = _without_witness(ids)
+    return execute(FINISH, {"ids": ended, "now": now}).rowcount if ended else 0
+
+
+def _without_witness(ids: list[int]) -> list[int]:
+    """Those of these triggers of which no record is unfinished."""
+    known = {trigger_id: _witnesses[trigger_id] for trigger_id in ids if trigger_id in _witnesses}
+    alive = {row[0] for row in execute(STILL_UNFINISHED, {"ids": list(known.values())}).fetchall()} if known else set()
+    doubtful = [trigger_id for trigger_id in ids if known.get(trigger_id) not in alive]
+    if not doubtful:
+        return []
+    found: dict[int, int | None] = dict(execute(FIND_WITNESSES, {"ids": doubtful}).fetchall())
+    for trigger_id, witness in found.items():
+        if witness is None:
+            _witnesses.pop(trigger_id, None)
+        else:
+            _witnesses[trigger_id] = witness
+    return [trigger_id for trigger_id, witness in found.items() if witness is None]
+
+
+def drop_late(now: datetime) -> int:
+    """Fail what still waits, as in a backoff, although its window has closed and its schedule drops what is late.
+
+    Returns how many records.
+    """
+    closed = Trigger.objects.filter(finished_at=None, closes_at__lte=now, schedule__late=Late.DROP)
+    triggers = list(closed.select_related("schedule"))
+    return sum(_drop_late(trigger, now) for trigger in triggers)
+
+
+def _drop_late(trigger: Trigger, now: datetime) -> int:
+    with_windows = [kind.name for kind in registry.kinds.values() if kind.next_opening]
+    values = {"ids": [trigger.pk], "now": now, "with_windows": with_windows, "limit": AT_ONCE}
+    dropped = 0
+    while True:
+        with transaction.atomic():
+            ids = [row[0] for row in execute(LATE, values).fetchall()]
+            if ids:
+                drop(ids, now)
+        dropped += len(ids)
+        if len(ids) < AT_ONCE:
+            break
+    if dropped:
+        text = f"dropped {dropped} that were still waiting: {WINDOW_CLOSED}"
+        decisions.doing_all([line(trigger.schedule, "dropped", trigger.trigger_at, text)], now)
+    return dropped
+
+
+def drop(record_ids: list[int], now: datetime) -> None:
+    """End these records, which are locked and idle, as failed: their window has closed."""
+    execute(DROP, {"ids": record_ids, "now": now, "error": WINDOW_CLOSED})
+
+
+def keep(now: datetime | None = None) -> int:
+    """Once a minute: drop what is late, note which batches have ended. Returns how many rows it changed."""
+    instant = now or database_clock()
+    return drop_late(instant) + finish_ended(instant)
+
+
+def prune(now: datetime | None = None) -> int:
+    """Delete triggers whose batch ended before the retention of finished records. Returns how many."""
+    before = (now or database_clock()) - conf.keep_finished()
+    pruned = 0
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute(PRUNE, {"before": before, "limit": AT_ONCE})
+            pruned += int(cursor.rowcount)
+            if cursor.rowcount < AT_ONCE:
+                return pruned
+
+
+def subject_of(schedule: Schedule) -> str:
+    """What the log of decisions calls a schedule."""
+    return f"schedule:{schedule.pk}"
+
+
+def line(schedule: Schedule, what: str, trigger_at: datetime, text: str) -> decisions.Line:
+    """A line of the log about one trigger."""
+    told = f"{schedule}, trigger of {trigger_at:%Y-%m-%d %H:%M:%S} UTC: {text}"
+    return decisions.Line(what, told, schedule.kind, subject_of(schedule), {"trigger_at": trigger_at.isoformat()})

@@ -1,0 +1,73 @@
+"""Second step of an emission: the batches of triggers that were written down are put on the backlog.
+
+    see_triggers    locks due schedules; writes their triggers, moves their watermarks          one transaction
+    emit            locks a trigger and its schedule; puts the next few thousand of its events
+                    on the backlog, notes in `events` how far it is                             one transaction each
+
+`Trigger.events` is the place at which the next emitter goes on, so a batch of a million is a row of short transactions,
+other batches come in between, and whoever is killed loses the chunk under his hands and no more. Two never work at one
+schedule at the same moment: the locks are passed by. Behind that stand the unique indexes: one trigger per launch time,
+one record per trigger and event.
+
+What a provider yields is one chunk: the batches of any number of its triggers are one call and one transaction.
+"""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import chain, repeat
+
+from django.db import transaction
+
+from jobs.models import Overlap, Trigger
+from jobs.prepared import execute
+from jobs.schedules import batches
+from jobs.schedules.chunks import emit_chunk
+from jobs.schedules.provided import emit_provided
+from jobs.schedules.statements import WHAT_IS_UNEMITTED
+from jobs.schedules.unemitted import Unemitted, skip
+from jobs.schedules.watermarks import ON_TIME_FOR, oldest_made_up_for
+
+
+def emit(now: datetime, only: Sequence[int] | None = None, seconds: float = float("inf")) -> int:
+    """Put what is unemitted on the backlog, of all triggers or of these, for some `seconds`. Returns how many records.
+
+    What is left when the time is up is gone on with by the next call, whoever makes it.
+    """
+    until = time.monotonic() + seconds
+    records = 0
+    for is_first in chain([True], repeat(False)):
+        provided, counted, queues = execute(WHAT_IS_UNEMITTED, {"only": only}).fetchall()[0]
+        if is_first and queues:
+            end_waits(now, queues)
+        got_on = [emit_provided(now, only)] if provided else []
+        got_on += [emit_chunk(now, only)] if counted else []
+        records += sum(each.records for each in got_on)
+        if not any(each.triggers for each in got_on) or time.monotonic() >= until:
+            break
+    return records
+
+
+def end_waits(now: datetime, schedule_ids: Sequence[int]) -> None:
+    """See whether what their queues wait for has ended, and end the wait of what has waited for too long."""
+    batches.finish_ended(now, schedule_ids)
+    with transaction.atomic():
+        queued = Trigger.objects.filter(finished_at=None, emitted_at=None, events=0, schedule__in=schedule_ids)
+        may_expire = queued.filter(schedule__overlap=Overlap.QUEUE, schedule__catch_up_for__isnull=False, asked_by="")
+        # who is being emitted at this moment is locked
+        locked = may_expire.select_for_update(skip_locked=True, no_key=True, of=("self",)).order_by("pk")
+        expired = [trigger for trigger in locked.select_related("schedule") if _has_expired(trigger, now)]
+        schedules = {trigger.schedule_id: trigger.schedule for trigger in expired}
+        reasons = {
+            Unemitted(trigger.pk, trigger.schedule_id, trigger.trigger_at, trigger.seen_at, 0): (
+                f"an earlier batch did not end within {trigger.schedule.catch_up_for} s"
+            )
+            for trigger in expired
+        }
+        skip(reasons, schedules, now)
+
+
+def _has_expired(trigger: Trigger, now: datetime) -> bool:
+    """Whether it has waited in the queue for longer than its schedule makes up for."""
+    limit = oldest_made_up_for(trigger.schedule.catch_up_for or 0)
+    return now - trigger.trigger_at > limit and now - trigger.seen_at > ON_TIME_FOR

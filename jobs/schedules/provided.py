@@ -1,0 +1,67 @@
+"""Batches that a provider yields, as the assignments of a policy."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db import transaction
+from django.db.utils import InterfaceError, OperationalError
+
+from jobs.handlers import registry
+from jobs.models import Schedule
+from jobs.prepared import execute
+from jobs.schedules.statements import COUNT_RECORDS, GET_ON
+from jobs.schedules.unemitted import Emitted, Unemitted, locked, schedules_of, skip
+
+log = logging.getLogger(__name__)
+
+PROVIDED_AT_ONCE = 1000
+"""Triggers in one call."""
+
+
+def emit_provided(now: datetime, only: Sequence[int] | None = None) -> Emitted:
+    """Let the providers put the batches of their unemitted triggers on the backlog: one call each, for any number.
+
+    One that raises has its triggers left for the next tick, and holds up no other.
+    """
+    with transaction.atomic():
+        found = locked(only, PROVIDED_AT_ONCE, provided=True)
+        schedules = schedules_of(found)
+        by_provider: dict[str, dict[int, Unemitted]] = defaultdict(dict)
+        for trigger in sorted(found, key=lambda trigger: trigger.trigger_at):
+            # of one schedule one at a time, the oldest first
+            by_provider[schedules[trigger.schedule_id].provider].setdefault(trigger.schedule_id, trigger)
+        got_on = [_provide(name, list(of_it.values()), schedules, now) for name, of_it in by_provider.items()]
+    return Emitted(sum(each.records for each in got_on), sum(each.triggers for each in got_on))
+
+
+def _provide(name: str, triggers: list[Unemitted], schedules: dict[int, Schedule], now: datetime) -> Emitted:
+    if name not in registry.providers:
+        reason = f"there is no provider {name!r} here: is its app installed?"
+        skip(dict.fromkeys(triggers, reason), schedules, now)
+        return Emitted(0, len(triggers))
+    try:
+        with transaction.atomic():
+            wanted = [(schedules[trigger.schedule_id], trigger.trigger_at) for trigger in triggers]
+            records = registry.providers[name](wanted, now)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception("cannot emit what %s provides; trying again at the next tick", name)
+        return Emitted(0, 0)
+    ids = [trigger.id for trigger in triggers]
+    which = {
+        "id": ids,
+        "schedule_id": [trigger.schedule_id for trigger in triggers],
+        "trigger_at": [trigger.trigger_at for trigger in triggers],
+    }
+    counts: dict[int, int] = dict(execute(COUNT_RECORDS, which).fetchall())
+    columns = {
+        "events": [counts[trigger_id] for trigger_id in ids],
+        "closes_at": [None for _ in ids],
+        "seen_at": [trigger.seen_at for trigger in triggers],
+        "complete": [True for _ in ids],
+    }
+    execute(GET_ON, {"id": ids, **columns, "now": now})
+    return Emitted(records, len(triggers))

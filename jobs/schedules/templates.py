@@ -1,0 +1,115 @@
+"""Payload templates: JSON in whose texts `$name` stands for a fact of the event.
+
+A text that is exactly one placeholder becomes that fact itself, so `"$number"` yields a number. Names of objects are
+left as they are. A stencil is a template with all facts filled in but those that differ from event to event: a batch of
+a hundred thousand is then written by putting strings together.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from string import Template
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+OF_THE_BATCH = ("schedule", "trigger_at", "count", "zone")
+OF_THE_EVENT = ("event_id", "number", "run_after")
+NAMES = (*OF_THE_BATCH, *OF_THE_EVENT)
+"""What a placeholder may be. `number` and `count` are numbers, the others texts; instants as 2026-03-02T09:00:00Z."""
+
+LARGEST = 200_000
+"""Characters of a template as JSON: a message of SQS holds 256 KiB, and the facts come on top."""
+DEEPEST = 50
+
+Value = str | int
+
+
+def check(template: Any) -> None:
+    """Raises: ValueError saying what does not render, and where."""
+    try:
+        written = json.dumps(template, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"the payload template is not JSON: {error}") from None
+    if len(written) > LARGEST:
+        raise ValueError(f"the payload template has {len(written):,} characters, more than {LARGEST:,}")
+    _walk(template, lambda text, where: _check_text(text, where), "")
+
+
+def render(template: Any, values: Mapping[str, Value]) -> Any:
+    """The payload for one event. `values`: of all NAMES. Raises: ValueError where it does not render."""
+    return _walk(template, lambda text, where: _render_text(text, values, where), "")
+
+
+class Stencil(NamedTuple):
+    """JSON in pieces: `texts` with `gaps` between them, each the name of a fact and whether it stands alone."""
+
+    texts: tuple[str, ...]
+    gaps: tuple[tuple[str, bool], ...]
+
+    def fill(self, event_id: str, number: int, run_after: str) -> str:
+        """The JSON of one event. The facts need no escaping in JSON: digits, letters, `-`, `:` and `.`."""
+        inside = {"event_id": event_id, "number": str(number), "run_after": run_after}
+        alone = {"event_id": f'"{event_id}"', "number": str(number), "run_after": f'"{run_after}"'}
+        pieces = [self.texts[0]]
+        for (name, stands_alone), text in zip(self.gaps, self.texts[1:], strict=True):
+            pieces.append(alone[name] if stands_alone else inside[name])
+            pieces.append(text)
+        return "".join(pieces)
+
+
+def stencil(template: Any, values: Mapping[str, Value]) -> Stencil:
+    """`template` with the facts of the batch filled in. `values`: of OF_THE_BATCH. Raises: ValueError."""
+    mark = uuid4().hex  # in no template
+    inside: dict[str, Value] = {name: f"{mark}{name}{mark}" for name in OF_THE_EVENT}
+    alone: dict[str, Value] = {name: f"{mark}={name}{mark}" for name in OF_THE_EVENT}
+
+    def text_of(text: str, where: str) -> Value:
+        name = _only_placeholder(text)
+        return alone[name] if name in alone else _render_text(text, {**values, **inside}, where)
+
+    written = json.dumps(_walk(template, text_of, ""), allow_nan=False, ensure_ascii=False)
+    written = written.replace(f'"{mark}=', f"{mark}=")  # the quotes of what stands alone come with it
+    for name in OF_THE_EVENT:
+        written = written.replace(f'={name}{mark}"', f"={name}{mark}")
+    pieces = written.split(mark)
+    names = pieces[1::2]
+    return Stencil(tuple(pieces[::2]), tuple((name.removeprefix("="), name.startswith("=")) for name in names))
+
+
+def _walk(part: Any, text_of: Callable[[str, str], Any], where: str, depth: int = 0) -> Any:
+    if depth > DEEPEST:
+        raise ValueError(f"the payload template is nested more than {DEEPEST} deep")
+    if isinstance(part, str):
+        return text_of(part, where)
+    if isinstance(part, dict):
+        return {name: _walk(each, text_of, f"{where}.{name}", depth + 1) for name, each in part.items()}
+    if isinstance(part, list | tuple):
+        return [_walk(each, text_of, f"{where}[{place}]", depth + 1) for place, each in enumerate(part)]
+    return part
+
+
+def _only_placeholder(text: str) -> str | None:
+    """The name, if `text` is one placeholder and nothing else."""
+    match = Template.pattern.fullmatch(text)
+    return (match["named"] or match["braced"]) if match else None
+
+
+def _render_text(text: str, values: Mapping[str, Value], where: str) -> Value:
+    if (name := _only_placeholder(text)) and name in values:
+        return values[name]
+    try:
+        return Template(text).substitute(values)
+    except KeyError as error:
+        known = ", ".join(f"${name}" for name in NAMES)
+        raise ValueError(f"there is no ${error.args[0]}{_at(where)}; there are {known}, and $$ for a dollar") from None
+    except ValueError:
+        raise ValueError(f"{text!r:.80}{_at(where)} has a $ that begins no name; write $$ for a dollar") from None
+
+
+def _check_text(text: str, where: str) -> Value:
+    if "\0" in text:
+        raise ValueError(f"the text{_at(where)} has a NUL character, which cannot be stored")
+    return _render_text(text, dict.fromkeys(NAMES, ""), where)
+
+
+def _at(where: str) -> str:
+    return f" at {where.lstrip('.')}" if where else ""

@@ -1,0 +1,102 @@
+"""What belongs to an edit of a policy, a repository or an assignment, whoever makes it: a page of the admin or the API.
+
+The caller has checked the rows (`full_clean`), and holds a transaction in which all of it is done, or nothing.
+"""
+
+from collections.abc import Collection, Iterable
+from functools import partial
+from pathlib import Path
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from jobs import rescheduling
+from jobs.breakers import verbs
+from jobs.models import Schedule
+from sources import planning
+from sources.guarding import guarded_by, try_again
+from sources.models import Backup, Policy, Repository
+
+SCHEDULE_FIELDS = ("name", "cron", "zone", "enabled", "priority", "retry_policy", "throttle")
+"""Fields of a policy that are its schedule's."""
+
+PLANNED_FROM = frozenset({
+    "cron", "zone", "window", "excluded_dates", "only_if_it_fits", "enabled", "priority", "throttle", "seeding_limit",
+    "repository",
+})  # fmt: skip
+"""A change of these moves next-backup dates or records on the backlog."""
+
+
+def save_policy(policy: Policy, changed: Collection[str] | None) -> list[str]:
+    """Save a policy with its schedule; what was computed from it is computed anew. Returns warnings, for people.
+
+    `changed`: names of the fields, its schedule's included, that differ from what is stored; None: it is new.
+    """
+    # an edit leaves the watermark of the schedule to the emitter
+    policy.schedule.save(update_fields=SCHEDULE_FIELDS if policy.schedule.pk else None)
+    policy.schedule = policy.schedule  # takes over the id of a new one
+    policy.save()
+    if changed is not None and not PLANNED_FROM.isdisjoint(changed):
+        planning.replan(policy)
+    else:
+        planning.limit_seeding(policy)
+    if changed is not None and "retry_policy" in changed:
+        transaction.on_commit(partial(rescheduling.follow, policy.schedule))
+    return policy.check_openings()
+
+
+def delete_policies(policies: Iterable[Policy]) -> None:
+    """Delete policies, each with its schedule. Raises: ProtectedError while one has assignments."""
+    for policy in policies:
+        schedule = policy.schedule_id
+        policy.delete()
+        Schedule.objects.filter(pk=schedule).delete()
+
+
+def save_repository(repository: Repository, changed: Collection[str] | None, by: str) -> list[str]:
+    """Save a repository and make its directory if it is missing. Returns warnings, for people.
+
+    What is corrected is tried at once: a new location ends the wait of an open breaker. `changed` as for a policy;
+    `by`: who edits it.
+    """
+    repository.save()
+    warnings = []
+    try:
+        make_directory(repository.location)
+    except OSError as error:
+        warnings.append(f"{repository.location} cannot be made: {error.strerror}")
+    if changed is not None:
+        verbs.rename(guarded_by(repository))
+        if "location" in changed and try_again(repository, by=by):
+            warnings.append(f"{repository} was failing for everybody; one record is tried there now")
+    return warnings
+
+
+def make_directory(location: str) -> None:
+    """Make the directory of a repository, with its parents, if it is missing. Raises: OSError."""
+    Path(location).mkdir(parents=True, exist_ok=True)
+
+
+def delete_repositories(repositories: Iterable[Repository]) -> None:
+    """Delete repositories, each with its breaker. Raises: ProtectedError while one has policies or backups."""
+    for repository in repositories:
+        guarded = guarded_by(repository)
+        repository.delete()
+        verbs.forget(guarded)
+
+
+def backups_of(backups: QuerySet[Backup]) -> list[str]:
+    """Why what these backups are of is not deleted, in a sentence; none when there are none.
+
+    Its backups would be forgotten with it, and still lie in the repository: nobody could tell whose they are.
+    """
+    count = backups.count()
+    if not count:
+        return []
+    return ["1 backup of it is recorded." if count == 1 else f"{count:,} backups of it are recorded."]
+
+
+def emit_after_commit(assignment_ids: Iterable[int]) -> None:
+    """Put what is due of these assignments on the backlog once they are committed: a new one is due at once."""
+    ids = list(assignment_ids)
+    transaction.on_commit(lambda: planning.emit_due(None, ids))

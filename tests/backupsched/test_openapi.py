@@ -1,0 +1,93 @@
+"""Whatever is sent to the API, its OpenAPI document tells the answer: checked by asking all that the document allows,
+and what it does not.
+
+`BACKUPSCHED_OPENAPI_EXAMPLES=100` asks so much more, with all bounds and for everybody: some minutes.
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+
+import pytest
+from django.contrib.auth.models import Permission
+
+from jobs import api_tokens
+from sources import edits, tokens
+from tests.backupsched.conformance import Asker, Findings, ask
+from tests.backupsched.one_of_each import make_one_of_each
+from tests.factories import install_presets
+from tests.jobs.api.asking import make_user
+
+EXAMPLES = int(os.environ.get("BACKUPSCHED_OPENAPI_EXAMPLES") or 0)
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(7200 if EXAMPLES else 240),
+]
+
+REFUSED = {400, 401, 404, 405, 411, 413, 415, 422}
+"""Where nobody is let in. (An enrolment code is looked at for everybody.)"""
+
+OnHand = dict[str, list[str | int]]
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Thousands of refusals are no news. And no directory is made for a repository at a made-up place."""
+    monkeypatch.setattr(edits, "make_directory", lambda location: None)
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+    install_presets()
+
+
+@pytest.fixture
+def on_hand() -> OnHand:
+    values, assignment = make_one_of_each()
+    found: OnHand = {f"path.{name}_id": [pk] for name, pk in values.items()}
+    found |= {f"body.{name}": [pk] for name, pk in values.items()}
+    found |= {f"query.{name}": [pk] for name, pk in values.items()}
+    return found | {"path.name": ["callbacks", assignment.policy.schedule.name]}
+
+
+def asked(asker: Asker, on_hand: OnHand) -> Findings:
+    """What was answered; told in full where it was wrong."""
+    found = ask(asker, on_hand)
+    print(found.summary())  # noqa: T201 - what pytest -s shows
+    assert not found.wrong, "\n".join([found.summary(), *list(found.wrong.values())[:50]])
+    return found
+
+
+def test_to_a_superuser(on_hand: OnHand) -> None:
+    token = api_tokens.issue(make_user(is_superuser=True), "all", ("read", "write", "operate")).text
+    asker = Asker(f"Bearer {token}", EXAMPLES or 4, bounds=bool(EXAMPLES), leaves=("agent",))
+    found = asked(asker, on_hand)
+    assert found.statuses[200] > 100
+    assert found.statuses[201]
+    assert found.statuses[204]
+
+
+def test_to_somebody_who_may_only_look(on_hand: OnHand) -> None:
+    user = make_user()
+    user.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
+    token = api_tokens.issue(user, "look", ("read",)).text
+    found = asked(Asker(f"Bearer {token}", EXAMPLES or 2, bounds=bool(EXAMPLES), leaves=("agent",)), on_hand)
+    assert found.statuses[200]
+    assert found.statuses[403]
+    assert not found.statuses[201]
+    assert not found.statuses[204]
+
+
+@pytest.mark.parametrize("authorization", ["", "Bearer bst_made-up", "Basic YWRtaW46YWRtaW4="])
+def test_to_nobody(authorization: str, on_hand: OnHand) -> None:
+    found = asked(Asker(authorization, EXAMPLES or 1, bounds=bool(EXAMPLES)), on_hand)
+    assert set(found.statuses) <= REFUSED
+    assert found.statuses[401] > len(found.operations) / 2
+
+
+def test_to_an_agent() -> None:
+    _, assignment = make_one_of_each()
+    authorization = f"Bearer {tokens.issue(assignment.source)}"
+    found = asked(Asker(authorization, EXAMPLES or 5, bounds=bool(EXAMPLES), tags=("agent",)), {})
+    assert found.statuses[200]

@@ -1,0 +1,309 @@
+"""`manage.py schedules`: what it shows, changes and refuses."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import OperationalError
+
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord, Schedule, Trigger
+from jobs.states import Status
+from tests.factories import NOON, make_record
+from tests.jobs.planner.plans import emitter_beside, make_endpoint, make_events, make_throttle
+from tests.jobs.worker_processes import database_url
+from tests.sources.factories import make_policy
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command("schedules", *arguments, stdout=out, stderr=io.StringIO())
+    return out.getvalue()
+
+
+def told(*arguments: str) -> Any:
+    return json.loads(run("--json", *arguments))
+
+
+def refused(*arguments: str, code: int = 2) -> str:
+    with pytest.raises(CommandError) as caught:
+        run(*arguments)
+    assert caught.value.returncode == code, caught.value
+    return str(caught.value)
+
+
+class TestLooking:
+    def test_without_schedules_it_says_how_to_add_one(self) -> None:
+        assert "schedules add --help" in run()
+        assert told("list") == []
+
+    def test_the_list_has_a_line_for_each(self) -> None:
+        make_events(throttle=make_throttle(), event_count=1_000, next_trigger_at=NOON)
+        make_events(name="off", enabled=False)
+        make_policy()
+        said = run()
+        for text in ("nightly", "1,000", "60 min", "hooks", "slow (at most 10)", "2026-03-02 12:00:00", "paused"):
+            assert text in said, text
+        assert [each["name"] for each in told("list")][:2] == ["nightly", "off"]
+
+    def test_show_has_all_of_one_and_its_next_triggers(self) -> None:
+        make_events(zone="Europe/Berlin")
+        said = run("show", "nightly")
+        assert "payload template" in said
+        assert said.count(" 03:00 ") == 10
+        assert "Each batch of 100 events completes in its window of 60 min" in said
+        facts = told("show", "nightly")
+        assert facts["payload_template"] == {"shard": "$number"}
+        assert len(facts["next_triggers"]) == 10
+        assert facts["next_triggers"][0]["trigger_at_local"].endswith(("03:00:00+01:00", "03:00:00+02:00"))
+
+    def test_plan_draws_both_ways_and_says_whether_it_completes(self) -> None:
+        make_events(throttle=make_throttle(rate=50.0, max_in_flight=99), event_count=1_000_000, window_for=60)
+        said = run("plan", "nightly")
+        assert "spread over the window (as it is set): 1,000,000 in the busiest minute" in said
+        assert "! Cannot complete: 1,000,000 events in 1 min need 16,667 a second" in said
+        facts = told("plan", "nightly")
+        assert facts["verdict"]["batches_too_late"] == facts["verdict"]["batches"] == 7
+        assert facts["pace"] == 50
+        assert len(facts["load"]["all_at_the_trigger"]["busiest_minute_of_each_hour"]) == 168
+        assert max(facts["load"]["all_at_the_trigger"]["busiest_minute_of_each_hour"]) == 1_000_000
+
+    def test_plan_of_what_nothing_holds_back_is_json_without_infinity(self) -> None:
+        make_events()
+        assert "Infinity" not in run("plan", "nightly", "--json")
+        assert told("plan", "nightly")["pace"] is None
+        Schedule.objects.update(throttle=make_throttle(max_in_flight=0))
+        facts = told("plan", "nightly")
+        assert (facts["verdict"], facts["pace"]) == (None, 0)
+
+    def test_triggers_lists_what_has_been(self) -> None:
+        schedule = make_events()
+        assert "has triggered nothing yet" in run("triggers", "nightly")
+        run("trigger", "nightly")
+        Trigger.objects.create(schedule=schedule, trigger_at=NOON, skipped_for="overlap", finished_at=NOON)
+        Trigger.objects.create(schedule=schedule, trigger_at=NOON - timedelta(hours=1))
+        BacklogRecord.objects.update(status=Status.SUCCEEDED, waiting_for=None, finished_at=NOON)
+        said = run("triggers", "nightly")
+        assert "asked for by a person at the command line" in said
+        assert "overlap" in said
+        found = told("triggers", "nightly")
+        assert [each["state"] for each in found] == ["under way", "skipped", "queued"]
+        assert (found[0]["events"], found[0]["succeeded"], found[0]["waiting"]) == (100, 100, 0)
+        assert len(told("triggers", "nightly", "--limit", "1")) == 1
+
+
+class TestAdding:
+    def test_a_whole_one(self) -> None:
+        make_endpoint()
+        make_throttle()
+        said = run(
+            "add", "nightly", "--cron", "0 3 * * *", "--zone", "Europe/Berlin", "--endpoint", "hooks",
+            "--count", "1000", "--window", "3600", "--stagger", "even", "--late", "drop", "--overlap", "skip",
+            "--catch-up", "86400", "--payload", '{"shard": "$number"}', "--throttle", "slow", "--priority", "-3",
+        )  # fmt: skip
+        assert said.startswith("nightly: added\nEach batch of 1,000 events takes 1 min 40 s at 10 a second")
+        schedule = Schedule.objects.get()
+        assert (schedule.kind, schedule.event_count, schedule.window_for, schedule.stagger) == (
+            "http_callback", 1_000, 3_600, "even",
+        )  # fmt: skip
+        assert (schedule.late, schedule.overlap, schedule.catch_up_for, schedule.priority) == (
+            "drop",
+            "skip",
+            86_400,
+            -3,
+        )
+        assert schedule.payload_template == {"shard": "$number"}
+        assert schedule.next_trigger_at == schedule.period.next_after(database_clock())
+
+    def test_the_least_of_one_is_plain_cron(self) -> None:
+        make_endpoint()
+        facts = told("add", "thrice", "--hour", "3,6,9", "--endpoint", "hooks")
+        assert (facts["cron"], facts["event_count"], facts["zone"]) == ("0 3,6,9 * * *", 1, "UTC")
+        assert facts["plan"]["events"] == 1
+
+    def test_a_payload_can_be_read_from_a_file(self, tmp_path: Path) -> None:
+        make_endpoint()
+        file = tmp_path / "payload.json"
+        file.write_text('{"of": "$count"}')
+        run("add", "nightly", "--cron", "0 3 * * *", "--endpoint", "hooks", "--payload", f"@{file}")
+        assert Schedule.objects.get().payload_template == {"of": "$count"}
+        with pytest.raises(CommandError, match="/nothing' cannot be read: No such file"):
+            run("set", "nightly", "--payload", f"@{tmp_path}/nothing")
+
+    def test_a_batch_that_cannot_complete_is_saved_and_told(self) -> None:
+        make_endpoint()
+        make_throttle(max_in_flight=0)
+        said = run("add", "n", "--cron", "0 3 * * *", "--endpoint", "hooks", "--throttle", "slow")
+        assert "! Its throttle slow is paused" in said
+        assert Schedule.objects.exists()
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            ((), "--cron is missing"),
+            (("--cron", "0 0 30 2 *"), "--cron: cron '0 0 30 2 *' never fires"),
+            (("--cron", "0 3 * * *", "--hour", "3"), "not by both"),
+            (("--hour", "25"), "'25' is no hour"),
+            (
+                ("--cron", "0 3 * * *", "--zone", "Berlin"),
+                "--zone: unknown time zone 'Berlin'; did you mean Europe/Berlin?",
+            ),
+            (("--cron", "0 3 * * *", "--count", "0"), "--count: "),
+            (("--cron", "0 3 * * *", "--count", "1000001"), "--count: "),
+            (("--cron", "0 3 * * *", "--count", "-1"), "is below 0"),
+            (("--cron", "0 3 * * *", "--count", "9" * 30), "is too large"),
+            (("--cron", "0 3 * * *", "--count", "many"), "is not a whole number"),
+            (("--cron", "0 3 * * *", "--window", "99999999"), "--window: "),
+            (("--cron", "0 3 * * *", "--stagger", "even"), "--stagger: needs a window"),
+            (("--cron", "0 3 * * *", "--stagger", "odd"), "invalid choice: 'odd'"),
+            (("--cron", "0 3 * * *", "--late", "drop"), "--late: needs a window"),
+            (("--cron", "0 3 * * *", "--payload", "{"), "no JSON"),
+            (("--cron", "0 3 * * *", "--payload", '{"a": "$nobody"}'), "--payload: "),
+            (("--cron", "0 3 * * *", "--endpoint", "hoks"), "--endpoint: there is no endpoint 'hoks'; there are hooks"),
+            (("--cron", "0 3 * * *", "--throttle", "x"), "--throttle: there is no throttle 'x'; there is none yet"),
+            (("--cron", "0 3 * * *", "--kind", "magic"), "--kind: no kind 'magic' is registered here"),
+            (("--cron", "0 3 * * *", "--endpoint", ""), "--endpoint: is missing"),
+            (("--cron", "0 3 * * *", "--provider", "magic"), "--provider: no provider 'magic'"),
+            (("--cron", "0 3 * * *", "--priority", "100001"), "--priority: must lie between"),
+            (("--cron", "0 3 * * *", "--frequency", "1"), "unrecognized arguments"),
+        ],
+    )
+    def test_bad_input_is_answered_with_its_option(self, arguments: tuple[str, ...], said: str) -> None:
+        make_endpoint()
+        wanted = () if "--endpoint" in arguments or "--kind" in arguments else ("--endpoint", "hooks")
+        kind = ("--kind", "http_callback") if arguments[-2:] == ("--endpoint", "") else ()
+        with pytest.raises(CommandError) as caught:
+            run("add", "nightly", *arguments, *wanted, *kind)
+        assert said in str(caught.value)
+        assert not Schedule.objects.exists()
+
+    def test_a_name_that_is_taken_is_refused(self) -> None:
+        make_events()
+        said = refused("add", "nightly", "--cron", "0 3 * * *", "--endpoint", "hooks")
+        assert "--name: " in said
+        assert "already exists" in said
+
+
+class TestChanging:
+    def test_what_is_not_named_stays(self) -> None:
+        make_events(throttle=make_throttle(), priority=3)
+        said = run("set", "nightly", "--window", "7200", "--name", "later")
+        assert said.startswith("later: changed: name, window_for\n")
+        schedule = Schedule.objects.get()
+        assert (schedule.name, schedule.window_for, schedule.priority, schedule.event_count) == ("later", 7200, 3, 100)
+        run("set", "later", "--throttle", "", "--catch-up", "last")
+        schedule.refresh_from_db()
+        assert (schedule.throttle, schedule.catch_up_for) == (None, None)
+
+    def test_only_an_edit_of_when_moves_the_next_trigger(self) -> None:
+        soon = database_clock() + timedelta(days=30)
+        make_events(next_trigger_at=soon)
+        run("set", "nightly", "--window", "7200", "--cron", "0 3 * * *")
+        assert Schedule.objects.get().next_trigger_at == soon
+        run("set", "nightly", "--cron", "0 4 * * *")
+        schedule = Schedule.objects.get()
+        assert schedule.next_trigger_at == schedule.period.next_after(database_clock())
+
+    def test_an_emitter_that_goes_on_meanwhile_is_not_set_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        moved_to = database_clock() + timedelta(days=30)
+        make_events(next_trigger_at=NOON)
+        emitter_beside(monkeypatch, moved_to)
+        run("set", "nightly", "--window", "7200")
+        schedule = Schedule.objects.get()
+        assert (schedule.next_trigger_at, schedule.window_for) == (moved_to, 7200)
+
+    def test_nothing_named_is_refused(self) -> None:
+        make_events()
+        assert "say what to change" in refused("set", "nightly")
+
+    def test_pause_and_resume(self) -> None:
+        make_events()
+        assert "triggers nothing until it is resumed" in run("pause", "nightly")
+        assert "was paused before" in run("pause", "nightly")
+        assert told("resume", "nightly")["changed"] is True
+        assert "was not paused" in run("resume", "nightly")
+        assert Schedule.objects.get().enabled
+
+    def test_trigger_puts_a_batch_on_the_backlog(self) -> None:
+        make_events(event_count=3, enabled=False)
+        facts = told("trigger", "nightly")
+        assert (facts["events"], facts["asked_by"], facts["waiting"]) == (3, "a person at the command line", 3)
+        assert BacklogRecord.objects.count() == 3
+
+    def test_a_policys_is_changed_with_it(self) -> None:
+        policy = make_policy()
+        name = policy.schedule.name
+        for arguments in (
+            ("set", name, "--window", "60"),
+            ("pause", name),
+            ("resume", name),
+            ("remove", name, "--yes"),
+        ):
+            assert "edit or delete that" in refused(*arguments, code=1)
+        assert Schedule.objects.get().enabled
+
+
+class TestRemoving:
+    def test_asks_first(self) -> None:
+        make_events()
+        assert "Nobody is there to ask: add --yes" in refused("remove", "nightly")
+        assert Schedule.objects.exists()
+        assert "is deleted" in run("remove", "nightly", "--yes")
+        assert not Schedule.objects.exists()
+
+    def test_a_person_who_says_no_keeps_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        make_events()
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        for answer in ("n", ""):
+            monkeypatch.setattr("builtins.input", lambda question, answer=answer: answer)
+            assert "nothing was changed" in run("remove", "nightly")
+        assert Schedule.objects.exists()
+        monkeypatch.setattr("builtins.input", lambda question: "Y")
+        run("remove", "nightly")
+        assert not Schedule.objects.exists()
+
+    def test_is_refused_while_events_are_unfinished(self) -> None:
+        make_record(Status.READY, schedule=make_events(), trigger_at=NOON)
+        assert "1 of its events is unfinished" in refused("remove", "nightly", "--yes", code=1)
+        assert Schedule.objects.exists()
+
+
+class TestBadUsage:
+    @pytest.mark.parametrize("verb", ["show", "set", "trigger", "pause", "resume", "remove", "triggers", "plan"])
+    def test_an_unknown_name_is_answered_with_the_known_ones(self, verb: str) -> None:
+        assert "there is no schedule 'nightli', nor any other" in refused(verb, "nightli")
+        make_events()
+        assert refused(verb, "nightli") == "there is no schedule 'nightli'; the schedules are: nightly"
+        assert "there is no schedule" in refused(verb, "a\0b")
+
+    def test_a_database_that_does_not_answer_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def away(*args: Any, **kwargs: Any) -> Any:
+            raise OperationalError("connection refused")
+
+        monkeypatch.setattr(Schedule.objects, "select_related", away)
+        assert "Is the database running" in refused("list")
+
+    def test_a_row_that_was_stored_past_the_forms_is_told(self) -> None:
+        make_events(cron="soon")
+        assert "has 1 field, not 5" in refused("plan", "nightly")
+        assert "soon" in run("list")
+
+
+@pytest.mark.slow
+def test_a_process_ends_with_2_and_a_sentence_and_no_traceback() -> None:
+    argv = (sys.executable, "manage.py", "schedules", "plan", "no such schedule")
+    root = Path(__file__).resolve().parents[3]
+    environment = {**os.environ, "DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
+    done = subprocess.run(argv, cwd=root, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "there is no schedule 'no such schedule'" in done.stderr
+    assert "Traceback" not in done.stderr

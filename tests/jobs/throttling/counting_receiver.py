@@ -1,0 +1,100 @@
+"""An HTTP server on loopback that counts what it is answering at each moment.
+
+A request counts from its last byte until its answer is written, or until its peer is gone: who is killed closes all
+its connections at that moment.
+"""
+
+import asyncio
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: text/plain\r\n\r\nok"
+
+
+class CountingReceiver:
+    """`answers_after`: seconds that each answer takes. Its numbers may be read from any thread."""
+
+    def __init__(self, answers_after: float) -> None:
+        self.answers_after = answers_after
+        self.in_flight = self.peak = self.broken_off = 0
+        self.begun_at: list[float] = []
+        """Of each request, in seconds of the monotonic clock."""
+        self.answered: Counter[str] = Counter()
+        """How often each event, by its id, was answered."""
+        self.connections: set[asyncio.StreamWriter] = set()
+        self.url = ""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """All requests of one connection."""
+        self.connections.add(writer)
+        try:
+            while await self._answer_one(reader, writer):
+                pass
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # its peer has ended it
+        finally:
+            self.connections.remove(writer)
+            writer.close()
+
+    async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        event_id = await self._request(reader)
+        self._begin()
+        try:
+            gone = await self._is_gone_before_the_answer(reader)
+        finally:
+            self.in_flight -= 1
+        if gone:
+            self.broken_off += 1
+        else:
+            self.answered[event_id] += 1
+            writer.write(ANSWER)
+        return not gone
+
+    async def _request(self, reader: asyncio.StreamReader) -> str:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        [length] = [line.split(":")[1] for line in head.splitlines() if line.startswith("content-length:")]
+        body = json.loads(await reader.readexactly(int(length)))
+        return str(body["event_id"])
+
+    def _begin(self) -> None:
+        self.begun_at.append(time.monotonic())
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+
+    async def _is_gone_before_the_answer(self, reader: asyncio.StreamReader) -> bool:
+        """A peer that waits sends nothing, so whatever is read is its end."""
+        end = asyncio.ensure_future(reader.read(1))
+        done, _ = await asyncio.wait([end], timeout=self.answers_after)
+        end.cancel()
+        with suppress(asyncio.CancelledError, ConnectionError):
+            await end
+        return bool(done)
+
+
+@contextmanager
+def counting_receiver(answers_after: float, host: str = "127.0.0.17") -> Iterator[CountingReceiver]:
+    """One that listens until the end of the block, in a thread of its own."""
+    receiver, loop = CountingReceiver(answers_after), asyncio.new_event_loop()
+    server = loop.run_until_complete(asyncio.start_server(receiver.serve, host, 0))
+    receiver.url = f"http://{host}:{server.sockets[0].getsockname()[1]}/events"
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        asyncio.run_coroutine_threadsafe(_end_of_all(server, receiver), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+async def _end_of_all(server: asyncio.Server, receiver: CountingReceiver) -> None:
+    server.close()
+    for writer in receiver.connections:
+        writer.close()
+    await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}), return_exceptions=True)
+    await asyncio.sleep(0)  # what was closed is let go in the next round

@@ -1,0 +1,123 @@
+"""The page of throttles: live numbers, and edits with what has to be said about them."""
+
+from typing import Any
+
+import pytest
+from django.contrib.messages import get_messages
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from jobs.models import BacklogRecord, Throttle
+from jobs.states import Status
+from tests.factories import make_lane, make_record, make_throttle
+from tests.jobs.throttling.rated import ready
+from tests.people import staff
+
+pytestmark = pytest.mark.django_db
+
+LIST = "/admin/jobs/throttle/"
+
+
+def add(client: Client, **fields: Any) -> Any:
+    return client.post(f"{LIST}add/", {"name": "x", "max_in_flight": "1", "rate": "", "burst": "", **fields})
+
+
+def said(response: Any) -> list[str]:
+    return [str(message) for message in get_messages(response.wsgi_request)]
+
+
+class TestList:
+    def test_has_the_live_numbers_of_each_in_one_question_more(self, admin_client: Client) -> None:
+        full, waiting, _ = make_throttle(1), make_throttle(7), make_throttle(0)
+        make_record(Status.RUNNING, lane=make_lane(full))
+        ready(full, 1_002)
+        make_record(Status.WAITING, lane=make_lane(waiting))
+        rated = Throttle.objects.create(name="rated", max_in_flight=5, rate=0.001, burst=1)
+        Throttle.objects.filter(pk=rated.pk).update(tokens=0)
+        page = " ".join(admin_client.get(LIST).content.decode().split())
+        for number in ("1 of 1", "1,002", "0 of 7", "0.001 a second, burst 1", "in 16 min"):
+            assert number in page
+        with CaptureQueriesContext(connection) as few:
+            admin_client.get(LIST)
+        for _ in range(20):
+            make_throttle(1)
+        with CaptureQueriesContext(connection) as many:
+            admin_client.get(LIST)
+        assert len(many) == len(few)
+        shown = admin_client.get(LIST).context["cl"].result_list
+        states = {throttle.pk: throttle._live for throttle in shown}
+        assert len(states) == 24
+
+    @pytest.mark.parametrize(
+        ("fields", "state"),
+        [
+            ({"max_in_flight": 0}, "paused"),
+            ({"max_in_flight": 1}, "open"),
+            ({"max_in_flight": 1, "rate": 1}, "no token"),
+        ],
+    )
+    def test_labels_why_the_next_one_would_not_begin(self, admin_client: Client, fields: Any, state: str) -> None:
+        throttle = Throttle.objects.create(name="one", **fields)
+        Throttle.objects.filter(pk=throttle.pk).update(tokens=0, tokens_at="2126-01-01T00:00Z")
+        assert f">{state}<" in "".join(admin_client.get(LIST).content.decode().split("\n")).replace(" ", "").replace(
+            "notoken", "no token"
+        )
+
+
+class TestEdit:
+    def test_adds_one_with_a_rate(self, admin_client: Client) -> None:
+        assert add(admin_client, max_in_flight="5", rate="2.5", burst="7").status_code == 302
+        throttle = Throttle.objects.get()
+        assert (throttle.max_in_flight, throttle.rate, throttle.burst, throttle.tokens) == (5, 2.5, 7, 7)
+
+    def test_nothing_in_flight_means_paused_and_says_so(self, admin_client: Client) -> None:
+        response = add(admin_client, max_in_flight="0")
+        assert response.status_code == 302
+        assert any("0 means paused: none of its records begins" in each for each in said(response))
+        throttle = Throttle.objects.get()
+        ready(throttle, 3)
+        change = {"name": "y", "max_in_flight": "0", "rate": "", "burst": ""}
+        response = admin_client.post(f"{LIST}{throttle.pk}/change/", change)
+        assert any("3 are ready" in each for each in said(response))
+
+    def test_what_means_nothing_of_the_kind_says_nothing(self, admin_client: Client) -> None:
+        assert not any("paused" in each for each in said(add(admin_client, max_in_flight="1")))
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [("max_in_flight", "-1"), ("max_in_flight", ""), ("rate", "0"), ("rate", "nan"), ("burst", "0"), ("name", "")],
+    )
+    def test_a_bad_value_is_told_beside_its_field(self, admin_client: Client, field: str, value: str) -> None:
+        assert field in add(admin_client, **{field: value}).context["adminform"].errors
+        assert not Throttle.objects.exists()
+
+    def test_a_name_that_is_taken_is_told_beside_its_field(self, admin_client: Client) -> None:
+        add(admin_client)
+        assert "name" in add(admin_client).context["adminform"].errors
+
+    def test_a_page_has_the_numbers_of_its_own(self, admin_client: Client) -> None:
+        throttle = make_throttle(4)
+        make_record(Status.RUNNING, lane=make_lane(throttle))
+        assert "1 of 4" in admin_client.get(f"{LIST}{throttle.pk}/change/").content.decode()
+
+    def test_who_may_only_look_sees_the_numbers_and_edits_nothing(self) -> None:
+        throttle, client = make_throttle(4), staff("view_throttle")
+        assert "0 of 4" in client.get(f"{LIST}{throttle.pk}/change/").content.decode()
+        assert client.post(f"{LIST}{throttle.pk}/change/", {"max_in_flight": "9"}).status_code == 403
+        assert staff("view_lane").get(LIST).status_code == 403
+
+
+class TestDelete:
+    @pytest.mark.parametrize("many", [False, True], ids=["by its page", "from the list"])
+    def test_is_refused_while_records_name_it(self, admin_client: Client, many: bool) -> None:
+        throttle = make_throttle(4)
+        ready(throttle, 2)
+        address = LIST if many else f"{LIST}{throttle.pk}/delete/"
+        answer = {"post": "yes", "action": "delete_selected", "_selected_action": [throttle.pk]}
+        page = admin_client.post(address, answer).content.decode()
+        assert "of the records that name it 2 are ready" in page
+        assert Throttle.objects.exists()
+        BacklogRecord.objects.all().delete()
+        admin_client.post(address, answer)
+        assert not Throttle.objects.exists()

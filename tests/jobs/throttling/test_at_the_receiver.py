@@ -1,0 +1,134 @@
+"""A throttle as its receiver sees it: three real workers deliver, and one of them is killed in the middle."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from jobs import throttles
+from jobs.models import Attempt, BacklogRecord, Endpoint, Schedule, Throttle, Worker
+from jobs.schedules import verbs
+from jobs.states import AttemptOutcome, Status
+from tests.factories import make_retry_policy
+from tests.jobs.throttling.counting_receiver import CountingReceiver, counting_receiver
+from tests.jobs.throttling.rated import most_above_seconds
+from tests.jobs.worker_processes import database_url
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+LEASE_SECONDS = 3
+ANSWER_SECONDS = 0.04
+
+Start = Callable[[], subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def start_worker(tmp_path: Path) -> Iterator[Start]:
+    """Starts `manage.py worker` for the queue of deliveries; at the end all are killed."""
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "backupsched.settings",
+        "DATABASE_URL": database_url(),
+        "BACKUPSCHED_LEASE": str(LEASE_SECONDS),
+        "BACKUPSCHED_CALLBACKS_ALLOWED": "127.0.0.0/8",
+    }
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "worker", "--queues", "callbacks"]
+        with (tmp_path / f"log-{len(started)}").open("wb") as log:
+            started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def receiver() -> Iterator[CountingReceiver]:
+    with counting_receiver(ANSWER_SECONDS) as receiver:
+        yield receiver
+
+
+def make_batches(receiver: CountingReceiver, throttle: Throttle, *counts: int) -> None:
+    """Schedules that share `throttle` and an endpoint at the receiver, each triggered once."""
+    endpoint = Endpoint.objects.create(name="receiver", url=receiver.url)
+    at_once = make_retry_policy(parameters={"base": 0.1})
+    for number, count in enumerate(counts):
+        schedule = Schedule.objects.create(
+            name=f"batch {number}", cron="0 0 1 1 *", kind="http_callback", event_count=count, endpoint=endpoint,
+            throttle=throttle, retry_policy=at_once,
+        )  # fmt: skip
+        verbs.trigger_now(schedule, "the test")
+    assert BacklogRecord.objects.count() == sum(counts)
+
+
+def all_delivered() -> bool:
+    return not BacklogRecord.objects.exclude(status=Status.SUCCEEDED).exists()
+
+
+def kill_one_at_work(processes: list[subprocess.Popen[bytes]]) -> None:
+    """Kill one of the workers while it holds records: it stands still while that is looked at."""
+
+    def caught() -> bool:
+        for process in processes:
+            process.send_signal(signal.SIGSTOP)
+            if BacklogRecord.objects.running().filter(leased_by__pid=process.pid).count() > 1:
+                process.kill()
+                process.wait()
+                return True
+            process.send_signal(signal.SIGCONT)
+        return False
+
+    eventually(caught)
+
+
+def test_three_workers_one_of_them_killed_never_have_more_in_flight_than_the_throttle_lets_through(
+    start_worker: Start, receiver: CountingReceiver
+) -> None:
+    throttle = Throttle.objects.create(name="shared", max_in_flight=5)
+    make_batches(receiver, throttle, 150, 150)
+    processes = [start_worker(), start_worker(), start_worker()]
+    eventually(lambda: Worker.objects.count() == 3 and receiver.answered.total() > 100)
+    kill_one_at_work(processes)
+    receiver.answers_after = 2 * ANSWER_SECONDS  # some are still being answered when its leases expire
+    eventually(all_delivered, 60)
+    assert receiver.peak == 5
+    assert len(receiver.answered) == 300
+    killed = Attempt.objects.filter(outcome=AttemptOutcome.RESCUED).count()
+    assert killed >= 1
+    assert receiver.broken_off <= killed
+    assert receiver.answered.total() <= 300 + killed
+    assert len(set(Attempt.objects.values_list("worker", flat=True))) == 3
+
+
+def test_two_workers_begin_no_more_a_second_than_the_rate_and_no_more_at_once_than_an_edited_cap(
+    start_worker: Start, receiver: CountingReceiver
+) -> None:
+    throttle = Throttle.objects.create(name="shared", max_in_flight=50, rate=40, burst=4)
+    start_worker()
+    start_worker()
+    eventually(lambda: Worker.objects.count() == 2)
+    make_batches(receiver, throttle, 60, 60)
+    eventually(lambda: len(receiver.begun_at) >= 80)
+    # what was claimed at once arrives within a moment, which depends on how busy this machine is
+    on_the_way = 0.5 * 40
+    assert most_above_seconds(receiver.begun_at, 40, 4) <= on_the_way
+    Throttle.objects.filter(pk=throttle.pk).update(max_in_flight=0)
+    eventually(lambda: not BacklogRecord.objects.running().exists())
+    [live] = throttles.live([throttle.pk])
+    assert (live.in_flight, receiver.in_flight) == (0, 0)
+    assert live.ready > 0
+    receiver.peak = 0
+    Throttle.objects.filter(pk=throttle.pk).update(max_in_flight=2, rate=None)
+    eventually(all_delivered, 60)
+    assert receiver.peak == 2
+    assert receiver.answered.total() == 120

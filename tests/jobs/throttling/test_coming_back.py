@@ -1,0 +1,185 @@
+"""A worker comes back when the next token is there: not at its poll, and not in a busy loop."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from jobs import delivery, throttles
+from jobs.clock import database_clock
+from jobs.conf import QueueRule
+from jobs.models import Attempt, Throttle
+from jobs.worker import hints as hints_module
+from jobs.worker import process
+from jobs.worker import tokens as tokens_module
+from jobs.worker.hints import Hints
+from jobs.worker.process import WorkerProcess
+from jobs.worker.tokens import SHORTEST_WAIT_SECONDS, Tokens
+from tests.factories import NOON, make_lane, make_record, make_throttle
+from tests.jobs.throttling.rated import claim, make_rated, most_above, ready
+from tests.jobs.worker_processes import WorkerProcesses
+from tests.waiting import eventually
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.django_db
+class TestSecondsToToken:
+    def test_are_those_until_the_first_whole_one_of_any_lane(self):
+        ready(make_rated(0.1, tokens=0.5))
+        ready(make_rated(0.5, tokens=0.5))
+        assert claim() == []
+        assert throttles.seconds_to_token("default", NOON) == pytest.approx(1)
+        assert throttles.seconds_to_token("default", NOON + SECOND / 2) == pytest.approx(0.5)
+
+    def test_of_a_lane_are_those_until_the_last_of_its_throttles_has_one(self):
+        make_record(lane=make_lane(make_rated(1), make_rated(0.25), make_throttle(5)))
+        claim()
+        assert throttles.seconds_to_token("default", NOON) == pytest.approx(4)
+
+    def test_are_none_where_a_token_lies_and_something_else_is_lacking(self):
+        throttle = make_rated(1, burst=5, tokens=5, most=1)
+        ready(throttle, 3)
+        assert len(claim()) == 1
+        assert throttles.seconds_to_token("default", NOON) is None
+
+    def test_are_none_for_a_queue_in_which_nobody_is_ready(self):
+        ready(make_rated(1), queue="backups")
+        claim(queue="backups")
+        claim()
+        assert throttles.seconds_to_token("backups", NOON) == pytest.approx(1)
+        assert throttles.seconds_to_token("default", NOON) is None
+
+    def test_are_none_behind_a_throttle_that_is_paused(self):
+        ready(make_rated(1, most=0))
+        claim()
+        assert throttles.seconds_to_token("default", NOON) is None
+
+    def test_are_not_asked_for_while_no_throttle_has_a_rate(self, monkeypatch):
+        throttle = make_throttle(1)
+        ready(throttle, 3)
+        claim()
+        monkeypatch.setattr(throttles, "execute", pytest.fail)
+        assert throttles.seconds_to_token("default") is None
+
+    def test_are_asked_for_from_the_first_claim_after_a_rate_is_given_until_the_first_one_after_it_is_taken(self):
+        throttle = make_throttle(5)
+        ready(throttle, 3)
+        assert len(claim(limit=1)) == 1
+        Throttle.objects.filter(pk=throttle.pk).update(rate=0.1)
+        now = database_clock()
+        assert claim(now) == []
+        assert throttles.seconds_to_token("default", now) == pytest.approx(10, abs=1)
+        Throttle.objects.filter(pk=throttle.pk).update(rate=None)
+        assert len(claim(limit=1)) == 1
+        assert throttles.seconds_to_token("default", now) is None
+        assert not throttles._rated
+
+
+class TestTokens:
+    @pytest.fixture
+    def asked(self, monkeypatch) -> list[str]:
+        """The queues asked about. The clock stands still until a test moves it."""
+        asked: list[str] = []
+        self.clock, self.answer = 100.0, 3.0
+        monkeypatch.setattr(tokens_module, "boot_seconds", lambda: self.clock)
+        monkeypatch.setattr(throttles, "seconds_to_token", lambda queue: asked.append(queue) or self.answer)
+        return asked
+
+    def test_are_asked_about_twenty_times_a_second_at_most_and_each_queue_by_itself(self, asked):
+        tokens = Tokens()
+        assert tokens.seconds_until_worth_a_claim("default") == 3.0
+        for _ in range(1000):
+            self.clock += 0.001
+            assert tokens.seconds_until_worth_a_claim("default") in (SHORTEST_WAIT_SECONDS, 3.0)
+        assert 18 <= len(asked) <= 21
+        assert tokens.seconds_until_worth_a_claim("backups") == 3.0
+
+    def test_that_come_faster_are_worth_twenty_claims_a_second(self, asked):
+        self.answer = 0.001
+        assert Tokens().seconds_until_worth_a_claim("default") == SHORTEST_WAIT_SECONDS
+
+    def test_that_nobody_lacks_are_no_reason_to_come_back(self, asked):
+        self.answer = None
+        assert Tokens().seconds_until_worth_a_claim("default") is None
+
+
+class TestHints:
+    @pytest.fixture
+    def clock(self, monkeypatch) -> list[float]:
+        clock = [100.0]
+        monkeypatch.setattr(hints_module, "boot_seconds", lambda: clock[0])
+        return clock
+
+    def test_a_token_that_comes_late_does_not_put_off_what_comes_sooner(self, clock):
+        hints = Hints()
+        hints.again("default", 0.2)
+        hints.again("default", 30)
+        assert hints.seconds_until_next() == pytest.approx(0.2)
+        hints.again("default", 0.1)
+        assert hints.seconds_until_next() == pytest.approx(0.1)
+
+    def test_a_queue_without_room_for_a_claim_does_not_keep_the_worker_awake(self, clock):
+        hints = Hints()
+        hints.again("default", 0.1)
+        clock[0] += 1
+        assert hints.seconds_until_next() == 0
+        assert hints.seconds_until_next() == float("inf")
+        assert hints.take("default")
+        assert not hints.take("default")
+
+    def test_a_claim_of_one_queue_forgets_none_of_another(self, clock):
+        hints = Hints()
+        hints.again("backups", 0.1)
+        clock[0] += 1
+        assert not hints.take("default")
+        assert hints.seconds_until_next() == 0
+
+
+class TestStart:
+    @pytest.mark.parametrize(("queue", "loaded"), [("callbacks", ["before the claim"]), ("backups", [])])
+    def test_loads_what_delivers_before_anything_is_claimed_or_it_would_go_out_all_at_once(
+        self, monkeypatch, queue, loaded
+    ):
+        done: list[str] = []
+        monkeypatch.setattr(delivery, "prepare", lambda: done.append("before the claim"))
+        monkeypatch.setattr(process, "prepare_in_this_thread", lambda: None)
+        monkeypatch.setattr(WorkerProcess, "register", lambda self: False)
+        worker = WorkerProcess([QueueRule(queue, 1)])
+        worker.signals = 1
+        worker.run()
+        assert done == loaded
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+class TestWorkers:
+    @pytest.fixture
+    def start_worker(self, tmp_path: Path) -> Iterator[WorkerProcesses]:
+        workers = WorkerProcesses(tmp_path)
+        yield workers
+        workers.end()
+
+    def test_begin_as_many_as_the_rate_says_each_a_moment_after_its_token(self, start_worker):
+        rate, count = 2.5, 7
+        start_worker(BACKUPSCHED_LEASE="60")
+        throttle = make_rated(rate, 1, tokens=1, at=database_clock())
+        ready(throttle, count, kind="quick")
+        eventually(lambda: Attempt.objects.count() == count)
+        began = sorted(Attempt.objects.values_list("started_at", flat=True))
+        assert most_above(began, rate, 1) < 1e-6
+        late = [(later - before).total_seconds() - 1 / rate for before, later in pairwise(began)]
+        assert sum(late) / len(late) < 0.2, "by its poll alone it would come every 1.25 seconds"
+
+    def test_begin_at_once_when_a_paused_throttle_is_resumed(self, start_worker):
+        start_worker(BACKUPSCHED_LEASE="60")
+        throttle = make_throttle(0)
+        ready(throttle, 3, kind="quick")
+        eventually(lambda: Throttle.objects.exists() and throttles.live()[0].ready == 3)
+        Throttle.objects.update(max_in_flight=2)
+        resumed_at = database_clock()
+        eventually(lambda: Attempt.objects.count() == 3)
+        began = sorted(Attempt.objects.values_list("started_at", flat=True))
+        assert (began[0] - resumed_at).total_seconds() < 0.5, "its poll comes every 1.25 seconds"

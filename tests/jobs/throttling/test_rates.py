@@ -1,0 +1,211 @@
+"""How many records begin a second: held in the claim, as exactly as the cap."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import IntegrityError
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jobs import claiming, throttles
+from jobs.models import BacklogRecord, Throttle
+from jobs.outcomes import Released, Succeeded
+from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
+from tests.jobs.throttling.rated import Bucket, claim, make_rated, put, ready, tokens_of
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.django_db
+class TestRate:
+    def test_lets_one_begin_for_each_whole_token(self):
+        throttle = make_rated(2, burst=10, tokens=3.75)
+        ready(throttle, 20)
+        assert len(claim()) == 3
+        assert len(claim()) == 0
+        assert len(claim(NOON + SECOND)) == 2
+        assert tokens_of(throttle) == pytest.approx(0.75)
+
+    def test_fills_the_bucket_to_the_burst_and_no_further(self):
+        ready(make_rated(2, burst=5), 20)
+        assert len(claim(NOON + 3600 * SECOND)) == 5
+
+    @pytest.mark.parametrize(("rate", "size"), [(7, 7), (0.25, 1)])
+    def test_without_a_burst_lets_a_second_of_it_begin_at_once_and_at_least_one(self, rate, size):
+        ready(make_rated(rate), 20)
+        assert len(claim(NOON + 3600 * SECOND)) == size
+
+    def test_takes_no_token_for_what_was_not_there(self):
+        throttle = make_rated(1, burst=9, tokens=9)
+        ready(throttle, 2)
+        assert len(claim()) == 2
+        assert tokens_of(throttle) == 7
+
+    def test_takes_no_token_for_what_the_cap_held_back(self):
+        throttle = make_rated(1, burst=9, tokens=9, most=2)
+        ready(throttle, 5)
+        assert len(claim()) == 2
+        assert claim() == []
+        assert tokens_of(throttle) == 7
+
+    def test_holds_nobody_else_up(self):
+        ready(make_rated(1), 20, priority=100)
+        other = make_record()
+        assert [record.id for record in claim()] == [other.pk]
+
+    def test_is_not_given_back_what_was_released_unbegun(self):
+        throttle = make_rated(1, tokens=1)
+        ready(throttle)
+        [record] = claim()
+        claiming.settle([(record, Released("no place"))], now=NOON)
+        assert claim() == []
+        assert len(claim(NOON + SECOND)) == 1
+
+    def test_begins_with_a_full_bucket_when_the_throttle_is_new(self):
+        throttle = Throttle.objects.create(name="new", max_in_flight=9, rate=5, burst=3)
+        assert tokens_of(throttle) == 3
+
+    def test_that_owes_tokens_is_refused_by_the_database(self):
+        throttle = make_rated(1)
+        with pytest.raises(IntegrityError, match="tokens_are_not_owed"):
+            put(throttle, -0.5)
+
+    @pytest.mark.parametrize("rate", [float("nan"), float("inf"), 1_000_001.0])
+    def test_that_is_no_number_is_refused_by_the_database(self, rate):
+        with pytest.raises(IntegrityError, match="the rate of a throttle is a number up to 1000000, not"):
+            make_rated(rate)
+
+
+@pytest.mark.django_db
+class TestTwoThrottlesOfOneLane:
+    def test_both_have_to_have_a_token_and_both_are_paid(self):
+        slow, quick, plain = make_rated(1, tokens=1), make_rated(1, burst=9, tokens=5), make_throttle(50)
+        lane = make_lane(slow, quick, plain)
+        for _ in range(9):
+            make_record(lane=lane)
+        assert len(claim()) == 1
+        assert (tokens_of(slow), tokens_of(quick), tokens_of(plain)) == (0, 4, 0)
+
+    def test_the_tokens_of_a_shared_one_go_to_the_first_in_order(self):
+        shared = make_rated(1, burst=9, tokens=2)
+        one, two = make_lane(shared), make_lane(shared, make_throttle(9))
+        first, last = make_record(lane=two, priority=5), make_record(lane=one, priority=1)
+        second = make_record(lane=one, priority=4)
+        assert [record.id for record in claim()] == [first.pk, second.pk]
+        assert [record.id for record in claim(NOON + SECOND)] == [last.pk]
+
+    def test_what_the_cap_of_one_holds_back_costs_the_other_no_token(self):
+        full, rated = make_throttle(1), make_rated(1, burst=9, tokens=9)
+        lane = make_lane(full, rated)
+        for _ in range(4):
+            make_record(lane=lane)
+        assert len(claim()) == 1
+        assert claim() == []
+        assert tokens_of(rated) == 8
+
+
+@pytest.mark.django_db
+class TestPaused:
+    def test_lets_nothing_through_whatever_lies_in_its_bucket(self):
+        throttle = make_rated(1, burst=9, tokens=9, most=0)
+        ready(throttle, 3)
+        plain = make_throttle(0)
+        ready(plain, 3)
+        assert claim() == []
+        assert tokens_of(throttle) == 9
+
+    def test_what_runs_goes_on_and_ends(self):
+        throttle = make_throttle(2)
+        ready(throttle, 4)
+        running = claim()
+        Throttle.objects.update(max_in_flight=0)
+        assert claim() == []
+        assert len(claiming.settle([(record, Succeeded()) for record in running], now=NOON).written) == 2
+        assert claim() == []
+        Throttle.objects.update(max_in_flight=1)
+        assert len(claim()) == 1
+
+    def test_asks_no_source(self):
+        ready(make_throttle(0), 3, queue="availability")
+        assert claim(queue="availability") == []
+
+
+@pytest.mark.django_db
+class TestAQueueThatFeedsAnother:
+    def test_takes_no_token_for_asking(self):
+        throttle = make_rated(1, burst=9, tokens=9)
+        ready(throttle, 3, queue="availability")
+        assert len(claim(queue="availability")) == 3
+        assert tokens_of(throttle) == 9
+
+    def test_asks_as_many_as_there_will_be_tokens_for_in_half_a_minute_less_what_has_answered(self):
+        throttle = make_rated(0.1, tokens=1)
+        ready(throttle, 9, queue="availability")
+        ready(throttle, 1, queue="backups")
+        assert len(claim(queue="availability")) == 1 + 3 - 1
+
+    def test_asks_nobody_whose_answer_would_be_old_before_its_token_comes(self):
+        ready(make_rated(0.01), queue="availability")
+        assert claim(queue="availability") == []
+        assert claim(NOON + 69 * SECOND, queue="availability") == []
+        assert len(claim(NOON + 70.1 * SECOND, queue="availability")) == 1
+
+
+@pytest.mark.django_db
+class TestAClockThatIsSetBack:
+    def test_adds_nothing_and_the_rate_goes_on_from_there(self):
+        throttle = make_rated(1, burst=5, tokens=0.5)
+        ready(throttle, 20)
+        assert claim(NOON - 3600 * SECOND) == []
+        assert tokens_of(throttle) == 0.5
+        assert len(claim(NOON - 3599 * SECOND)) == 1
+        assert len(claim(NOON - 3598 * SECOND)) == 1
+
+    def test_and_forward_again_grants_a_bucket_at_most(self):
+        ready(make_rated(1, burst=5, tokens=5), 20)
+        assert len(claim()) == 5
+        assert claim(NOON - 3600 * SECOND) == []
+        assert len(claim()) == 5
+        assert claim() == []
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.one_of(st.floats(0, 30), st.floats(-30, 0), st.sampled_from([0, 0, 0.1, 1, 3600])),
+        st.integers(1, 12),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@pytest.mark.django_db(transaction=True)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rate=st.floats(0.01, 50),
+    burst=st.none() | st.integers(1, 20),
+    tokens=st.floats(0, 1),
+    most=st.integers(0, 15),
+    steps=STEPS,
+)
+def test_any_claims_at_any_instants_take_what_a_model_of_the_bucket_gives(rate, burst, tokens, most, steps):
+    """The clock may go back and forth."""
+    BacklogRecord.objects.all().delete()
+    claiming._throttled.clear()
+    throttle = make_rated(rate, burst, tokens=tokens, most=most)
+    ready(throttle, 40)
+    worker, bucket, at = make_worker(), Bucket(rate, burst, tokens, NOON), NOON
+    running, left = [], 40
+    for seconds, limit, settles in steps:
+        at += timedelta(seconds=seconds)
+        expected = bucket.take(min(limit, left), most - len(running), at)
+        claimed = claiming.claim("default", worker_id=worker.pk, limit=limit, now=at)
+        assert len(claimed) == expected
+        running, left = running + claimed, left - len(claimed)
+        if settles and running:
+            claiming.settle([(record, Succeeded()) for record in running], now=at)
+            running = []
+    [live] = throttles.live([throttle.pk], at)
+    assert live.tokens == pytest.approx(bucket.held(at), abs=1e-6)
+    assert (live.in_flight, live.ready) == (len(running), left)

@@ -1,0 +1,157 @@
+"""`manage.py throttles`."""
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db.utils import OperationalError
+
+from jobs import throttles
+from jobs.clock import database_clock
+from jobs.models import Throttle
+from jobs.states import Status
+from tests.factories import make_lane, make_record
+from tests.jobs.throttling.rated import ready
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*arguments: str) -> str:
+    output = StringIO()
+    call_command("throttles", *arguments, stdout=output, stderr=output)
+    return output.getvalue()
+
+
+def refused(*arguments: str) -> str:
+    with pytest.raises(CommandError) as caught:
+        run(*arguments)
+    assert caught.value.returncode in (1, 2)
+    return str(caught.value)
+
+
+@pytest.fixture
+def hooks() -> Throttle:
+    return Throttle.objects.create(name="hooks", max_in_flight=5, rate=2, burst=10)
+
+
+class TestAdd:
+    def test_makes_one_with_a_rate(self):
+        assert "5 a second" in run("add", "billing", "--max-in-flight", "20", "--rate", "5")
+        made = Throttle.objects.get()
+        assert (made.name, made.max_in_flight, made.rate, made.burst) == ("billing", 20, 5, None)
+
+    def test_of_a_name_that_is_taken_is_refused_and_changes_nothing(self, hooks):
+        assert "already exists" in refused("add", "hooks", "--max-in-flight", "1")
+        assert Throttle.objects.get().max_in_flight == 5
+
+    @pytest.mark.parametrize("arguments", [["--max-in-flight", "-1"], ["--max-in-flight", "1", "--rate", "nan"], []])
+    def test_of_values_that_no_throttle_has_is_refused(self, arguments):
+        assert refused("add", "new", *arguments)
+        assert not Throttle.objects.exists()
+
+
+class TestList:
+    def test_without_any_it_says_so(self):
+        assert run() == "There are no throttles yet: `manage.py throttles add NAME --max-in-flight N` makes one.\n"
+        assert json.loads(run("--json")) == []
+
+    def test_has_the_live_numbers(self, hooks):
+        Throttle.objects.create(name="asleep", max_in_flight=0)
+        ready(hooks, 3)
+        make_record(Status.RUNNING, lane=make_lane(hooks))
+        *_, asleep, line = run().splitlines()
+        assert asleep.split() == ["asleep", "0", "0", "0", "0", "paused"]
+        assert line.split() == ["hooks", "1", "5", "3", "0", "2", "a", "second,", "burst", "10", "10.0", "now"]
+
+    def test_json_has_the_same(self, hooks):
+        [facts] = json.loads(run("--json"))
+        assert facts.pop("id") == hooks.pk
+        assert facts == {
+            "name": "hooks", "max_in_flight": 5, "paused": False, "rate": 2, "burst": 10, "in_flight": 0, "ready": 0,
+            "waiting": 0, "tokens": 10, "next_token_in": 0, "at_least": [],
+        }  # fmt: skip
+
+    def test_what_people_wrote_cannot_steer_the_terminal(self):
+        Throttle.objects.create(name="evil \x1b[31mred", max_in_flight=1)
+        assert "\x1b" not in run()
+        assert "\x1b" not in refused("pause", "unknown")
+
+
+class TestSet:
+    def test_changes_what_is_given_and_nothing_else(self, hooks):
+        assert "hooks" in run("set", "hooks", "--max-in-flight", "7")
+        hooks.refresh_from_db()
+        assert (hooks.max_in_flight, hooks.rate, hooks.burst) == (7, 2, 10)
+        [facts] = json.loads(run("set", "hooks", "--rate", "0.5", "--burst", "3", "--json"))
+        assert (facts["max_in_flight"], facts["rate"], facts["burst"], facts["tokens"]) == (7, 0.5, 3, 3)
+
+    def test_takes_a_rate_and_a_burst_away(self, hooks):
+        run("set", "hooks", "--rate", "none", "--burst", "none")
+        hooks.refresh_from_db()
+        assert (hooks.max_in_flight, hooks.rate, hooks.burst) == (5, None, None)
+
+    def test_to_nothing_in_flight_says_that_this_means_paused(self, hooks):
+        ready(hooks, 3)
+        said = run("set", "hooks", "--max-in-flight", "0")
+        assert "hooks: 0 means paused: none of its records begins, 3 are ready; those that run go on" in said
+
+    def test_to_a_burst_that_the_rate_outruns_says_so(self, hooks):
+        said = run("set", "hooks", "--rate", "500", "--burst", "2")
+        assert "with a burst of 2 a worker begins 40 a second at most, not 500" in said
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (("--max-in-flight", "-1"), "nothing was changed; --max-in-flight: Ensure this value is greater than"),
+            (("--max-in-flight", "5000000"), "--max-in-flight: Ensure this value is less than or equal to 1000000."),
+            (("--max-in-flight", "many"), "argument --max-in-flight: invalid int value: 'many'"),
+            (("--rate", "0"), "--rate: Ensure this value is greater than or equal to 0.001."),
+            (("--rate", "nan"), "--rate: A number, not nan."),
+            (("--rate", "inf"), "--rate: A number, not inf."),
+            (("--rate", "fast"), "argument --rate: a number or `none`, not 'fast'"),
+            (("--burst", "0"), "--burst: Ensure this value is greater than or equal to 1."),
+            (("--burst", "2.5"), "argument --burst: a number or `none`, not '2.5'"),
+            ((), "say what to change: --max-in-flight N, --rate R, --burst N"),
+        ],
+    )
+    def test_to_a_bad_value_is_refused_with_its_name(self, hooks, arguments, said):
+        assert said in refused("set", "hooks", *arguments)
+        hooks.refresh_from_db()
+        assert (hooks.max_in_flight, hooks.rate, hooks.burst) == (5, 2, 10)
+
+
+class TestPauseAndResume:
+    def test_a_paused_one_lets_nobody_through_until_it_is_resumed(self, hooks):
+        said = run("pause", "hooks")
+        assert "paused" in said
+        assert Throttle.objects.get().max_in_flight == 0
+        [facts] = json.loads(run("resume", "hooks", "8", "--json"))
+        assert (facts["max_in_flight"], facts["paused"]) == (8, False)
+
+    def test_one_cannot_be_resumed_with_nothing(self, hooks):
+        assert "--max-in-flight: At least 1: a throttle of 0 is paused." in refused("resume", "hooks", "0")
+
+    @pytest.mark.parametrize("verb", [("pause",), ("resume", "3"), ("set", "--rate", "1")])
+    def test_an_unknown_one_is_refused_with_the_names_there_are(self, hooks, verb):
+        name, rest = verb[0], verb[1:]
+        arguments = (name, "hoks", *rest)
+        assert refused(*arguments) == "there is no throttle 'hoks'; there are 'hooks'"
+        hooks.delete()
+        assert refused(*arguments) == "there is no throttle 'hoks'; there are none yet"
+
+    def test_nul_in_a_name_is_only_unknown(self):
+        assert "there is no throttle" in refused("pause", "a\0b")
+
+
+def test_a_database_that_is_away_is_told_without_a_traceback(monkeypatch):
+    def away(*_: object) -> None:
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(throttles, "live", away)
+    assert "Is the database running" in refused()
+
+
+def test_an_edit_dates_the_bucket(hooks):
+    run("set", "hooks", "--rate", "3")
+    assert (database_clock() - Throttle.objects.get().tokens_at).total_seconds() < 60
