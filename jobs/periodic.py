@@ -49,8 +49,9 @@ def tick() -> str:
 
 
 def besides() -> int:
-    """What is done every minute: overdue sweeps, which batches have ended, and what other apps do. The workers
-    do it as well, so a dead qcluster costs nothing here. Returns how much was changed. One that fails is logged and holds up no other.
+    """What is done every minute: overdue sweeps, which batches have ended, and what other apps do. The workers do it
+    as well, so a dead qcluster costs nothing here. Returns how much was changed. One that fails is logged and holds up
+    no other.
 
     Raises: django.db.Error when the database is away.
     """
