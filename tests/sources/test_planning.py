@@ -140,7 +140,7 @@ class TestEmission:
             policy = make_policy(seeding_limit=3, throttle=make_throttle(5))
             planning.limit_seeding(policy)
             make_assignment(policy)
-        with django_assert_max_num_queries(14):
+        with django_assert_max_num_queries(18):
             assert emitter.emit_triggers(NINE) == 20
 
 

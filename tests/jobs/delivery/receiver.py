@@ -139,9 +139,11 @@ def receiving(
 def speaking(speak: Speak) -> Iterator[Receiver]:
     """A server that does what `speak` does with each connection, once a request's head has come."""
     receiver, thread = Receiver(), LoopThread()
+    writers: list[asyncio.StreamWriter] = []
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         receiver.connections += 1
+        writers.append(writer)
         try:
             await reader.readuntil(b"\r\n\r\n")
             await speak(reader, writer)
@@ -151,10 +153,16 @@ def speaking(speak: Speak) -> Iterator[Receiver]:
     async def start() -> asyncio.Server:
         return await asyncio.start_server(converse, "127.0.0.1", 0)
 
+    async def stop() -> None:
+        server.close()
+        for writer in writers:
+            writer.transport.abort()  # what nobody reads would never be sent, and the transport stay open
+        await asyncio.sleep(0)
+
     server = thread.run(start())
     receiver.port = server.sockets[0].getsockname()[1]
     try:
         yield receiver
     finally:
-        server.close()
+        thread.run(stop())
         thread.end()
