@@ -12,9 +12,11 @@ from typing import Any, TypeGuard
 from django.apps import AppConfig, apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from psycopg import IsolationLevel
 
+from jobs.delivery import addresses
 from jobs.handlers import Handler, registry
 
 TAG = "jobs"
@@ -142,8 +144,12 @@ def _numbers(found: dict[Any, Any]) -> Iterator[CheckMessage]:
     if not isinstance(considering := found.get("CONSIDERING", False), bool):
         yield _error("E014", f"JOBS['CONSIDERING'] is {considering!r}", "True or False")
     allowed = found.get("CALLBACKS_ALLOWED", [])
-    if not isinstance(allowed, list) or not all(isinstance(each, str) for each in allowed):
-        yield _error("E019", f"JOBS['CALLBACKS_ALLOWED'] is {allowed!r:.80}", "a list, as ['10.1.0.0/16', 'intranet']")
+    try:
+        if not isinstance(allowed, list) or not all(isinstance(each, str) for each in allowed):
+            raise ImproperlyConfigured(f"JOBS['CALLBACKS_ALLOWED'] is {allowed!r:.80}")
+        addresses.allowed()
+    except ImproperlyConfigured as error:
+        yield _error("E019", str(error), "a list of networks and hosts, as ['10.1.0.0/16', 'intranet.example']")
     yield from _retrying(found)
 
 

@@ -18,7 +18,7 @@ from django.db.models import Exists, OuterRef
 
 from jobs import rescheduling
 from jobs.models import RetryPolicy, Schedule
-from sources import planning
+from sources import edits, planning
 from sources.engines import ENGINES, missing_program
 from sources.fleet_format import FleetError, Problems, Rows, read_rows
 from sources.fleet_tables import Table, build, by_name
@@ -28,10 +28,6 @@ from sources.models import Assignment, Backup, Policy, Repository, Source
 __all__ = ["FleetError", "FleetReport", "import_fleet"]
 
 SCHEDULE_FIELDS = ("name", "cron", "zone", "priority", "enabled", "retry_policy")
-PLANNED_FROM = {
-    "cron", "zone", "window", "excluded_dates", "only_if_it_fits", "enabled", "priority", "seeding_limit", "repository",
-}  # fmt: skip
-"""A change of these moves next-backup dates or records on the backlog."""
 
 
 @dataclass
@@ -200,7 +196,7 @@ class _Import:
         ]
         Assignment.objects.bulk_create(created, batch_size=1000)
         for policy in self.policies.rows.values():
-            if self._changes_of(policy) & PLANNED_FROM:
+            if self._changes_of(policy) & edits.PLANNED_FROM:
                 planning.replan(policy)
             elif policy in self.policies.created:
                 planning.limit_seeding(policy)

@@ -3,6 +3,7 @@
 from bench.contestants.backups import Backups, BackupsByCopy
 from bench.contestants.base import Contestant
 from bench.contestants.capped import CappedFloor, CappedOurs
+from bench.contestants.delivery import BareDelivery, Delivery
 from bench.contestants.django_q2 import DjangoQ2
 from bench.contestants.django_tasks import DjangoTasks
 from bench.contestants.events import Events, EventsByCopy
@@ -32,6 +33,8 @@ CONTESTANTS: dict[str, Contestant] = {
         BackupsByCopy(),
         Events(),
         EventsByCopy(),
+        Delivery(),
+        BareDelivery(),
         Virtual(),
     )
 }

@@ -177,9 +177,13 @@ class Units:
         places.stop(run)
 
     def stop_waiting_for_answers(self) -> None:
-        """Cancel the async handlers: they hold nothing that would be lost."""
+        """Cancel the async handlers of queues that feed others: a question that is asked again costs nothing.
+
+        What others do, as a callback under way, would be done twice.
+        """
         for run in self.runs():
-            if registry.is_async(run.record.kind, run.record.queue):
+            feeds = self._queues[run.record.queue].rule.feeds
+            if feeds and registry.is_async(run.record.kind, run.record.queue):
                 self.stop(run)
 
     def stop_all(self) -> None:

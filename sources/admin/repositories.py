@@ -1,6 +1,5 @@
 """Repositories, and what their circuit breakers say."""
 
-from pathlib import Path
 from typing import Any
 
 from django.contrib import admin, messages
@@ -13,9 +12,9 @@ from unfold.decorators import display
 
 from jobs import breakers
 from jobs.admin.breakers import link_to
-from jobs.breakers import verbs
 from jobs.models import Breaker
-from sources.guarding import OPEN_BREAKER_OF_REPOSITORY, guarded_by, try_again
+from sources import edits
+from sources.guarding import OPEN_BREAKER_OF_REPOSITORY, guarded_by
 from sources.models import Repository
 
 
@@ -49,27 +48,12 @@ class RepositoryAdmin(ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: Repository, form: Any, change: bool) -> None:
         """Its directory is made when it is missing, as by a fleet import. What is corrected is tried at once."""
-        super().save_model(request, obj, form, change)
-        try:
-            Path(obj.location).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            self.message_user(request, f"{obj.location} cannot be made: {error.strerror}", messages.WARNING)
-        if change:
-            self._tell_breaker(request, obj, moved="location" in form.changed_data)
-
-    def _tell_breaker(self, request: HttpRequest, repository: Repository, *, moved: bool) -> None:
-        verbs.rename(guarded_by(repository))
-        if moved and try_again(repository, by=str(request.user)):
-            self.message_user(request, f"{repository} was failing for everybody; one record is tried there now.")
+        for told in edits.save_repository(obj, form.changed_data if change else None, by=str(request.user)):
+            self.message_user(request, f"{told}.", messages.WARNING)
 
     def delete_model(self, request: HttpRequest, obj: Repository) -> None:
         """Its breaker goes with it."""
-        guarded = guarded_by(obj)
-        super().delete_model(request, obj)
-        verbs.forget(guarded)
+        edits.delete_repositories([obj])
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Repository]) -> None:
-        guarded = [guarded_by(repository) for repository in queryset]
-        super().delete_queryset(request, queryset)
-        for each in guarded:
-            verbs.forget(each)
+        edits.delete_repositories(queryset)

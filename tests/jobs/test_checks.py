@@ -86,6 +86,7 @@ class TestTheBacklogsSettings:
             ({"BREAKER_LONGEST_SECONDS": 59}, "E018", "the larger number"),
             ({"CALLBACKS_ALLOWED": "10.0.0.0/8"}, "E019", "a list"),
             ({"CALLBACKS_ALLOWED": [10]}, "E019", "a list"),
+            ({"CALLBACKS_ALLOWED": ["10.0.0.0/99"]}, "E019", "networks and hosts"),
         ],
     )
     def test_a_wrong_one_is_an_error_that_says_what_to_do(self, settings, changed, number, named):

@@ -177,7 +177,8 @@ class TestMisbehaviour:
 
 
 class TestStopping:
-    def test_releases_an_async_handler_that_waits_and_its_place_serves_the_next(self, units, handled):
+    def test_releases_a_question_that_waits_for_its_answer_and_its_place_serves_the_next(self, handled):
+        units = Listening(feeds="other")
         waiting = threading.Event()
 
         @handled
@@ -192,6 +193,15 @@ class TestStopping:
         handled(succeed_async)
         units.run(*[make_claimed() for _ in range(3)])
         assert units.outcomes(3) == [Succeeded()] * 3
+        units.close()
+
+    def test_lets_an_async_handler_that_does_something_end(self, units, handled, gate):
+        handled(gate.asynchronous)
+        units.run(make_claimed())
+        eventually(lambda: gate.began == 1)
+        units.stop_waiting_for_answers()
+        gate.open()
+        assert units.outcome() == Succeeded()
 
     def test_one_async_run_leaves_its_neighbour_alone(self, units, handled, gate):
         handled(gate.asynchronous)
