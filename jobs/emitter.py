@@ -14,13 +14,14 @@ from datetime import datetime
 
 from django.db import connection, transaction
 from django.db.utils import InterfaceError, OperationalError
+from django.utils import timezone
 
 from jobs import breakers, claiming, decisions, exclusivity
 from jobs.handlers import registry
 from jobs.models import Schedule
 from jobs.prepared import execute
 from jobs.schedules import batches, emission
-from jobs.schedules.triggers import see_triggers
+from jobs.schedules.triggers import see_triggers, unreadable
 from jobs.schedules.watermarks import can_emit
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify
@@ -78,8 +79,8 @@ SELECT clock.now,
        EXISTS (
            SELECT
              FROM jobs_schedule
-            WHERE enabled AND next_trigger_at IS NULL),
-       (SELECT min(next_trigger_at) FROM jobs_schedule WHERE enabled),
+            WHERE enabled AND next_trigger_at IS NULL AND id <> ALL(%(unreadable)s::bigint[])),
+       (SELECT min(next_trigger_at) FROM jobs_schedule WHERE enabled AND id <> ALL(%(unreadable)s::bigint[])),
        (SELECT bool_or(events > 0) FROM jobs_trigger WHERE emitted_at IS NULL AND finished_at IS NULL),
        (SELECT run_after
           FROM jobs_backlogrecord
@@ -159,8 +160,9 @@ class Ticked:
 
 def look(queues: Sequence[str] = (), now: datetime | None = None) -> Due:
     """Ask what is due at `now` (aware; the database's clock by default), in one query that changes nothing."""
+    values = {"queues": list(queues), "now": now, "unreadable": unreadable(now or timezone.now())}
     instant, is_new, next_trigger_at, unemitted, run_after, closes_at, lease_expires_at, probe_at, ready = execute(
-        LOOK, {"queues": list(queues), "now": now}
+        LOOK, values
     ).fetchall()[0]
     trigger = is_new or (next_trigger_at is not None and next_trigger_at <= instant)
     return Due(
@@ -196,9 +198,10 @@ def _or_complain(step: Callable[[datetime], int], now: datetime) -> int:
     """Do a step that runs code of other apps; when that raises, the other steps must go on."""
     try:
         return step(now)
-    except (OperationalError, InterfaceError):
-        raise
-    except Exception:
+    except Exception as error:
+        # a lock that is not had in time, or a statement that is too large, is an OperationalError as well
+        if isinstance(error, OperationalError | InterfaceError) and not connection.is_usable():
+            raise
         log.exception("cannot %s; trying again at the next tick", step.__name__.strip("_").replace("_", " "))
         return 0
 
@@ -209,20 +212,23 @@ def emit_triggers(now: datetime, seconds: float = float("inf")) -> int:
     `jobs/schedules/` has the protocol. What is not done after some `seconds` is left for the next tick, here or on
     another host.
     """
-    see_triggers(now)
+    see_triggers(now, seconds=seconds)
     return emission.emit(now, seconds=seconds)
 
 
 def correct_watermarks(now: datetime) -> int:
     """Bring back watermarks beyond the next trigger: of a clock that was set back since. Returns how many."""
     corrected = []
-    for schedule in Schedule.objects.filter(enabled=True, next_trigger_at__gt=now):
-        emitted_up_to = schedule.next_trigger_at
-        if emitted_up_to and can_emit(schedule) and (trigger_at := schedule.period.next_after(now)) < emitted_up_to:
-            log.warning("schedule %s is emitted up to %s already: the clock was set back", schedule, emitted_up_to)
-            schedule.next_trigger_at = trigger_at
-            corrected.append(schedule)
-    Schedule.objects.bulk_update(corrected, ["next_trigger_at"])
+    with transaction.atomic():
+        ahead = Schedule.objects.filter(enabled=True, next_trigger_at__gt=now)
+        # what an emitter or an edit holds locked is being moved just now
+        for schedule in ahead.select_for_update(skip_locked=True, no_key=True).order_by("pk"):
+            emitted_up_to = schedule.next_trigger_at
+            if emitted_up_to and can_emit(schedule) and (trigger_at := schedule.period.next_after(now)) < emitted_up_to:
+                log.warning("schedule %s is emitted up to %s already: the clock was set back", schedule, emitted_up_to)
+                schedule.next_trigger_at = trigger_at
+                corrected.append(schedule)
+        Schedule.objects.bulk_update(corrected, ["next_trigger_at"])
     return len(corrected)
 
 

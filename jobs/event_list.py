@@ -4,7 +4,7 @@ An event is a record of a kind that delivers (`jobs.models.event`). What its rec
 its last attempt.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +12,8 @@ from django.db.models import Exists, F, FloatField, IntegerField, OuterRef, Q, Q
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 
-from jobs.models import Attempt, Trigger
+from jobs.delivery.addresses import origin_of
+from jobs.models import Attempt, Endpoint, Trigger
 from jobs.models.event import Event
 from jobs.models.schedule import Late, Stagger
 from jobs.schedules.stagger import offsets
@@ -142,9 +143,28 @@ def lag_of(event: Event, launch: datetime | None) -> float | None:
     return (event.started_at - launch).total_seconds()
 
 
-def facts_of(event: Event, launch: datetime | None) -> dict[str, Any]:
-    """An event by name, for JSON and for tables; instants are aware, durations are seconds. Of `with_answers`."""
+def endpoint_names(events: Iterable[Event]) -> dict[int, str]:
+    """Endpoint's id → its name, of those that events go to. One query for all of them."""
+    ids = {pk for event in events if isinstance(pk := event.payload.get("endpoint"), int)}
+    return dict(Endpoint.objects.filter(pk__in=ids).values_list("pk", "name")) if ids else {}
+
+
+def shown_payload(event: Event) -> dict[str, Any]:
+    """Its payload, with no more than the origin of a URL: of many services the path is the secret."""
+    payload: dict[str, Any] = event.payload
+    return payload | {"url": _shown_url(payload)} if "url" in payload else payload
+
+
+def _shown_url(payload: dict[str, Any]) -> str | None:
+    url = payload.get("url")
+    return (origin_of(str(url)) or None) if url else None
+
+
+def facts_of(event: Event, launch: datetime | None, names: Mapping[int, str] | None = None) -> dict[str, Any]:
+    """An event by name, for JSON and for tables; instants are aware, durations are seconds. Of `with_answers`.
+    `names`: of endpoints. `url`: of one without an endpoint, its origin."""
     payload = event.payload
+    endpoint = payload.get("endpoint")
     return {
         "id": event.pk,
         "event_id": payload.get("event_id") or event.subject,
@@ -165,8 +185,9 @@ def facts_of(event: Event, launch: datetime | None) -> dict[str, Any]:
         "attempts": event.attempt,
         "failures": event.failures,
         "error": event.last_error if event.status != Status.SUCCEEDED else "",
-        "endpoint": payload.get("endpoint"),
-        "url": payload.get("url"),
+        "endpoint": endpoint,
+        "endpoint_name": (names or {}).get(endpoint) if isinstance(endpoint, int) else None,
+        "url": _shown_url(payload),
     }
 
 

@@ -32,8 +32,9 @@ def save_policy(policy: Policy, changed: Collection[str] | None) -> list[str]:
 
     `changed`: names of the fields, its schedule's included, that differ from what is stored; None: it is new.
     """
-    # an edit leaves the watermark of the schedule to the emitter
-    policy.schedule.save(update_fields=SCHEDULE_FIELDS if policy.schedule.pk else None)
+    if policy.pk:
+        lock_policy(policy.pk)
+    _save_schedule(policy.schedule, changed)
     policy.schedule = policy.schedule  # takes over the id of a new one
     policy.save()
     if changed is not None and not PLANNED_FROM.isdisjoint(changed):
@@ -45,9 +46,34 @@ def save_policy(policy: Policy, changed: Collection[str] | None) -> list[str]:
     return policy.check_openings()
 
 
+def lock_policy(policy_id: int) -> bool:
+    """Lock a policy and then its schedule, until the transaction ends. Whoever edits both locks them in this order, so
+    that two who edit one policy wait for each other once. Returns whether there is one."""
+    locked = Policy.objects.filter(pk=policy_id).select_for_update(no_key=True, of=("self",)).order_by("pk")
+    policy = locked.only("schedule_id").first()
+    if policy is None:
+        return False
+    Schedule.objects.select_for_update(no_key=True, of=("self",)).only("pk").get(pk=policy.schedule_id)
+    return True
+
+
+def _save_schedule(schedule: Schedule, changed: Collection[str] | None) -> None:
+    """Save what an edit changed of it. The rest is read again: it may have been edited since it was first read, and
+    what is computed anew goes by it. The watermark is left to the emitter."""
+    if not schedule.pk:
+        schedule.save()
+        return
+    edited = [name for name in SCHEDULE_FIELDS if changed is None or name in changed]
+    if others := [name for name in SCHEDULE_FIELDS if name not in edited]:
+        schedule.refresh_from_db(fields=others)
+    if edited:
+        schedule.save(update_fields=edited)
+
+
 def delete_policies(policies: Iterable[Policy]) -> None:
     """Delete policies, each with its schedule. Raises: ProtectedError while one has assignments."""
     for policy in policies:
+        lock_policy(policy.pk)
         schedule = policy.schedule_id
         policy.delete()
         Schedule.objects.filter(pk=schedule).delete()

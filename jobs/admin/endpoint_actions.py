@@ -14,9 +14,9 @@ from unfold.decorators import action
 from jobs.admin.asking import AsksFirst, button, is_confirmed, question
 from jobs.admin.events import url_of
 from jobs.delivery import signing
-from jobs.endpoints import rotate
+from jobs.endpoints import endpoint_facts, rotate
 from jobs.endpoints.testing import send_test, told, wait_for_test
-from jobs.models import Endpoint
+from jobs.models import Endpoint, EndpointKind
 from jobs.telling import span
 
 WAITED_FOR = 3.0
@@ -31,9 +31,11 @@ REPLACE_MEANS = (
     "Until the receiver has the new one, it refuses what it gets. It is shown once, on the next page."
 )
 TEST_MEANS = (
-    'A worker delivers one event to it, signed as all are, with "schedule": "test" and the payload {"test": true}. If '
-    "that fails it is not tried again."
+    'A worker delivers one event to it, with "schedule": "test" and the payload {"test": true}. If that fails it is '
+    "not tried again."
 )
+IS_SIGNED = "It is signed as all are."
+IS_NOT_SIGNED = "It is not signed: there is no signing secret in use. Rotate secret makes one."
 
 Verb = Callable[[HttpRequest, Endpoint], HttpResponse | None]
 
@@ -62,6 +64,8 @@ class EndpointActions(AsksFirst[Verb]):
         """The question; once the answer was yes what comes of it."""
         endpoint = rows.get()
         if not is_confirmed(request):
+            if verb == self._test:
+                means = " ".join(filter(None, (means, _signing(endpoint))))
             return question(request, name, means, [f"{endpoint}: {endpoint.url}"], danger=verb == self._replace)
         return verb(request, endpoint)
 
@@ -87,6 +91,13 @@ class EndpointActions(AsksFirst[Verb]):
         said = format_html('Test event {}. <a href="{}" class="underline">Its page</a>', told(tested), page)
         self.message_user(request, said, level)  # type: ignore[attr-defined]
         return None
+
+
+def _signing(endpoint: Endpoint) -> str:
+    """Whether its events are signed, in a sentence; empty for a queue, whose messages never are."""
+    if endpoint.kind != EndpointKind.HTTP_CALLBACK:
+        return ""
+    return IS_SIGNED if endpoint_facts(endpoint)["secrets"] else IS_NOT_SIGNED
 
 
 def _shown_once(request: HttpRequest, endpoint: Endpoint, secret: str) -> HttpResponse:

@@ -124,7 +124,7 @@ class EndpointAdmin(EndpointActions, ModelAdmin):
             return "no schedule"
         return format_html("{} schedules", self.schedules(endpoint))
 
-    @display(description="its host")
+    @display(description="breaker")
     def host(self, endpoint: Any) -> SafeString | str:
         """The state of its breaker, as a link to that."""
         if not hasattr(endpoint, "breaker"):

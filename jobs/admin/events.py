@@ -33,8 +33,10 @@ from jobs.event_list import (
     ENDED,
     attempt_facts,
     attempts_of,
+    endpoint_names,
     lag_of,
     launch_instants,
+    shown_payload,
     state_of,
     with_answers,
     with_event_id,
@@ -203,11 +205,11 @@ class EventAdmin(RecordActions, ReadOnlyAdmin):
 
     @admin.display(description="endpoint")
     def its_endpoint(self, event: Event) -> SafeString | str:
-        pk, url = event.payload.get("endpoint"), str(event.payload.get("url") or "")
+        pk = event.payload.get("endpoint")
         if not isinstance(pk, int):
-            return url or "-"
-        page = reverse("admin:jobs_endpoint_change", args=[pk])
-        return format_html('<a href="{}" class="text-link">{}</a>', page, url or f"endpoint {pk}")
+            return shown_payload(event).get("url") or "-"
+        page, name = reverse("admin:jobs_endpoint_change", args=[pk]), endpoint_names([event]).get(pk)
+        return format_html('<a href="{}" class="text-link">{}</a>', page, name or f"endpoint {pk}")
 
     @admin.display(description="record")
     def its_record(self, event: Event) -> SafeString:

@@ -9,10 +9,11 @@ from unfold.decorators import display
 
 from jobs import throttle_verbs, throttles
 from jobs.admin.base import ReadOnlyAdmin, span
-from jobs.models import Lane, Throttle
+from jobs.models import BacklogRecord, Lane, Throttle
+from jobs.states import UNFINISHED
 from jobs.throttles import Live
 
-LIVE = ("state", "in_flight", "ready", "waiting", "shown_rate", "tokens", "next_token")
+LIVE = ("state", "in_flight", "ready", "waiting", "shown_rate", "shown_tokens", "next_token")
 STATES = {"open": "success", "full": "warning", "no token": "warning", "paused": "danger"}
 
 
@@ -64,7 +65,7 @@ class ThrottleAdmin(ModelAdmin):
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """What names one must end first: its records would go on unthrottled."""
         named, counts, missing, protected = super().get_deleted_objects(objs, request)
-        held = [said for live in throttles.live([each.pk for each in objs]) if (said := _held(live))]
+        held = [said for live in throttles.live([each.pk for each in objs]) if (said := obstacle_to_deleting(live))]
         return named, counts, missing, [*protected, *held]
 
     @display(description="state", label=STATES)
@@ -88,7 +89,7 @@ class ThrottleAdmin(ModelAdmin):
         return f"{throttle.rate:g} a second, burst {throttle.bucket_size:g}" if throttle.rate else ""
 
     @admin.display(description="tokens")
-    def tokens(self, throttle: Throttle) -> str:
+    def shown_tokens(self, throttle: Throttle) -> str:
         tokens = _live(throttle).tokens
         return "" if tokens is None else f"{tokens:.1f}"
 
@@ -98,11 +99,16 @@ class ThrottleAdmin(ModelAdmin):
         return "" if seconds is None else f"in {span(seconds)}" if seconds else "now"
 
 
-def _held(live: Live) -> str:
-    """Who names it on the backlog; nothing for nobody."""
+def obstacle_to_deleting(live: Live) -> str:
+    """Which unfinished records name it: they would go on unthrottled. Empty: none."""
     counts = {"run": live.in_flight, "are ready": live.ready, "wait": live.waiting}
     said = ", ".join(f"{count:,} {does}" for does, count in counts.items() if count)
-    return f"{live.throttle.name}: of the records that name it {said}" if said else ""
+    if said:
+        return f"{live.throttle.name}: of the records that name it {said}"
+    # what waits is counted only so far
+    lanes = Lane.objects.filter(throttle_ids__contains=[live.throttle.pk]).values("pk")
+    is_named = BacklogRecord.objects.filter(lane__in=lanes, status__in=UNFINISHED).exists()
+    return f"{live.throttle.name}: of the records that name it some are unfinished" if is_named else ""
 
 
 @admin.register(Lane)

@@ -60,6 +60,13 @@ class EndpointAnswer(Schema):
     signing_secrets: list[SigningSecretAnswer]
 
 
+class NewEndpointAnswer(EndpointAnswer):
+    """`signing_secret`: what its callbacks are signed with, shown this once; null for a queue, and in the answer to a
+    request that is sent again with its `Idempotency-Key`: it is stored in no answer."""
+
+    signing_secret: str | None
+
+
 class EndpointFilters(Schema):
     """By name and kind."""
 

@@ -1,17 +1,25 @@
 """Endpoints: where events are delivered. Secrets go in, and never come out again."""
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Status
 
 from jobs import endpoints
-from jobs.api import history
+from jobs.api import history, steps
 from jobs.api.auth import writing
-from jobs.api.endpoint_schemas import EndpointAnswer, EndpointBody, EndpointFilters, NewSecret, RotateRequest
+from jobs.api.endpoint_schemas import (
+    EndpointAnswer,
+    EndpointBody,
+    EndpointFilters,
+    NewEndpointAnswer,
+    NewSecret,
+    RotateRequest,
+)
 from jobs.api.errors import ApiError, not_valid
 from jobs.api.resources import Resource
 from jobs.clock import database_clock
@@ -20,6 +28,9 @@ from jobs.endpoints.checking import asks_for_authorization_again, check
 from jobs.models import Endpoint
 from jobs.models.endpoint import EndpointKind
 
+MADE_HERE = "jobs.new_signing_secret"
+"""Where a request carries the secret that it made, until it is answered."""
+
 
 class Endpoints(Resource[Endpoint]):
     """Endpoints. What is under way is delivered to the URL that it was emitted with."""
@@ -27,6 +38,7 @@ class Endpoints(Resource[Endpoint]):
     model, name, plural, tag = Endpoint, "endpoint", "endpoints", "delivery"
     body, answer, filters = EndpointBody, EndpointAnswer, EndpointFilters
     orderings = ("id", "name")
+    creates = False  # see create
     kept_when_left_out = ("authorization",)
 
     def rows(self) -> QuerySet[Any]:
@@ -76,6 +88,11 @@ class Endpoints(Resource[Endpoint]):
         """Also that something may be delivered there."""
         check(row)
 
+    def saved(self, request: HttpRequest, row: Endpoint, changed: set[str] | None) -> None:
+        """A new one that is called back gets its first signing secret, which `create` tells."""
+        if changed is None and row.kind == EndpointKind.HTTP_CALLBACK:
+            request.META[MADE_HERE] = endpoints.rotate(row)
+
     def uses_of(self, row: Endpoint) -> list[str]:
         """The schedules that deliver there."""
         obstacle = obstacle_to_removing(row)
@@ -88,15 +105,31 @@ def _in_use(endpoint: Endpoint, now: datetime) -> list[dict[str, Any]]:
     return [{"id": each.pk, "created_at": each.created_at, "retires_at": each.retires_at} for each in secrets]
 
 
+USUAL_ROTATION = RotateRequest()
+
 resource = Endpoints()
 router = resource.router()
+
+
+@router.post(
+    "/endpoints", auth=writing("add", "jobs.endpoint"), response={201: NewEndpointAnswer},
+    operation_id="create_endpoint", summary="Create an endpoint",
+    openapi_extra={"x-has": ["etag", "location", "idempotency", "conflict"]},
+)  # fmt: skip
+def create(request: HttpRequest, body: EndpointBody) -> HttpResponse:
+    """`signing_secret` is shown this once. Sent again with the same key the answer has null instead: who has lost the
+    secret rotates it."""
+    answer = steps.create(resource, request, body)  # stores it, without the secret
+    content = json.loads(answer.content) | {"signing_secret": request.META.pop(MADE_HERE, None)}
+    headers = {name: value for name, value in answer.items() if name not in ("Content-Type", "Content-Length")}
+    return JsonResponse(content, status=answer.status_code, headers=headers)
 
 
 @router.post(
     "/endpoints/{int:endpoint_id}/rotate", auth=writing("change", "jobs.endpoint"), response={201: NewSecret},
     operation_id="rotate_endpoint_secret", summary="Make a new signing secret", openapi_extra={"x-has": ["conflict"]},
 )  # fmt: skip
-def rotate(request: HttpRequest, endpoint_id: int, body: RotateRequest) -> Status[dict[str, str]]:
+def rotate(request: HttpRequest, endpoint_id: int, body: RotateRequest = USUAL_ROTATION) -> Status[dict[str, str]]:
     """Shown this once. Callbacks are signed with both for `keep_for` seconds, so that receivers can change over."""
     endpoint = resource.get(endpoint_id)
     try:

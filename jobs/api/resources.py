@@ -146,6 +146,11 @@ class Resource(Generic[Row]):
         """Raises: ValidationError, which becomes 422 with the fields."""
         row.full_clean()
 
+    def lock(self, row_id: int) -> bool:
+        """Lock a row, with those that are edited as one thing with it, until the transaction ends. False: none."""
+        rows = self.model._default_manager.filter(pk=row_id)
+        return rows.select_for_update(no_key=True).values_list("pk").first() is not None
+
     def refuse_change(self, request: HttpRequest, row: Row) -> None:
         """Before a change and a delete, with the row locked. Raises: ApiError (403, 409) for one that is left alone."""
 

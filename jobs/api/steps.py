@@ -122,7 +122,7 @@ def delete(resource: "Resource[Any]", request: HttpRequest, row_id: int) -> Http
 
 def _locked(resource: "Resource[Any]", request: HttpRequest, row_id: int) -> Any:
     """The row, locked until the transaction ends, and as `If-Match` says. Raises: ApiError (403, 404, 409, 412)."""
-    if not resource.model._default_manager.filter(pk=row_id).select_for_update(no_key=True).values_list("pk").first():
+    if not resource.lock(row_id):
         raise _missing(resource)
     row = existing(resource, row_id)  # read behind the lock
     check_if_match(request, etag_of(contents(resource, [row])[0], resource.moving, resource.untold(row)))

@@ -7,6 +7,7 @@ from django.db.models import QuerySet
 from ninja import Field, Schema
 
 from jobs import throttles
+from jobs.admin.throttles import obstacle_to_deleting
 from jobs.api.fields import Body, Name, Title
 from jobs.api.resources import Resource
 from jobs.models import Throttle
@@ -71,6 +72,11 @@ class Throttles(Resource[Throttle]):
         """With what they do at this moment."""
         live = {each.throttle.pk: _live(each) for each in throttles.live([row.pk for row in rows])} if rows else {}
         return [self.own_facts(row) | {"paused": not row.max_in_flight, "live": live[row.pk]} for row in rows]
+
+    def uses_of(self, row: Throttle) -> list[str]:
+        """The unfinished records that name it: they would go on unthrottled."""
+        held = [obstacle_to_deleting(live) for live in throttles.live([row.pk])]
+        return [f"{each}. Let them end or cancel them first." for each in held if each]
 
 
 def _live(live: throttles.Live) -> dict[str, Any]:

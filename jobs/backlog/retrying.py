@@ -24,10 +24,15 @@ from jobs.wakeups import notify
 MAX_CONTESTS = 20
 """Each means that somebody else put a record of one of these subjects on the backlog while we looked."""
 
+# A person wants it tried although it is late; only a kind that has openings says when the next one is.
+WITHOUT_A_CLOSED_WINDOW = """
+       closes_at = CASE WHEN kind = ANY(%(with_windows)s::text[]) OR closes_at > %(now)s::timestamptz
+                        THEN closes_at END"""
+
 STOP_WAITING = f"""
 UPDATE jobs_backlogrecord
    SET status = {Status.READY}, waiting_for = NULL, breaker_id = NULL, exclusive_key = NULL,
-       run_after = %(now)s::timestamptz
+       run_after = %(now)s::timestamptz,{WITHOUT_A_CLOSED_WINDOW}
  WHERE id = ANY(%(ids)s::bigint[])
 """
 
@@ -67,10 +72,25 @@ OPEN_AGAIN = f"""
 UPDATE jobs_backlogrecord b
    SET status = {Status.READY}, queue = wanted.queue, run_after = %(now)s::timestamptz, finished_at = NULL,
        failures = 0, first_failure_at = NULL, last_failure_at = NULL, rank_day = b.due_day, tried_at = NULL,
-       cancel_requested_at = NULL, exclusive_key = NULL, breaker_id = NULL,
+       cancel_requested_at = NULL, exclusive_key = NULL, breaker_id = NULL,{WITHOUT_A_CLOSED_WINDOW},
        priority = CASE WHEN b.priority > {FIRST_IN_LINE // 2} THEN b.priority - {FIRST_IN_LINE} ELSE b.priority END
   FROM unnest(%(ids)s::bigint[], %(queues)s::text[]) AS wanted(id, queue)
  WHERE b.id = wanted.id
+"""
+
+# `finish_ended` sees again when it ends. The emitter locks triggers before records, and callers may hold the records
+# already; so who holds a trigger is not waited for: that is a provider asked again, which puts it under way itself.
+BATCH_IS_UNDER_WAY = """
+UPDATE jobs_trigger
+   SET finished_at = NULL
+ WHERE id = ANY(ARRAY(
+       SELECT t.id
+         FROM jobs_trigger t
+        WHERE t.emitted_at IS NOT NULL AND t.finished_at IS NOT NULL
+          AND (t.schedule_id, t.trigger_at) IN (
+              SELECT schedule_id, trigger_at FROM jobs_backlogrecord WHERE id = ANY(%(ids)s::bigint[]))
+        ORDER BY t.id
+          FOR NO KEY UPDATE OF t SKIP LOCKED))
 """
 
 
@@ -97,7 +117,8 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
     A waiting record stops waiting, whatever for, and keeps its failures; of those that waited for one open breaker the
     first is its trial, and the others wait again if it is in vain. A failed or cancelled one starts a fresh
     series in the home queue of its kind, where it would have stood; its attempts are counted on. Of several of one
-    subject the latest is opened. A window stays as it is: the next tick puts off what is out of it.
+    subject the latest is opened. A window of a kind with openings stays as it is: the next tick puts off what is out
+    of it; any other that has closed is taken away. The batch of what is opened is under way again, also for overlap.
     `now` (aware) replaces the database's clock in tests.
     """
     wanted = set(ids)
@@ -105,7 +126,7 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
     instant = now or database_clock()
     waiting = [row for row in rows if row.status == Status.WAITING]
     ended = [row for row in rows if row.status in (Status.FAILED, Status.CANCELLED)]
-    execute(STOP_WAITING, {"ids": [row.id for row in waiting], "now": instant})
+    execute(STOP_WAITING, {"ids": [row.id for row in waiting], "now": instant, "with_windows": _kinds_with_windows()})
     _let_trials_through([row for row in waiting if row.breaker_id is not None])
     opened, superseded = _open_again(ended, instant)
     for queue in {row.queue for row in waiting} | {_home_of(row) for row in opened}:
@@ -158,7 +179,9 @@ def _try_to_open(rows: list[LockedRow], now: datetime) -> bool:
     try:
         with transaction.atomic():
             queues = [_home_of(row) for row in rows]
-            execute(OPEN_AGAIN, {"ids": [row.id for row in rows], "queues": queues, "now": now})
+            ids = [row.id for row in rows]
+            execute(OPEN_AGAIN, {"ids": ids, "queues": queues, "now": now, "with_windows": _kinds_with_windows()})
+            execute(BATCH_IS_UNDER_WAY, {"ids": ids})
     except IntegrityError:
         return False
     except OperationalError as error:
@@ -166,6 +189,10 @@ def _try_to_open(rows: list[LockedRow], now: datetime) -> bool:
             raise
         return False
     return True
+
+
+def _kinds_with_windows() -> list[str]:
+    return [kind.name for kind in registry.kinds.values() if kind.next_opening is not None]
 
 
 def _home_of(row: LockedRow) -> str:

@@ -107,6 +107,14 @@ def problem_with(url: str, kind: str) -> str:
     return ""
 
 
+def origin_of(url: str) -> str:
+    """What may be shown of a URL; empty when nothing is ever delivered to such a one."""
+    try:
+        return read(url).origin
+    except Refused:
+        return ""
+
+
 def read(url: str) -> Place:
     """Read a URL. Raises: Refused when nothing is ever delivered to such a one."""
     if len(url) > LONGEST_URL or UNPRINTABLE.search(url):

@@ -23,7 +23,7 @@ from jobs.delivery import addresses, sqs_clients
 from jobs.delivery.addresses import Refused
 from jobs.delivery.sqs_clients import ClientKey, Unready
 from jobs.delivery.sqs_errors import NO_QUEUES, meaning_of, too_large
-from jobs.delivery.sqs_queues import LARGEST_MESSAGE, Queue, queue_at, request_for, size_of
+from jobs.delivery.sqs_queues import LARGEST_MESSAGE, Queue, queue_at, request_for, size_of, told
 from jobs.handlers import Run
 from jobs.models import Breaker, Endpoint, EndpointKind
 from jobs.outcomes import Facts, Failed, Guarded, Held, Outcome, Postponed, Released, Succeeded
@@ -95,7 +95,7 @@ def _send(target: Target, request: dict[str, Any], size: int) -> Outcome:
         return _failed(target, error, size, time.monotonic() - began)
     facts = _facts(answer["ResponseMetadata"].get("HTTPStatusCode"), time.monotonic() - began)
     if not answer.get("MessageId"):
-        return Failed(f"{target.queue.url}: {NO_QUEUES}", fault_of=target.guarded, facts=facts)
+        return Failed(f"{told(target.queue.url)}: {NO_QUEUES}", fault_of=target.guarded, facts=facts)
     facts["message_id"] = answer["MessageId"]
     if number := answer.get("SequenceNumber"):
         facts["sequence_number"] = number
@@ -105,12 +105,12 @@ def _send(target: Target, request: dict[str, Any], size: int) -> Outcome:
 def _failed(target: Target, error: Exception, size: int, seconds: float) -> Failed:
     within = getattr(error, "kwargs", {}).get("error")
     if isinstance(within, Refused):
-        return Failed(f"nothing may be sent to {target.queue.url}: {within}")
+        return Failed(f"nothing may be sent to {told(target.queue.url)}: {within}")
     found = meaning_of(error, size, target.endpoint.connect_timeout, target.endpoint.timeout)
     if found.credentials:
         sqs_clients.forget(target.key)
     return Failed(
-        f"{target.queue.url}: {found.said}",
+        f"{told(target.queue.url)}: {found.said}",
         fault_of=target.guarded if found.by_server else None,
         retry_after=found.retry_after,
         facts=_facts(found.status, seconds),
@@ -162,7 +162,7 @@ def _look_up(named: int | str) -> Target:
         queue = queue_at(endpoint.url, endpoint.region)
         addresses.refuse_unless_allowed(addresses.read(endpoint.url))
     except Refused as error:
-        raise ValueError(f"nothing may be sent to {endpoint.url}: {error}") from error
+        raise ValueError(f"nothing may be sent to {told(endpoint.url)}: {error}") from error
     breaker = Breaker.objects.filter(key=breakers.key_of(guarded_at(queue))).first()
     is_open = breaker is not None and breaker.is_open
     return Target(endpoint, queue, is_open, is_open or (breaker is not None and breaker.failures > 0))

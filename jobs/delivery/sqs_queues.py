@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from jobs.delivery.addresses import Refused, read
 from jobs.delivery.messages import body_of
@@ -18,6 +19,10 @@ REGION_IN_HOST = re.compile(
 )
 OLDEST_HOST = "queue.amazonaws.com"
 """How queues of us-east-1 were addressed at first."""
+
+USER = re.compile("//.*@", re.DOTALL)
+"""Up to the last @, since a password may have any character in it. No name of a queue has one."""
+NO_URL = "an address that is no URL"
 
 REFUSED_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REFUSED_IN_A_GROUP = re.compile(r"[^!-~]")
@@ -45,6 +50,18 @@ def queue_at(url: str, region: str = "") -> Queue:
             f"the URL names a server and no queue; that of a queue looks as https://{place.host}/123456789012/events"
         )
     return Queue(url, place.origin, region or region_of(place.host), name.endswith(".fifo"))
+
+
+def told(url: str) -> str:
+    """A queue for people, as https://sqs.eu-central-1.amazonaws.com/…/events: no user name, no password, no account."""
+    try:
+        parts = urlsplit(USER.sub("//", url))
+    except ValueError:
+        return NO_URL
+    if not parts.netloc:
+        return NO_URL
+    before, _, name = parts.path.rstrip("/").rpartition("/")
+    return f"{parts.scheme}://{parts.netloc}/{'…/' if before else ''}{name}"
 
 
 def region_of(host: str) -> str:

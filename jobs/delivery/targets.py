@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from django.core.exceptions import ImproperlyConfigured
 from django.db import close_old_connections, connection
 from django.utils import timezone
+from yarl import URL
 
 from jobs.delivery import signing
 from jobs.delivery.addresses import Place, Refused, read, refuse_unless_allowed
@@ -84,7 +85,8 @@ class Target:
     @property
     def hidden(self) -> list[str]:
         """What no error may quote, should the receiver repeat it."""
-        return [self.authorization, *self.authorization.split()]
+        url = self.place.url
+        return [self.authorization, *self.authorization.split(), *_parts_of(url), *self.headers.values()]
 
 
 def load(wanted: Iterable[Key], hosts: dict[str, Host], now: datetime | None = None) -> dict[Key, Target | str]:
@@ -127,6 +129,14 @@ def _target(key: Key, endpoints: dict[int, Endpoint], hosts: dict[str, Host], no
         tuple(_keys(endpoint, now)),
         authorization,
     )
+
+
+def _parts_of(url: URL) -> list[str]:
+    """Path and query of a URL, whole and in parts, as they are sent and as they read."""
+    pairs = [pair.partition("=") for pair in url.raw_query_string.split("&")]
+    values = [*(value or name for name, _, value in pairs), *(value or name for name, value in url.query.items())]
+    whole = [url.raw_path_qs, url.path_qs, url.raw_path, url.path, url.raw_query_string, url.query_string]
+    return [*whole, *url.raw_parts, *url.parts, *values]
 
 
 def _place(url: str) -> Place:

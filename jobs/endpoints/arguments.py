@@ -32,7 +32,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def _add_add_and_set(verbs: "_SubParsersAction[Any]") -> None:
-    adds = _verb(verbs, "add", "make one", "endpoints add hooks https://example.com/hooks/backup")
+    adds = _verb(
+        verbs,
+        "add",
+        "make one, and print its signing secret: it is not shown again",
+        "endpoints add hooks https://example.com/hooks/backup",
+    )
     adds.add_argument("url", metavar="URL", help="of the receiver, or of the queue")
     kinds = EndpointKind.values
     adds.add_argument("--kind", choices=kinds, default=kinds[0], help=f"how events are delivered to it ({kinds[0]})")

@@ -39,7 +39,7 @@ def send_test(endpoint: Endpoint, now: datetime | None = None) -> int:
         "number": 1,
         "count": 1,
         "endpoint": endpoint.pk,
-        "url": endpoint.url,
+        "url": None,
         "body": {"test": True},
     }
     record = NewRecord(event_id, payload, closes_at=instant + TEST_WITHIN)

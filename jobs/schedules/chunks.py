@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 CHUNK = 5000
 """Events a transaction: some 0.2 s, for which a worker claims nothing and an edit of the schedule waits."""
 TRIGGERS_A_CHUNK = 200
+LARGEST_CHUNK = 16_000_000
+"""Characters of payload a transaction: PostgreSQL takes 268 million in one array, and memory is not for nothing."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,9 @@ def _parts(
     """What goes into one chunk, and why what is left out of it for good is skipped."""
     parts: list[Part] = []
     skipped: dict[Unemitted, str] = {}
-    room = CHUNK
+    room, characters = CHUNK, LARGEST_CHUNK
     for trigger in found:
-        if not room:
+        if room <= 0 or characters <= 0:
             break
         schedule = schedules[trigger.schedule_id]
         seen_at = _seen_at(trigger, schedule, now)
@@ -86,8 +88,10 @@ def _parts(
         if not trigger.events and batch.drops_at and batch.drops_at <= now:
             skipped[trigger] = "its window had closed before it could be emitted"
             continue
-        last = max(trigger.events, min(batch.count, trigger.events + room))
+        fitting = min(room, max(1, characters // batch.longest_payload))
+        last = max(trigger.events, min(batch.count, trigger.events + fitting))
         room -= last - trigger.events
+        characters -= batch.longest_payload * (last - trigger.events)
         parts.append(Part(batch, seen_at, trigger.events + 1, last))
     return parts, skipped
 

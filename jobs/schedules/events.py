@@ -13,6 +13,9 @@ from jobs.schedules.watermarks import ON_TIME_FOR
 
 FORMAT = "%Y%m%dT%H%M%SZ"
 
+LONGEST_VALUE = 64
+"""Characters of what fills a gap: an id, a number, an instant."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -39,6 +42,11 @@ class Batch:
         """What the ids of its events begin with; their numbers follow."""
         return event_ids(self.schedule.pk, self.trigger_at)
 
+    @property
+    def longest_payload(self) -> int:
+        """Characters that the payload of one of its events has at most, or nearly so."""
+        return sum(map(len, self.stencil.texts)) + LONGEST_VALUE * len(self.stencil.gaps)
+
     def milliseconds(self, first: int, last: int) -> list[int]:
         """How long after `begins_at` the events `first` … `last` start."""
         if self.schedule.stagger != Stagger.EVEN:
@@ -58,7 +66,7 @@ class Batch:
 
 
 def batch_of(schedule: Schedule, trigger_id: int, trigger_at: datetime, seen_at: datetime) -> Batch:
-    """The batch of a trigger of `schedule`, with its endpoint loaded. `seen_at`: when it was seen that it is due.
+    """The batch of a trigger of `schedule`. `seen_at`: when it was seen that it is due.
 
     Who comes late, after downtime or from the queue, begins when it was seen: what was to be spread over an hour is not
     let go at once because that hour has passed.
@@ -102,7 +110,7 @@ def _stencil(schedule: Schedule, trigger_at: datetime) -> templates.Stencil:
         "number": "$number",
         "count": "$count",
         "endpoint": schedule.endpoint_id,
-        "url": schedule.endpoint.url.replace("$", "$$") if schedule.endpoint else None,
+        "url": None,  # its endpoint has it: of many services the path is the secret, and payloads are shown
         "body": schedule.payload_template,
     }
     return templates.stencil(payload, values)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from math import inf
 
 from jobs.cron import Period
 from jobs.schedules.plan_load import MINUTE, Planned, Profile, add_load, profile_of, triggers
@@ -57,23 +58,21 @@ class Curve:
 class Verdict:
     """What becomes of the batches of a schedule at the pace of its gate.
 
-    `pace` is events a second, `needed` what a batch needs to be through in its window (0 without one), `alone_for`
-    seconds for a batch by itself, all of it at the trigger. `late` are the batches that end after their window, of
-    `judged`; the `slowest` is none when there are none. `busy` is the share of the gate's time that is asked for.
+    `pace` is events a second, infinity where nothing is known to limit them: what one worker delivers is reckoned with
+    all the same. `needed` is what a batch needs to be through in its window (0 without one), `fits_alone` whether it is
+    when by itself; true without one. `alone_for`: seconds for that, all of it at the trigger. `late` are the batches
+    that end after their window, of `judged`; the `slowest` is none when there are none. `busy` is the share of the
+    gate's time that is asked for.
     """
 
     pace: float
     needed: float
+    fits_alone: bool
     alone_for: float
     judged: int
     late: tuple[Ending, ...]
     slowest: Ending | None
     busy: float
-
-    @property
-    def fits_alone(self) -> bool:
-        """Whether a batch by itself is through in its window; true without one."""
-        return self.needed <= self.pace
 
 
 @dataclass(frozen=True)
@@ -153,10 +152,13 @@ def _judge(schedule: Planned, batches: Sequence[Batches], gate: Gate, minutes: i
     _, profile, own = batches[0]
     ended = endings(own, profile.last, queued(work, gate.credit(schedule.seconds_each)), schedule.seconds_each)
     window = schedule.window_for
+    pace = gate.pace(schedule.seconds_each)
+    needed = schedule.events / window if window else 0.0
     return Verdict(
-        pace=gate.pace(schedule.seconds_each),
-        needed=schedule.events / window if window else 0.0,
-        alone_for=schedule.events * gate.cost(schedule.seconds_each),
+        pace=inf if gate.is_open else pace,
+        needed=needed,
+        fits_alone=needed <= pace,
+        alone_for=max(schedule.events * gate.cost(schedule.seconds_each), schedule.seconds_each),
         judged=len(ended),
         late=tuple(each for each in ended if window and each.seconds > window),
         slowest=max(ended, key=lambda each: each.seconds, default=None),

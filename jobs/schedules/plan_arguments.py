@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.backlog.arguments import HELP_WIDTH, Examples
+from jobs.cron import fields_of, from_fields
 from jobs.models import Endpoint, RetryPolicy, Throttle
 from jobs.models.schedule import Late, Overlap, Stagger
 
@@ -67,6 +68,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         "What came while it was paused is not made up for.",
         "schedules resume nightly",
     )
+    cancels = _verb_of_one(
+        verbs,
+        "cancel",
+        "cancel its batches under way",
+        "What runs is told to stop. It goes on triggering: pause it to end that.",
+        "schedules cancel nightly --yes",
+    )
+    cancels.add_argument("--yes", action="store_true", help="do it without asking")
     removes = _verb_of_one(
         verbs,
         "remove",
@@ -93,9 +102,9 @@ def _add_fields(parser: ArgumentParser) -> None:
 
     option("--cron", metavar="CRON", help="minute, hour, day of month, month, day of week, as '0 9 * * 1-5'")
     for field in CRON_FIELDS:
-        option(f"--{field.replace('_', '-')}", metavar="FIELD", help="in place of --cron: this field, as 3,6,9")
+        option(_option_of(field), metavar="FIELD", help="this field of the cron, as 3,6,9")
     option("--zone", metavar="ZONE", help="IANA time zone, as Europe/Berlin (UTC)")
-    option("--count", dest="event_count", type=_number, metavar="N", help="events a trigger (1)")
+    option("--count", dest="event_count", type=_count, metavar="N", help="events a trigger (1)")
     option("--window", dest="window_for", type=_number, metavar="SECONDS", help="within which a batch should be done")
     option("--stagger", choices=Stagger.values, help="when the events of a batch may start (none)")
     option("--late", choices=Late.values, help="what becomes of an event after its window (deliver)")
@@ -150,6 +159,37 @@ def named(field: str, name: str) -> Any:
             f"{OPTIONS[field]}: there is no {words} {name!r}; "
             + (f"there are {', '.join(known)}" if known else "there is none yet")
         )
+    return found
+
+
+def cron_of(fields: dict[str, str], present: str = "") -> str:
+    """The expression of the named fields; those that are not named stay as in `present`.
+
+    Raises: ValueError naming the options.
+    """
+    for field, said in fields.items():
+        try:
+            from_fields(**{field: said})
+        except ValueError as error:
+            raise ValueError(f"{_option_of(field)}: {error}") from None
+    try:
+        stays = fields_of(present) if present else {}
+    except ValueError as error:
+        raise ValueError(f"{error}; say all of it, as --cron '0 3 * * *'") from None
+    try:
+        return from_fields(**(stays | fields))
+    except ValueError as error:
+        raise ValueError(f"{', '.join(map(_option_of, fields))}: {error}") from None
+
+
+def _option_of(field: str) -> str:
+    return f"--{field.replace('_', '-')}"
+
+
+def _count(said: str) -> int:
+    found = _integer(said)
+    if found < 1:
+        raise ArgumentTypeError(f"{said!r}: at least 1; to stop it, pause it")
     return found
 
 

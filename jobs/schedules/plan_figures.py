@@ -79,21 +79,27 @@ def told_plan(schedule: Schedule, now: datetime | None = None) -> tuple[Plan, li
 
 def gate_of(schedule: Schedule, now: datetime) -> Gate:
     """What holds its events back: its throttle, and the workers that live at `now`."""
-    throttle, places = schedule.throttle, places_of(schedule.kind, now)
+    throttle, served = schedule.throttle, _served(schedule.kind, now)
+    places = sum(served) if served else None
     if throttle is None:
-        return Gate(places=places)
+        return Gate(places=places, workers=len(served))
     burst = throttle.bucket_size if throttle.rate else 0.0
-    return Gate(throttle.max_in_flight, throttle.rate, burst, places, throttle.name)
+    return Gate(throttle.max_in_flight, throttle.rate, burst, places, throttle.name, len(served))
 
 
 def places_of(kind: str, now: datetime) -> int | None:
     """How many records of a kind the workers that live at `now` run at once; None when none serves its queue."""
+    served = _served(kind, now)
+    return sum(served) if served else None
+
+
+def _served(kind: str, now: datetime) -> list[int]:
+    """How many records of a kind each worker that lives at `now` and serves its queue runs at once."""
     home_queue = registry.kind(kind).home_queue
     rule = conf.queue_rules().get(home_queue)
     queue = rule.feeds if rule and rule.feeds else home_queue
     alive = Worker.objects.filter(stopped_at=None, heartbeat_at__gt=now - timedelta(seconds=conf.lease_seconds()))
-    served = [worker.queues[queue] for worker in alive if worker.queues.get(queue)]
-    return sum(served) if served else None
+    return [worker.queues[queue] for worker in alive if worker.queues.get(queue)]
 
 
 def seconds_each(ids: Iterable[int]) -> dict[int, float]:

@@ -1,16 +1,14 @@
 """A plan in sentences: whether each batch completes in its window, and what to look out for. Pure."""
 
-from dataclasses import dataclass
-from math import ceil, isinf
+from dataclasses import dataclass, replace
+from math import ceil
 from zoneinfo import ZoneInfo
 
 from jobs.schedules.plan import DAYS, Curve, Plan, Verdict
+from jobs.schedules.plan_queue import FAST
 from jobs.telling import span
 
 GOOD, WARNING, BAD = "good", "warning", "bad"
-
-FAST = 1_000
-"""Events a second. One worker delivers about as many; it is told when nothing else is known to hold them back."""
 
 
 @dataclass(frozen=True)
@@ -61,18 +59,15 @@ def _alone(plan: Plan, verdict: Verdict) -> Sentence:
     if not verdict.fits_alone:
         return Sentence(
             BAD,
-            f"Cannot complete: {batch} in {window} need {told_pace(verdict.needed)} a second, {_who(plan)} lets "
-            f"{told_pace(verdict.pace)} through. A batch takes {span(verdict.alone_for)}.",
+            f"Cannot complete: {batch} in {window} need {told_pace(verdict.needed)} a second, {_lets(plan, verdict)}. "
+            f"A batch takes {_took(verdict.alone_for)}.",
         )
-    if isinf(verdict.pace):
-        if verdict.needed > FAST:
-            need = f"{batch} in {window} need {told_pace(verdict.needed)} a second"
-            return Sentence(WARNING, f"{need}; one worker delivers about {FAST:,}.")
+    if plan.gate.is_open:
         completes = (
             f" completes in its window of {window}" if window and not verdict.late else " starts at its instants"
         )
         return Sentence(GOOD if not verdict.late else "", f"Each batch of {batch}{completes}: nothing holds it back.")
-    takes = f"Each batch of {batch} takes {span(verdict.alone_for)} at {told_pace(verdict.pace)} a second"
+    takes = f"Each batch of {batch} takes {_took(verdict.alone_for)} at {told_pace(verdict.pace)} a second"
     if not window:
         return Sentence("", f"{takes}. It has no window to complete in.")
     if not verdict.late:
@@ -106,8 +101,12 @@ def _reckoned(plan: Plan) -> str:
         limits.append(f"the throttle {gate.name} lets {gate.in_flight:,} be in flight{rate}")
     if gate.places is not None:
         limits.append(f"the workers that are alive run {gate.places:,} at once")
+    elif _is_fastest(plan):
+        limits.append("no worker serves its queue now, one is reckoned with")
     else:
         limits.append("no worker serves its queue now, so none is reckoned with")
+    if _is_fastest(plan):
+        limits.append(_fastest(plan))
     return f"{took}; {'; '.join(limits)}."
 
 
@@ -127,10 +126,33 @@ def told_mean(mean: float) -> str:
 def _who(plan: Plan) -> str:
     """What limits the pace."""
     gate, each = plan.gate, plan.schedule.seconds_each
-    without_workers = type(gate)(gate.in_flight, gate.rate)
-    if gate.name and without_workers.pace(each) <= gate.pace(each):
+    if _is_fastest(plan):
+        return "the pace of the workers"
+    if gate.name and replace(gate, places=None).pace(each) <= gate.pace(each):
         return f"the throttle {gate.name}"
     return "the concurrency of the workers"
+
+
+def _lets(plan: Plan, verdict: Verdict) -> str:
+    """What limits the pace, and to what."""
+    return _fastest(plan) if _is_fastest(plan) else f"{_who(plan)} lets {told_pace(verdict.pace)} through"
+
+
+def _is_fastest(plan: Plan) -> bool:
+    """Whether nothing but what workers deliver at most limits the pace."""
+    return plan.gate.pace(plan.schedule.seconds_each) == plan.gate.fastest
+
+
+def _fastest(plan: Plan) -> str:
+    """What workers deliver at most."""
+    gate = plan.gate
+    together = f", the {gate.workers:,} that are alive some {gate.fastest:,}" if gate.workers > 1 else ""
+    return f"one worker delivers some {FAST:,} a second{together}"
+
+
+def _took(seconds: float) -> str:
+    """A duration that is never told as none."""
+    return span(seconds) if seconds >= 0.1 else "less than 0.1 s"
 
 
 def told_pace(a_second: float) -> str:

@@ -4,13 +4,14 @@ The row of a trigger is the intent: once it is there, somebody will put its batc
 often emitters are killed. Killed before the commit, nothing has happened and the watermark stands where it stood.
 """
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import Q
+from django.db.models import F, Q
 
 from jobs import decisions
 from jobs.handlers import registry
@@ -20,6 +21,10 @@ from jobs.schedules.statements import INTEND, MOVE_WATERMARKS
 from jobs.schedules.watermarks import COUNTED, LOOK_AT_BROKEN_AGAIN, Due, can_emit, due
 
 SCHEDULES_A_TRANSACTION = 1000
+
+_unreadable_until: dict[int, datetime] = {}
+"""Schedules whose cron or zone this process cannot read, and until when it does not try again. The shared watermark
+stays: another host may know a zone that this one does not."""
 
 STILL_UNDER_WAY = "an earlier batch of this schedule had not ended"
 
@@ -33,13 +38,20 @@ class Intent:
     skipped_for: str = ""
 
 
-def see_triggers(now: datetime) -> int:
-    """Write down the triggers that are due at `now`. Returns how many. What others see to at this moment is left."""
+def unreadable(now: datetime) -> list[int]:
+    """The ids of the schedules that this process need not look at before another minute is over."""
+    return [schedule_id for schedule_id, until in _unreadable_until.items() if until > now]
+
+
+def see_triggers(now: datetime, seconds: float = float("inf")) -> int:
+    """Write down the triggers that are due at `now`. Returns how many. What others see to at this moment is left, and
+    after some `seconds` the rest, to the next call."""
+    until = time.monotonic() + seconds
     seen = 0
     while True:
         schedules, triggers = _see_some(now)
         seen += triggers
-        if schedules < SCHEDULES_A_TRANSACTION:
+        if schedules < SCHEDULES_A_TRANSACTION or time.monotonic() >= until:
             return seen
 
 
@@ -47,15 +59,18 @@ def _see_some(now: datetime) -> tuple[int, int]:
     is_due = Schedule.objects.filter(Q(next_trigger_at__lte=now) | Q(next_trigger_at=None), enabled=True)
     with transaction.atomic():
         # no_key: FOR UPDATE would block the foreign-key check of another emitter's insert, which may block ours
-        locked = is_due.select_for_update(skip_locked=True, no_key=True).order_by("pk")
+        locked = is_due.exclude(pk__in=unreadable(now)).select_for_update(skip_locked=True, no_key=True)
+        locked = locked.order_by(F("next_trigger_at").asc(nulls_first=True), "pk")  # who catches up starves nobody
         schedules = list(locked[:SCHEDULES_A_TRANSACTION])
         if not schedules:
             return 0, 0
-        found = [(schedule, due(schedule, now)) for schedule in schedules if can_emit(schedule)]
+        readable = [schedule for schedule in schedules if can_emit(schedule)]
+        others = {schedule.pk for schedule in schedules} - {schedule.pk for schedule in readable}
+        _unreadable_until.update(dict.fromkeys(others, now + LOOK_AT_BROKEN_AGAIN))
+        found = [(schedule, due(schedule, now)) for schedule in readable]
         intents = _intents(found, now)
         _write_down(intents, now)
-        watermarks = {schedule.pk: now + LOOK_AT_BROKEN_AGAIN for schedule in schedules}
-        _move_watermarks(watermarks | {schedule.pk: each.next_trigger_at for schedule, each in found})
+        _move_watermarks({schedule.pk: each.next_trigger_at for schedule, each in found})
         decisions.doing_all(_lines(found, intents), now)
     return len(schedules), len(intents)
 

@@ -10,6 +10,9 @@ from jobs.models.endpoint import EndpointKind
 if TYPE_CHECKING:
     from jobs.models import Schedule
 
+OF_POLICIES = "assignments"
+"""The provider of the schedules of policies, which are made with them."""
+
 
 def problems_of(schedule: "Schedule") -> dict[str, str]:
     """What is wrong with when it fires, its batch and its delivery, by field. Empty: nothing."""
@@ -69,7 +72,11 @@ def _problems_of_delivery(schedule: "Schedule") -> dict[str, str]:
             )
         elif problem := _problem_with(endpoint.url, endpoint.kind):
             errors["endpoint"] = f"{endpoint} cannot be delivered to: {problem}"
-    elif endpoint is not None:
+    elif endpoint is not None and schedule.provider and kind in EndpointKind.values:
+        # with an unknown provider nobody can tell
+        if schedule.provider in registry.providers:
+            errors["endpoint"] = f"is not for this schedule: its batch comes from {schedule.provider}; leave it empty"
+    elif endpoint is not None and (not schedule.provider or schedule.provider in registry.providers):
         deliver = " and ".join(EndpointKind.values)
         errors["endpoint"] = f"is not for records of the kind {kind!r}: only {deliver} deliver; leave it empty"
     if not schedule.provider and (problem := _problem_of_template(schedule.payload_template)):
@@ -121,11 +128,13 @@ def obstacle_to_editing(schedule: "Schedule") -> str:
 
 def obstacle_to_deleting(schedule: "Schedule") -> str:
     """Why a schedule cannot be deleted now, with what to do about it; empty: it can."""
-    from jobs.models import BacklogRecord
+    from jobs.models import BacklogRecord, Trigger
     from jobs.states import UNFINISHED
 
     if obstacle := obstacle_to_editing(schedule):
         return obstacle
+    if Trigger.objects.filter(schedule=schedule, emitted_at=None, finished_at=None).exists():
+        return f"{schedule} cannot be deleted now: a batch of it is being emitted or queued. Cancel that batch first"
     unfinished = BacklogRecord.objects.filter(schedule=schedule, trigger_at__isnull=False, status__in=UNFINISHED)
     count = unfinished.order_by()[: MOST_COUNTED + 1].count()
     if not count:

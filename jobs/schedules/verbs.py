@@ -13,6 +13,7 @@ from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Schedule, Trigger
 from jobs.schedules import batches, emission
 from jobs.schedules.triggers import busy_ones, reason_to_skip
+from jobs.schedules.validation import obstacle_to_editing
 from jobs.schedules.watermarks import can_emit
 
 WATERMARK_FOLLOWS = {"cron", "zone", "enabled"}
@@ -28,11 +29,15 @@ def trigger_now(schedule: Schedule, asked_by: str, now: datetime | None = None) 
     Its overlap policy holds: the trigger that comes back may be queued (neither emitted nor skipped), or skipped with
     the reason in `skipped_for`. Of a huge batch the first thousands are on the backlog, the workers see to the rest.
 
-    Raises: ValueError when it has a trigger in this very second.
+    Raises: ValueError when it has a trigger in this very second, or belongs to something that is triggered as a whole.
     """
+    if obstacle := obstacle_to_editing(schedule):
+        raise ValueError(obstacle)
     instant = now or database_clock()
     trigger_at = instant.replace(microsecond=0)
     with transaction.atomic(), _locked(schedule):
+        if schedule.enabled and can_emit(schedule) and schedule.period.current(instant) == trigger_at:
+            raise ValueError(f"{schedule} triggers by itself in this very second; try again in the next")
         reason = reason_to_skip(schedule, busy_ones([schedule], instant))
         trigger, is_new = Trigger.objects.get_or_create(
             schedule=schedule,

@@ -55,8 +55,14 @@ class Heartbeat(threading.Thread):
             runs[record_id].renewed_at = sent_at
         for record_id in renewed.cancelled:
             self._give_up(runs[record_id], "a person cancelled %s %s, stopping it")
-        for record_id in runs.keys() - renewed.owned:
-            self._give_up(runs[record_id], "lost the lease of %s %s, stopping it")
+        if lost := runs.keys() - renewed.owned:
+            held = {run.record.id: run for run in self._units.runs()}
+            busy = set(self._units.busy())
+            for record_id in lost:
+                run = runs[record_id]
+                has_ended = run.began_at is not None and run not in busy  # and is settled, or soon will be
+                if held.get(record_id) is run and not has_ended:
+                    self._give_up(run, "lost the lease of %s %s, stopping it")
         Worker.objects.filter(pk=self._worker_id).update(heartbeat_at=Now(), clock_skew=clock_skew())
 
     def _give_up(self, run: Run, said: str) -> None:

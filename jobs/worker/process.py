@@ -155,9 +155,9 @@ class WorkerProcess:
             if ticked.promoted or ticked.emitted:  # the one after it may be due in a moment
                 self._look_at = now + SHORTEST_SLEEP_SECONDS
             return ticked.anything
-        except (OperationalError, InterfaceError):
-            raise
-        except Exception:
+        except Exception as error:
+            if isinstance(error, OperationalError | InterfaceError) and not connection.is_usable():
+                raise
             # one schedule that cannot be emitted must not stop the fleet's backups
             log.exception("the tick failed; the next one follows in a second")
             return False

@@ -64,6 +64,9 @@ class Policies(Resource[Policy]):
         if errors:
             raise ValidationError(errors)
 
+    def lock(self, row_id: int) -> bool:
+        return edits.lock_policy(row_id)
+
     def save(self, request: HttpRequest, row: Policy, changed: set[str] | None) -> None:
         edits.save_policy(row, changed)
 

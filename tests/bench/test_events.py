@@ -23,7 +23,8 @@ class TestABatch:
         emitter.emit_triggers(database_clock())
         event = BacklogRecord.objects.order_by("pk")[1]
         assert event.lane
-        assert event.payload["url"].startswith("https://")
+        assert event.payload["endpoint"] == event.schedule.endpoint_id
+        assert event.payload["url"] is None
         assert event.payload["body"]["shard"] == 2
 
     @pytest.mark.parametrize(("stagger", "fullest"), [("even", 2), ("none", 100)])

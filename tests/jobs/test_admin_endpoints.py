@@ -184,6 +184,15 @@ class TestTesting:
         assert "delivered: it answered 204 after 0.250 s" in answer
         assert f"/admin/jobs/event/{BacklogRecord.objects.get().pk}/change/" in answer
 
+    def test_the_question_says_when_nothing_signs_it(self, editor: Client) -> None:
+        endpoint = make_endpoint()
+        assert "It is not signed" in text_of(editor, page_of(endpoint, "test"))
+        rotate(endpoint)
+        asked = text_of(editor, page_of(endpoint, "test"))
+        assert "It is signed as all are" in asked
+        assert "not signed" not in asked
+        assert "signed" not in text_of(editor, page_of(make_queue_endpoint(), "test"))
+
     def test_tells_what_was_in_vain_without_markup(self, editor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         a_worker_delivers(monkeypatch, lambda _: Failed("<script>alert(1)</script>"))
         answer = editor.post(page_of(make_endpoint(), "test"), {"confirmed": "yes"}, follow=True).content.decode()
@@ -202,6 +211,8 @@ class TestTheList:
         open_it(guarded=Guarded("host:https://example.com:443", "https://example.com:443"))
         shown = text_of(editor, LIST)
         assert shown.count(">open</a>") == 1
+        assert "breaker" in shown.lower()
+        assert "its host" not in shown.lower()
         assert "not set" in shown
 
 

@@ -7,7 +7,7 @@ from django.test import Client, RequestFactory
 from pytest_django import DjangoAssertNumQueries
 
 from jobs.admin import events as admin_events
-from jobs.models import BacklogRecord
+from jobs.models import BacklogRecord, Endpoint
 from jobs.models.event import Event
 from jobs.states import Status
 from tests.factories import NOON, make_record
@@ -159,6 +159,16 @@ class TestTheList:
 
 
 class TestThePage:
+    @pytest.mark.parametrize(("by_endpoint", "told"), [(True, "ticket hook"), (False, "https://example.com:443")])
+    def test_tells_where_it_goes_without_the_path(self, onlooker: Client, by_endpoint: bool, told: str) -> None:
+        endpoint = Endpoint.objects.create(name="ticket hook", url="https://example.com/s3cret")
+        event = make_event(make_event_schedule())
+        event.payload |= {"endpoint": endpoint.pk if by_endpoint else None, "url": endpoint.url}
+        event.save()
+        text = onlooker.get(f"{LIST}{event.pk}/change/").content.decode()
+        assert told in text
+        assert "s3cret" not in text
+
     def test_tells_each_attempt_with_code_and_seconds(self, onlooker: Client) -> None:
         schedule = make_event_schedule()
         make_trigger(schedule)

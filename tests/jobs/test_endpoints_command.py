@@ -61,6 +61,19 @@ class TestAddAndSet:
         endpoint = Endpoint.objects.get()
         assert (endpoint.kind, endpoint.timeout, endpoint.headers) == ("http_callback", 7, {"X-Tenant": "7"})
 
+    def test_add_prints_the_first_signing_secret_once(self) -> None:
+        said = run("add", "hooks", URL)
+        secret = unseal(Endpoint.objects.get().signing_secrets.get().sealed)
+        assert f"shown this once: {secret}" in said
+        assert secret not in run("show", "hooks") + run("set", "hooks", "--timeout", "7", "--json")
+        facts = json.loads(run("add", "others", URL, "--json"))
+        assert facts["signing_secret"] == unseal(SigningSecret.objects.latest("pk").sealed)
+        assert facts["secrets"] == 1
+
+    def test_add_of_a_queue_makes_no_signing_secret(self) -> None:
+        assert "signing secret" not in run("add", "q", QUEUE_URL, "--kind", "sqs_message", "--region", "eu-west-1")
+        assert not SigningSecret.objects.exists()
+
     def test_a_queue(self) -> None:
         facts = json.loads(run("add", "q", QUEUE_URL, "--kind", "sqs_message", "--region", "eu-west-1", "--json"))
         assert (facts["kind"], facts["region"]) == ("sqs_message", "eu-west-1")

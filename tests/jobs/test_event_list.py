@@ -9,14 +9,16 @@ from jobs.event_list import (
     Answer,
     State,
     answered,
+    endpoint_names,
     facts_of,
     in_state,
     lag_of,
     latest_first,
     launch_instants,
+    shown_payload,
     with_answers,
 )
-from jobs.models import BacklogRecord
+from jobs.models import BacklogRecord, Endpoint
 from jobs.models.event import Event
 from jobs.schedules.events import batch_of
 from jobs.states import Status, WaitingFor
@@ -155,3 +157,23 @@ class TestFacts:
     def test_the_error_of_what_was_delivered_in_the_end_is_history(self) -> None:
         make_event(make_event_schedule(), 1, Status.SUCCEEDED, last_error="it was broken")
         assert facts_of(Event.objects.get(), None)["error"] == ""
+
+    def test_tell_the_endpoint_by_name_and_no_path(self) -> None:
+        endpoint = Endpoint.objects.create(name="hook", url="https://example.com/s3cret")
+        schedule = make_event_schedule()
+        sent_there, by_url = make_event(schedule, 1), make_event(schedule, 2)
+        sent_there.payload |= {"endpoint": endpoint.pk, "url": None}
+        by_url.payload |= {"url": "https://example.com/s3cret"}
+        names = endpoint_names([sent_there, by_url])
+        told = [facts_of(event, None, names) for event in (sent_there, by_url)]
+        assert [(facts["endpoint_name"], facts["url"]) for facts in told] == [
+            ("hook", None),
+            (None, "https://example.com:443"),
+        ]
+
+    @pytest.mark.parametrize("url", ["s3cret", "https://user:s3cret@example.com/", 7, ["s3cret"]])
+    def test_tell_nothing_of_a_url_that_is_none(self, url: object) -> None:
+        event = make_event(make_event_schedule())
+        event.payload |= {"url": url, "endpoint": ["s3cret"]}
+        assert facts_of(event, None, endpoint_names([event]))["url"] is None
+        assert shown_payload(event)["url"] is None

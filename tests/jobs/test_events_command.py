@@ -9,6 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from freezegun import freeze_time
 
+from jobs.models import Endpoint
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record
 from tests.jobs.event_records import (
@@ -181,3 +182,19 @@ def test_a_database_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(command, "with_answers", away)
     assert refused_for("list").returncode == 2
+
+
+class TestWhereItGoes:
+    def test_is_told_without_the_path(self) -> None:
+        endpoint = Endpoint.objects.create(name="hook", url="https://example.com/s3cret")
+        schedule = make_event_schedule()
+        sent_there, by_url = make_event(schedule, 1), make_event(schedule, 2)
+        for event, pk in ((sent_there, endpoint.pk), (by_url, None)):
+            event.payload |= {"endpoint": pk, "url": endpoint.url}
+            event.save()
+        shown = [
+            run(*asked, str(event.pk)) for event in (sent_there, by_url) for asked in (["show"], ["show", "--json"])
+        ]
+        assert "s3cret" not in "".join([*shown, run("--json")])
+        assert "endpoint name: hook" in shown[0]
+        assert "https://example.com:443" in shown[2]

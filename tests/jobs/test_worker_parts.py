@@ -78,6 +78,28 @@ class TestHeartbeat:
         assert runs[owned.pk].renewed_at > 0
         assert BacklogRecord.objects.get(pk=owned.pk).lease_expires_at > before
 
+    @pytest.mark.parametrize("is_forgotten", [True, False], ids=["settled", "about to be settled"])
+    def test_says_nothing_of_what_has_ended_meanwhile(self, is_forgotten, caplog, monkeypatch):
+        worker, record = make_worker(), make_record()
+        [claimed] = claiming.claim("default", worker_id=worker.pk, limit=1)
+        run = Run(claimed)
+        run.began_at = 1.0
+        held, renew = Held(run), claiming.renew
+
+        def ends_after(*arguments, **options):
+            claiming.settle([(claimed, Succeeded())])
+            renewed = renew(*arguments, **options)
+            held.end(run)
+            if is_forgotten:
+                held.forget(run)
+            return renewed
+
+        monkeypatch.setattr(claiming, "renew", ends_after)
+        Heartbeat(worker.pk, held).beat()
+        assert BacklogRecord.objects.get(pk=record.pk).status == Status.SUCCEEDED
+        assert "lost the lease" not in caplog.text
+        assert not run.is_stopped
+
     def test_is_seen_in_the_workers_row(self):
         worker = make_worker()
         Worker.objects.filter(pk=worker.pk).update(heartbeat_at=database_clock() - timedelta(hours=1))

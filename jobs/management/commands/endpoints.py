@@ -24,7 +24,7 @@ from jobs.endpoints import (
 )
 from jobs.endpoints.checking import asks_for_authorization_again, check, problem_of_authorization
 from jobs.endpoints.testing import send_test, told, wait_for_test
-from jobs.models import Endpoint
+from jobs.models import Endpoint, EndpointKind
 from jobs.telling import moment, span
 
 MARGIN_SECONDS = 10.0
@@ -94,7 +94,15 @@ class Command(BaseCommand):
 
     def _add(self, options: dict[str, Any]) -> None:
         endpoint = Endpoint(name=options["name"], kind=options["kind"], url=options["url"])
-        self._save(endpoint, options, f"{_name(endpoint)} is there")
+        with transaction.atomic():
+            self._save(endpoint, options)
+            secret = rotate(endpoint) if endpoint.kind == EndpointKind.HTTP_CALLBACK else None
+        if options["json"]:
+            self.stdout.write(as_json(endpoint_facts(endpoint) | {"signing_secret": secret}))
+            return
+        self.stdout.write(f"{_name(endpoint)} is there")
+        if secret:
+            self.stdout.write(f"its signing secret, shown this once: {secret}")
 
     def _set(self, options: dict[str, Any]) -> None:
         endpoint = _endpoint(options["name"])
@@ -103,9 +111,10 @@ class Command(BaseCommand):
             raise ValueError("say what to set; `manage.py endpoints set --help` lists it")
         if options["rename"] is not None:
             endpoint.name = options["rename"]
-        self._save(endpoint, options, f"{_name(endpoint)} is changed")
+        self._save(endpoint, options)
+        self.stdout.write(as_json(endpoint_facts(endpoint)) if options["json"] else f"{_name(endpoint)} is changed")
 
-    def _save(self, endpoint: Endpoint, options: dict[str, Any], said: str) -> None:
+    def _save(self, endpoint: Endpoint, options: dict[str, Any]) -> None:
         old_url = endpoint.url
         for field in arguments.FIELDS:
             if options.get(field) is not None:
@@ -121,7 +130,6 @@ class Command(BaseCommand):
             raise ValueError(f"{problem} (--authorization-file, --no-authorization)")
         check(endpoint)
         endpoint.save()
-        self.stdout.write(as_json(endpoint_facts(endpoint)) if options["json"] else said)
 
     def _rotate(self, options: dict[str, Any]) -> None:
         endpoint = _endpoint(options["name"])

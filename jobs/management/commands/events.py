@@ -16,10 +16,12 @@ from jobs.event_list import (
     answered,
     attempt_facts,
     attempts_of,
+    endpoint_names,
     facts_of,
     in_state,
     latest_first,
     launch_instants,
+    shown_payload,
     with_answers,
 )
 from jobs.models.event import Event
@@ -70,8 +72,8 @@ class Command(BaseCommand):
             named = "finished_at" if state and state != State.UNFINISHED else "inserted_at"
             events = events.filter(**{f"{named}__gte": since})
         shown = list(latest_first(events, state)[: options["limit"] or DEFAULT_LIMIT])
-        launches = launch_instants(shown)
-        found = [facts_of(event, launches[event.pk]) for event in shown]
+        launches, names = launch_instants(shown), endpoint_names(shown)
+        found = [facts_of(event, launches[event.pk], names) for event in shown]
         if options["json"]:
             self.stdout.write(as_json(found))
         elif found:
@@ -82,10 +84,10 @@ class Command(BaseCommand):
     def _show(self, options: dict[str, Any]) -> None:
         event = find_event(options["id"])
         why = reasons(event, database_clock())
-        facts = facts_of(event, launch_instants([event])[event.pk])
+        facts = facts_of(event, launch_instants([event])[event.pk], endpoint_names([event]))
         attempts = [attempt_facts(attempt) for attempt in attempts_of(event)]
         if options["json"]:
-            self.stdout.write(as_json(facts | {"why": why, "payload": event.payload, "attempts": attempts}))
+            self.stdout.write(as_json(facts | {"why": why, "payload": shown_payload(event), "attempts": attempts}))
             return
         for name, value in (facts | {"why": "; ".join(why)}).items():
             if value not in (None, ""):

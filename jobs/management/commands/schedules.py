@@ -1,3 +1,4 @@
+import shlex
 import sys
 from argparse import ArgumentParser
 from functools import partial
@@ -6,6 +7,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
+from django.db.models import Q
 from django.db.utils import Error
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -13,10 +15,9 @@ from rich.text import Text
 from jobs import rescheduling
 from jobs.backlog.facts import as_json
 from jobs.backlog.rendering import text_of
-from jobs.cron import from_fields
-from jobs.models import Schedule, Trigger
+from jobs.models import BacklogRecord, Schedule, Trigger
 from jobs.schedules import batches, verbs
-from jobs.schedules.plan_arguments import CRON_FIELDS, NAMED, OPTIONS, add_arguments, named
+from jobs.schedules.plan_arguments import CRON_FIELDS, NAMED, OPTIONS, add_arguments, cron_of, named
 from jobs.schedules.plan_facts import plan_facts, schedule_facts, told_trigger, trigger_facts, trigger_times
 from jobs.schedules.plan_figures import told_plan
 from jobs.schedules.plan_rendering import (
@@ -27,7 +28,8 @@ from jobs.schedules.plan_rendering import (
     said_view,
     triggers_view,
 )
-from jobs.schedules.validation import obstacle_to_deleting, obstacle_to_editing
+from jobs.schedules.validation import OF_POLICIES, obstacle_to_deleting, obstacle_to_editing
+from jobs.states import UNFINISHED
 from jobs.telling import moment
 
 SHOWN_NAMES = 20
@@ -37,7 +39,7 @@ WHO = "a person at the command line"
 
 class Command(BaseCommand):
     help = (
-        "Look at schedules, add, change and remove them, and trigger, pause and resume them. Alone: the list. Exit "
+        "Look at schedules, add, change and remove them; trigger, pause, resume and cancel them. Alone: the list. Exit "
         "codes: 0; 1 when it was refused, as for a schedule whose events are unfinished; 2 for bad usage, or when the "
         "database does not answer."
     )
@@ -49,7 +51,7 @@ class Command(BaseCommand):
         try:
             getattr(self, f"_{options['verb'] or 'list'}")(options)
         except ValidationError as error:
-            raise CommandError(_told_problems(error), returncode=2) from error
+            raise CommandError(_told_problems(error, options["verb"]), returncode=2) from error
         except ValueError as error:
             raise CommandError(f"{error}", returncode=2) from error
         except Error as error:
@@ -80,9 +82,19 @@ class Command(BaseCommand):
 
     def _add(self, options: dict[str, Any]) -> None:
         schedule = Schedule(name=options["name"])
+        if _is_taken(schedule.name):
+            raise ValueError(
+                f"{schedule.name}: there is one already; change it with `schedules set`, as `manage.py schedules set "
+                f"{shlex.quote(schedule.name)} --window 7200`"
+            )
         chosen = _chosen(options)
+        missing = []
         if "cron" not in chosen:
-            raise ValueError("--cron is missing: when does it trigger? As --cron '0 3 * * *', or --hour 3,6,9")
+            missing.append("--cron is missing: when does it trigger? As --cron '0 3 * * *', or --hour 3,6,9")
+        if not (chosen.get("endpoint") or chosen.get("kind") or chosen.get("provider")):
+            missing.append("--endpoint is missing: where are its events delivered?")
+        if missing:
+            raise ValueError("\n".join(missing))
         if not chosen.get("provider"):
             chosen.setdefault("event_count", 1)
         if "kind" not in chosen and chosen.get("endpoint"):
@@ -97,9 +109,11 @@ class Command(BaseCommand):
     def _set(self, options: dict[str, Any]) -> None:
         schedule = _schedule(options["name"])
         _refuse(obstacle_to_editing(schedule))
-        chosen = _chosen(options)
+        chosen = _chosen(options, schedule.cron)
         if "new_name" in options:
             chosen["name"] = options["new_name"]
+            if chosen["name"] != schedule.name and _is_taken(chosen["name"]):
+                raise ValueError(f"--name: there is a schedule {chosen['name']!r} already")
         if not chosen:
             raise ValueError(
                 "say what to change, as --window 7200; `manage.py schedules set --help` shows what there is"
@@ -107,6 +121,7 @@ class Command(BaseCommand):
         if chosen.get("provider"):
             chosen.setdefault("event_count", None)
         changed = {field for field, value in chosen.items() if getattr(schedule, field) != value}
+        cron_before = schedule.cron
         _put(schedule, chosen)
         schedule.full_clean()
         with transaction.atomic():
@@ -115,7 +130,10 @@ class Command(BaseCommand):
             verbs.saved(schedule, changed)
             if "retry_policy" in changed:
                 transaction.on_commit(partial(rescheduling.follow, schedule))
-        self._saved(schedule, f"changed: {', '.join(sorted(changed))}" if changed else "nothing to change", options)
+        told = f"changed: {', '.join(sorted(changed))}" if changed else "nothing to change"
+        if "cron" in changed:
+            told += f"\ncron: {cron_before} → {schedule.cron}"
+        self._saved(schedule, told, options)
 
     def _trigger(self, options: dict[str, Any]) -> None:
         schedule = _schedule(options["name"])
@@ -144,15 +162,31 @@ class Command(BaseCommand):
         told = f"it triggers next at {moment(schedule.next_trigger_at)} UTC" if changed else "it was not paused"
         self._told(schedule, told, changed, options)
 
+    def _cancel(self, options: dict[str, Any]) -> None:
+        schedule = _schedule(options["name"])
+        _refuse(obstacle_to_editing(schedule))
+        found = _batches_under_way(schedule)
+        if not found:
+            self._told(schedule, "no batch of it is under way", False, options, batches=0, cancelled=0)
+            return
+        many = f"{len(found):,} {'batches' if len(found) > 1 else 'batch'}"
+        if not options["yes"] and not self._confirmed(f"Cancel {many} of {schedule}?"):
+            self.stdout.write("nothing was changed")
+            return
+        # the latest first: a queued one does not begin when the one before it ends
+        cancelled = sum(verbs.cancel_batch(trigger) for trigger in found)
+        told = f"{many} cancelled; unfinished events taken off the backlog, or told to stop: {cancelled:,}"
+        self._told(schedule, told, True, options, batches=len(found), cancelled=cancelled)
+
     def _remove(self, options: dict[str, Any]) -> None:
         schedule = _schedule(options["name"])
-        _refuse(obstacle_to_deleting(schedule))
+        _refuse(_obstacle_to_removing(schedule))
         if not options["yes"] and not self._confirmed(f"Delete the schedule {schedule}?"):
             self.stdout.write("nothing was changed")
             return
         with transaction.atomic():
             # an emitter may have put a batch on the backlog meanwhile; behind the lock none can
-            _refuse(obstacle_to_deleting(Schedule.objects.select_for_update().get(pk=schedule.pk)))
+            _refuse(_obstacle_to_removing(Schedule.objects.select_for_update().get(pk=schedule.pk)))
             Schedule.objects.get(pk=schedule.pk).delete()
         self._told(schedule, "it is deleted; its finished records stay in the list of records", True, options)
 
@@ -182,8 +216,8 @@ class Command(BaseCommand):
         else:
             self._print(Group(Text(f"The plan of {schedule}"), plan_view(plan, said)))
 
-    def _told(self, schedule: Schedule, told: str, changed: bool, options: dict[str, Any]) -> None:
-        facts = {"name": schedule.name, "changed": changed, "told": told}
+    def _told(self, schedule: Schedule, told: str, changed: bool, options: dict[str, Any], **more: int) -> None:
+        facts = {"name": schedule.name, "changed": changed, "told": told} | more
         self.stdout.write(as_json(facts) if options["json"] else f"{schedule}: {told}")
 
     def _confirmed(self, question: str) -> bool:
@@ -212,16 +246,34 @@ def _schedule(name: str) -> Schedule:
     raise ValueError(f"there is no schedule {name!r}; the schedules are: {shown}")
 
 
-def _chosen(options: dict[str, Any]) -> dict[str, Any]:
-    """The fields that were named, with what they are to be. Raises: ValueError for unknown names, or cron twice."""
+def _is_taken(name: str) -> bool:
+    return "\0" not in name and Schedule.objects.filter(name=name).exists()
+
+
+def _batches_under_way(schedule: Schedule) -> list[Trigger]:
+    """Those that are unfinished, the latest first; also one that had finished, and has an event tried again."""
+    unfinished = BacklogRecord.objects.filter(schedule=schedule, trigger_at__isnull=False, status__in=UNFINISHED)
+    of_events = unfinished.order_by().values("trigger_at")
+    return list(Trigger.objects.filter(Q(finished_at=None) | Q(trigger_at__in=of_events), schedule=schedule))
+
+
+def _chosen(options: dict[str, Any], cron: str = "") -> dict[str, Any]:
+    """The fields that were named, with what they are to be; fields of the cron change the present `cron`.
+
+    Raises: ValueError for unknown names, cron twice, or a provider that is not for it.
+    """
     chosen = {field: options[field] for field in OPTIONS if field in options and field != "name"}
+    if chosen.get("provider") == OF_POLICIES:
+        raise ValueError(
+            f"--provider: {OF_POLICIES} are those of a policy, which has a schedule of its own; make a policy instead"
+        )
     for field in NAMED:
         if field in chosen:
             chosen[field] = named(field, chosen[field])
     if fields := {field: options[field] for field in CRON_FIELDS if field in options}:
         if "cron" in chosen:
             raise ValueError("say when by --cron or by its fields, not by both")
-        chosen["cron"] = from_fields(**fields)
+        chosen["cron"] = cron_of(fields, cron)
     return chosen
 
 
@@ -240,8 +292,16 @@ def _refuse(obstacle: str) -> None:
         raise CommandError(obstacle, returncode=1)
 
 
-def _told_problems(error: ValidationError) -> str:
+def _obstacle_to_removing(schedule: Schedule) -> str:
+    obstacle = obstacle_to_deleting(schedule)
+    if obstacle and not obstacle_to_editing(schedule):
+        obstacle += f": `manage.py schedules cancel {shlex.quote(schedule.name)}`"
+    return obstacle
+
+
+def _told_problems(error: ValidationError, verb: str) -> str:
     if not hasattr(error, "error_dict"):
         return "; ".join(error.messages)
-    lines = [f"{OPTIONS.get(field, field)}: {' '.join(texts)}" for field, texts in error.message_dict.items()]
-    return "\n".join(lines)
+    labels = OPTIONS | ({"name": "NAME"} if verb == "add" else {})
+    lines = [f"{labels.get(field, field)}: {' '.join(texts)}" for field, texts in error.message_dict.items()]
+    return "\n".join(lines).replace("in window_for", f"with {OPTIONS['window_for']}")

@@ -31,7 +31,10 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print [{name, max_in_flight, in_flight, tokens, …}]")
-        verbs = parser.add_subparsers(dest="verb", metavar="add | set | pause | resume", parser_class=CommandParser)
+        verbs = parser.add_subparsers(
+            dest="verb", metavar="list | add | set | pause | resume", parser_class=CommandParser
+        )
+        listing = verbs.add_parser("list", help="show them all, as without a word")
         adding = verbs.add_parser("add", help="make a throttle")
         setting = verbs.add_parser("set", help="give a throttle other values")
         for verb in (adding, setting):
@@ -46,7 +49,7 @@ class Command(BaseCommand):
         resuming = verbs.add_parser("resume", help="let so many of it run again")
         resuming.add_argument("name", metavar="NAME")
         resuming.add_argument("max_in_flight", type=int, metavar="N", help="how many may run at once")
-        for verb in (adding, setting, pausing, resuming):
+        for verb in (listing, adding, setting, pausing, resuming):
             verb.add_argument("--json", action="store_true", dest="json_after", help="print what it is now")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -63,7 +66,8 @@ class Command(BaseCommand):
             ) from error
 
     def _do(self, options: dict[str, Any]) -> None:
-        verb, as_json = options["verb"], options["json"] or options.get("json_after", False)
+        verb = None if options["verb"] == "list" else options["verb"]
+        as_json = options["json"] or options.get("json_after", False)
         ids = [_changed(verb, options).pk] if verb else None
         found = throttles.live(ids)
         if as_json:

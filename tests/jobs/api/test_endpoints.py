@@ -87,14 +87,36 @@ class TestSecrets:
         body = {"name": "queue", "kind": "sqs_message", "url": url, "authorization": SECRET}
         assert list(fields_of(program.post("endpoints", body))) == ["authorization"]
 
+    def test_the_first_signing_secret_is_shown_once_and_stored_in_no_answer(self, program: Program) -> None:
+        made, again = (program.post("endpoints", BODY, Idempotency_Key="k") for _ in range(2))
+        secret = made.json()["signing_secret"]
+        assert secret == unseal(SigningSecret.objects.get().sealed)
+        assert len(made.json()["signing_secrets"]) == 1
+        assert again.json() == made.json() | {"signing_secret": None}
+        assert (again.status_code, again.headers["Idempotent-Replayed"]) == (201, "true")
+        assert [again.headers[name] for name in ("ETag", "Location")] == [
+            made.headers[name] for name in ("ETag", "Location")
+        ]
+        told = program.get(made.headers["Location"])
+        assert told.headers["ETag"] == made.headers["ETag"]
+        assert secret not in told.content.decode() + everything_stored()
+        assert made.headers["Cache-Control"] == "no-store"
+
+    def test_a_rotation_without_a_body_is_the_usual_one(self, program: Program, path: str) -> None:
+        answer = program.post(f"{path}/rotate")
+        assert answer.status_code == 201, answer.content
+        first, second = SigningSecret.objects.all()
+        assert (first.retires_at - second.created_at).total_seconds() == 86_400
+        assert answer.json()["secret"] == unseal(second.sealed)
+
     def test_a_new_signing_secret_is_shown_once(self, program: Program, path: str) -> None:
         first = program.post(f"{path}/rotate", {})
         second = program.post(f"{path}/rotate", {"keep_for": 60})
         assert (first.status_code, second.status_code) == (201, 201)
         secrets = [answer.json()["secret"] for answer in (first, second)]
-        assert [unseal(each.sealed) for each in SigningSecret.objects.all()] == secrets
+        assert [unseal(each.sealed) for each in SigningSecret.objects.all()][1:] == secrets
         told = program.get(path)
-        assert [each["retires_at"] is None for each in told.json()["signing_secrets"]] == [False, True]
+        assert [each["retires_at"] is None for each in told.json()["signing_secrets"]] == [False, False, True]
         for secret in secrets:
             assert secret not in told.content.decode() + everything_stored()
         assert first.headers["Cache-Control"] == "no-store"
@@ -107,6 +129,7 @@ class TestSecrets:
         url = "https://sqs.eu-central-1.amazonaws.com/1234/events"
         made = program.post("endpoints", {"name": "queue", "kind": "sqs_message", "url": url})
         assert made.status_code == 201, made.content
+        assert made.json()["signing_secret"] is None
         problem_of(program.post(f"{made.headers['Location']}/rotate", {}), 409)
 
 

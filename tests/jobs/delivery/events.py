@@ -34,7 +34,7 @@ def make_event(endpoint: Endpoint | None = None, url: str | None = None, **paylo
             "number": 3,
             "count": 10,
             "endpoint": endpoint.pk if endpoint else None,
-            "url": url or (endpoint.url if endpoint else None),
+            "url": url,
             "body": {"shard": 3, "city": "Zürich"},
             **payload,
         },

@@ -172,7 +172,7 @@ def payload_for(endpoint: Endpoint | None, number: int = 3, body: Any = None) ->
         "number": number,
         "count": 10,
         "endpoint": endpoint.pk if endpoint else None,
-        "url": endpoint.url if endpoint else None,
+        "url": None,
         "body": {"shard": number} if body is None else body,
     }
 

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from jobs.delivery.addresses import Refused
 from jobs.delivery.messages import body_of, message_of
 from jobs.delivery.sqs_errors import THROTTLED_FOR, Meaning, meaning_of
-from jobs.delivery.sqs_queues import queue_at, region_of, request_for, size_of
+from jobs.delivery.sqs_queues import queue_at, region_of, request_for, size_of, told
 
 
 class TestRegions:
@@ -148,3 +148,18 @@ class TestWithoutAnAnswer:
         meaning = meaning_of(exceptions.ParamValidationError(report="QueueUrl is no text"), 7, 5, 30)
         assert not meaning.by_server
         assert "QueueUrl is no text" in meaning.said
+
+
+class TestWhatIsToldOfAQueue:
+    @pytest.mark.parametrize(
+        ("url", "said"),
+        [
+            ("https://sqs.eu-west-1.amazonaws.com/1234/events", "https://sqs.eu-west-1.amazonaws.com/…/events"),
+            ("https://user:pass@example.com:9324/queue/events.fifo/", "https://example.com:9324/…/events.fifo"),
+            ("https://user:p@ss/word@example.com/events?token=1", "https://example.com/events"),
+            ("https://[example.com/events", "an address that is no URL"),
+            ("user:pass", "an address that is no URL"),
+        ],
+    )
+    def test_is_its_server_and_its_name(self, url: str, said: str) -> None:
+        assert told(url) == said

@@ -18,7 +18,7 @@ from jobs.states import WaitingFor
 from tests.factories import NOON, make_record, make_worker
 from tests.jobs.breaking import open_it
 from tests.jobs.delivery.events import deliver, deliver_at_once, make_endpoint, make_event, on_a_loop
-from tests.jobs.delivery.receiver import Receiver, answering_in_turn, receiving
+from tests.jobs.delivery.receiver import Receiver, answering, answering_in_turn, receiving
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_loopback_allowed")]
 
@@ -198,3 +198,30 @@ class TestAHostsDoubt:
         load([key], hosts)
         assert target.host.proof() == target.host.guarded
         assert target.host.proof() is None
+
+
+class TestWhatNoErrorQuotes:
+    @pytest.mark.parametrize("said", ["Cannot POST {path}", "<pre>{path}</pre>", "no route {quoted}"])
+    def test_is_a_path_that_is_a_secret(self, said):
+        path = "/services/T0/s3cretPath?key=s3cretKey&an0therSecret"
+        body = said.format(path=path, quoted=path.replace("/", "\\/").replace("&", "&amp;"))
+        with receiving(answering(404, body)) as receiver:
+            [outcome] = deliver(make_event(make_endpoint(f"{receiver.origin}{path}", name="hook")))
+        assert "answered 404 Not Found: " in outcome.error
+        assert not [secret for secret in ("s3cret", "an0ther") if secret in outcome.error]
+
+    def test_is_a_path_as_it_reads_either(self):
+        with receiving(answering(404, "no /schlüssel/ü")) as receiver:
+            [outcome] = deliver(make_event(url=f"{receiver.origin}/schl%C3%BCssel/%C3%BC"))
+        assert "schl" not in outcome.error
+
+    def test_is_the_value_of_a_header(self):
+        with receiving(answering(401, "unknown key s3cretKey of tenant 7")) as receiver:
+            headers = {"X-Key": "s3cretKey", "X-Tenant": "7"}
+            [outcome] = deliver(make_event(make_endpoint(receiver.url, headers=headers)))
+        assert outcome.error.endswith("answered 401 Unauthorized: unknown key … of tenant 7")
+
+    def test_leaves_short_words_of_a_path(self):
+        with receiving(answering(404, "no hook here")) as receiver:
+            [outcome] = deliver(make_event(make_endpoint(f"{receiver.origin}/hook/s3cretPath")))
+        assert outcome.error.endswith(": no hook here")

@@ -1,7 +1,6 @@
 """What a plan is made from: rows of schedules, attempts and workers."""
 
 from datetime import timedelta
-from math import inf
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from jobs.models import Attempt, BacklogRecord, Schedule
 from jobs.schedules.plan import MINUTES
 from jobs.schedules.plan_figures import gate_of, places_of, plan_of, seconds_each
 from jobs.schedules.plan_preview import coming_batches
+from jobs.schedules.plan_queue import FAST
 from jobs.states import AttemptOutcome, Status
 from sources import previews
 from tests.factories import NOON, make_record, make_worker
@@ -79,9 +79,18 @@ class TestTheGate:
         throttle = make_throttle(max_in_flight=50, rate=2.0)
         gate = gate_of(make_events(throttle=throttle), database_clock())
         assert (gate.in_flight, gate.rate, gate.burst, gate.places, gate.name) == (50, 2.0, 2.0, 300, "slow")
+        assert gate.workers == 2
 
-    def test_without_throttle_or_worker_nothing_holds_it_back(self) -> None:
-        assert gate_of(make_events(), database_clock()).pace(1) == inf
+    def test_without_throttle_or_worker_one_worker_is_reckoned_with(self) -> None:
+        gate = gate_of(make_events(), database_clock())
+        assert (gate.is_open, gate.pace(1)) == (True, FAST)
+
+    def test_only_workers_that_serve_its_queue_add_to_the_pace(self) -> None:
+        schedule, now = make_events(), database_clock()
+        for queues in ({"callbacks": 200}, {"callbacks": 200}, {"backups": 16}, {"callbacks": 0}):
+            make_worker(queues=queues)
+        make_worker(queues={"callbacks": 200}, stopped_at=now)
+        assert gate_of(schedule, now).pace(0.0014) == 2 * FAST
 
     def test_workers_that_are_silent_or_have_stopped_do_not_count(self) -> None:
         now = database_clock()

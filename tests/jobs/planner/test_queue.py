@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.schedules.plan_queue import Gate, endings, queued
+from jobs.schedules.plan_queue import FAST, Gate, endings, queued
 from tests.jobs.planner.plans import plan_for, planned
 
 
@@ -14,18 +14,23 @@ class TestThePace:
     @pytest.mark.parametrize(
         ("gate", "seconds", "pace"),
         [
-            (Gate(), 1.0, inf),
+            (Gate(), 1.0, FAST),
             (Gate(in_flight=10), 0.5, 20),
             (Gate(in_flight=10, rate=5), 0.5, 5),
             (Gate(in_flight=1, rate=5), 0.5, 2),
             (Gate(in_flight=10, places=4), 0.5, 8),
-            (Gate(places=4), 0.0, inf),
+            (Gate(places=4), 0.0, FAST),
+            (Gate(places=200, workers=1), 0.0014, FAST),
+            (Gate(places=400, workers=2), 0.0014, 2 * FAST),
+            (Gate(in_flight=50, rate=9_000, places=200, workers=1), 0.0014, FAST),
             (Gate(in_flight=0), 1.0, 0),
         ],
     )
-    def test_is_the_least_of_rate_flight_and_workers(self, gate: Gate, seconds: float, pace: float) -> None:
+    def test_is_the_least_of_rate_flight_and_workers_and_what_these_deliver(
+        self, gate: Gate, seconds: float, pace: float
+    ) -> None:
         assert gate.pace(seconds) == pace
-        assert gate.cost(seconds) == (0 if pace == inf else inf if pace == 0 else 1 / pace)
+        assert gate.cost(seconds) == (1 / pace if pace else inf)
 
     def test_a_burst_goes_through_at_once_only_where_the_rate_is_what_limits(self) -> None:
         assert Gate(in_flight=100, rate=2, burst=10).credit(1) == 5
@@ -110,10 +115,26 @@ class TestTheVerdict:
     def test_a_throttle_that_is_shut_lets_nothing_through(self) -> None:
         assert plan_for(gate=Gate(in_flight=0)).verdict is None
 
-    def test_without_a_throttle_nothing_waits(self) -> None:
+    def test_without_a_throttle_only_the_speed_of_a_worker_counts(self) -> None:
         verdict = plan_for(seconds_each=3).verdict
         assert verdict is not None
         assert (verdict.pace, verdict.late) == (inf, ())
+        assert verdict.alone_for == 3
+        flood = plan_for(events=1_000_000, window_for=60, seconds_each=0.0014).verdict
+        assert flood is not None
+        assert not flood.fits_alone
+
+    def test_a_million_short_events_in_a_minute_are_too_many_for_one_worker(self) -> None:
+        gate = Gate(places=200, workers=1)
+        verdict = plan_for(cron="0 3 * * *", events=1_000_000, window_for=60, seconds_each=0.0014, gate=gate).verdict
+        assert verdict is not None
+        assert not verdict.fits_alone
+        assert len(verdict.late) == 7
+
+    def test_a_batch_takes_at_least_as_long_as_one_event(self) -> None:
+        verdict = plan_for(events=1, seconds_each=2, gate=Gate(places=200, workers=1)).verdict
+        assert verdict is not None
+        assert verdict.alone_for == 2
 
     def test_the_last_batches_of_the_week_are_followed_to_their_end(self) -> None:
         verdict = plan_for(window_for=5 * 3_600).verdict

@@ -152,20 +152,26 @@ class TestAdding:
             ((), "--cron is missing"),
             (("--cron", "0 0 30 2 *"), "--cron: cron '0 0 30 2 *' never fires"),
             (("--cron", "0 3 * * *", "--hour", "3"), "not by both"),
-            (("--hour", "25"), "'25' is no hour"),
+            (("--hour", "25"), "--hour: '25' is no hour"),
+            (("--day-of-month", "1 2"), "--day-of-month: day of month '1 2' is more than one field"),
+            (("--day-of-month", "30", "--month", "2"), "--day-of-month, --month: cron '* * 30 2 *' never fires"),
             (
                 ("--cron", "0 3 * * *", "--zone", "Berlin"),
                 "--zone: unknown time zone 'Berlin'; did you mean Europe/Berlin?",
             ),
-            (("--cron", "0 3 * * *", "--count", "0"), "--count: "),
+            (("--cron", "0 3 * * *", "--count", "0"), "--count: '0': at least 1; to stop it, pause it"),
             (("--cron", "0 3 * * *", "--count", "1000001"), "--count: "),
-            (("--cron", "0 3 * * *", "--count", "-1"), "is below 0"),
+            (("--cron", "0 3 * * *", "--count", "-5"), "--count: '-5': at least 1; to stop it, pause it"),
+            (("--cron", "0 3 * * *", "--window", "-1"), "is below 0"),
             (("--cron", "0 3 * * *", "--count", "9" * 30), "is too large"),
             (("--cron", "0 3 * * *", "--count", "many"), "is not a whole number"),
             (("--cron", "0 3 * * *", "--window", "99999999"), "--window: "),
-            (("--cron", "0 3 * * *", "--stagger", "even"), "--stagger: needs a window"),
+            (("--cron", "0 3 * * *", "--stagger", "even"), "say how long with --window, or choose none"),
             (("--cron", "0 3 * * *", "--stagger", "odd"), "invalid choice: 'odd'"),
-            (("--cron", "0 3 * * *", "--late", "drop"), "--late: needs a window"),
+            (
+                ("--cron", "0 3 * * *", "--late", "drop"),
+                "--late: needs a window after which an event is late; say how long with",
+            ),
             (("--cron", "0 3 * * *", "--payload", "{"), "no JSON"),
             (("--cron", "0 3 * * *", "--payload", '{"a": "$nobody"}'), "--payload: "),
             (("--cron", "0 3 * * *", "--endpoint", "hoks"), "--endpoint: there is no endpoint 'hoks'; there are hooks"),
@@ -189,8 +195,33 @@ class TestAdding:
     def test_a_name_that_is_taken_is_refused(self) -> None:
         make_events()
         said = refused("add", "nightly", "--cron", "0 3 * * *", "--endpoint", "hooks")
-        assert "--name: " in said
-        assert "already exists" in said
+        assert "there is one already; change it with `schedules set`" in said
+        assert "--name" not in said
+        make_events(name="weekly")
+        assert refused("set", "weekly", "--name", "nightly") == "--name: there is a schedule 'nightly' already"
+        assert refused("add", "n" * 101, "--hour", "3", "--endpoint", "hooks").startswith("NAME: ")
+
+    def test_without_an_endpoint_that_is_what_is_missing(self) -> None:
+        said = refused("add", "nightly", "--cron", "0 3 * * *")
+        assert said == "--endpoint is missing: where are its events delivered?"
+        said = refused("add", "nightly")
+        assert "--cron is missing" in said
+        assert "--endpoint is missing" in said
+
+    def test_an_unknown_provider_says_nothing_of_the_endpoint(self) -> None:
+        make_endpoint()
+        said = refused("add", "nightly", "--cron", "0 3 * * *", "--endpoint", "hooks", "--provider", "magic")
+        assert said.startswith("--provider: no provider 'magic'")
+        assert "--endpoint" not in said
+
+    def test_backups_are_made_by_a_policy_instead(self) -> None:
+        said = refused("add", "n", "--cron", "0 3 * * *", "--provider", "assignments", "--kind", "backup")
+        assert said.startswith("--provider: ")
+        assert said.endswith("make a policy instead")
+        assert not Schedule.objects.exists()
+        make_events()
+        assert "make a policy instead" in refused("set", "nightly", "--provider", "assignments")
+        assert Schedule.objects.get().provider == ""
 
 
 class TestChanging:
@@ -203,6 +234,19 @@ class TestChanging:
         run("set", "later", "--throttle", "", "--catch-up", "last")
         schedule.refresh_from_db()
         assert (schedule.throttle, schedule.catch_up_for) == (None, None)
+
+    def test_fields_of_the_cron_that_are_not_named_stay(self) -> None:
+        make_events(cron="30 3 1 * 1-5")
+        said = run("set", "nightly", "--hour", "4")
+        assert said.startswith("nightly: changed: cron\ncron: 30 3 1 * 1-5 → 30 4 1 * 1-5\n")
+        assert Schedule.objects.get().cron == "30 4 1 * 1-5"
+        assert told("set", "nightly", "--day-of-month", "*", "--minute", "15")["cron"] == "15 4 * * 1-5"
+        assert "--hour: '25' is no hour" in refused("set", "nightly", "--hour", "25")
+        assert "→" not in run("set", "nightly", "--window", "7200")
+
+    def test_a_field_of_a_cron_that_is_none_asks_for_all_of_it(self) -> None:
+        make_events(cron="soon")
+        assert "say all of it, as --cron '0 3 * * *'" in refused("set", "nightly", "--hour", "4")
 
     def test_only_an_edit_of_when_moves_the_next_trigger(self) -> None:
         soon = database_clock() + timedelta(days=30)
@@ -246,10 +290,40 @@ class TestChanging:
             ("set", name, "--window", "60"),
             ("pause", name),
             ("resume", name),
+            ("cancel", name, "--yes"),
             ("remove", name, "--yes"),
         ):
             assert "edit or delete that" in refused(*arguments, code=1)
         assert Schedule.objects.get().enabled
+
+
+class TestCancelling:
+    def test_batches_under_way_and_queued_are_cancelled(self) -> None:
+        schedule = make_events(event_count=3)
+        run("trigger", "nightly")
+        Trigger.objects.create(schedule=schedule, trigger_at=NOON)
+        other = make_events(name="other", event_count=2)
+        run("trigger", "other")
+        said = refused("remove", "nightly", "--yes", code=1)
+        assert said.endswith("Cancel that batch first: `manage.py schedules cancel nightly`")
+        facts = told("cancel", "nightly", "--yes")
+        assert (facts["changed"], facts["batches"], facts["cancelled"]) == (True, 2, 3)
+        assert not Trigger.objects.filter(schedule=schedule, finished_at=None).exists()
+        assert BacklogRecord.objects.filter(schedule=other).unfinished().count() == 2
+        assert "no batch of it is under way" in run("cancel", "nightly")
+        assert "is deleted" in run("remove", "nightly", "--yes")
+
+    def test_asks_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        make_events(event_count=3)
+        run("trigger", "nightly")
+        assert "Cancel 1 batch of nightly? Nobody is there to ask: add --yes" in refused("cancel", "nightly")
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        monkeypatch.setattr("builtins.input", lambda question: "n")
+        assert "nothing was changed" in run("cancel", "nightly")
+        assert BacklogRecord.objects.unfinished().count() == 3
+        monkeypatch.setattr("builtins.input", lambda question: "y")
+        assert "1 batch cancelled" in run("cancel", "nightly")
+        assert BacklogRecord.objects.unfinished().count() == 0
 
 
 class TestRemoving:
@@ -278,7 +352,9 @@ class TestRemoving:
 
 
 class TestBadUsage:
-    @pytest.mark.parametrize("verb", ["show", "set", "trigger", "pause", "resume", "remove", "triggers", "plan"])
+    @pytest.mark.parametrize(
+        "verb", ["show", "set", "trigger", "pause", "resume", "cancel", "remove", "triggers", "plan"]
+    )
     def test_an_unknown_name_is_answered_with_the_known_ones(self, verb: str) -> None:
         assert "there is no schedule 'nightli', nor any other" in refused(verb, "nightli")
         make_events()

@@ -39,9 +39,31 @@ class TestTheVerdict:
         assert not [text for text in said if text.startswith("But ")]
 
     def test_of_a_million_in_a_minute_without_a_throttle(self) -> None:
-        level, text = first(plan_for(cron="0 3 * * *", events=1_000_000, window_for=60))
-        assert level == "warning"
-        assert text == "1,000,000 events in 1 min need 16,667 a second; one worker delivers about 1,000."
+        cannot = (
+            "Cannot complete: 1,000,000 events in 1 min need 16,667 a second, one worker delivers some 1,500 a second"
+        )
+        million: dict[str, Any] = {"cron": "0 3 * * *", "events": 1_000_000, "window_for": 60, "seconds_each": 0.0014}
+        assert first(plan_for(**million)) == ("bad", f"{cannot}. A batch takes 11 min 6 s.")
+        one, two = Gate(places=200, workers=1), Gate(places=400, workers=2)
+        assert first(plan_for(**million, gate=one)) == ("bad", f"{cannot}. A batch takes 11 min 6 s.")
+        assert first(plan_for(**million, gate=two)) == (
+            "bad", f"{cannot}, the 2 that are alive some 3,000. A batch takes 5 min 33 s."
+        )  # fmt: skip
+
+    def test_names_the_speed_of_a_worker_where_that_is_what_limits(self) -> None:
+        gate = Gate(in_flight=50, rate=9_000, places=200, name="wide", workers=1)
+        found = levels(plan_for(seconds_each=0.0014, assumed=False, gate=gate))
+        assert [text for text in found if text.endswith("run 200 at once; one worker delivers some 1,500 a second.")]
+        found = levels(plan_for(seconds_each=0.0014, events=9_000_000, gate=gate))
+        assert [text for text in found if text.startswith("The pace of the workers is asked for 1.7 times what it")]
+        assert [text for text in levels(plan_for()) if "now, one is reckoned with; one worker delivers some" in text]
+
+    def test_never_says_that_a_batch_takes_no_time(self) -> None:
+        one = Gate(places=200, workers=1)
+        assert first(plan_for(events=1, seconds_each=0.0014, gate=one))[1].startswith(
+            "Each batch of 1 event takes less than 0.1 s at 1,500 a second"
+        )
+        assert "takes 0.5 s at" in first(plan_for(events=1, seconds_each=0.5, gate=one))[1]
 
     def test_names_the_workers_where_they_are_what_limits(self) -> None:
         level, text = first(plan_for(events=10_000, gate=Gate(in_flight=50, places=2, name="wide")))
@@ -99,9 +121,9 @@ class TestTheVerdict:
             "Nothing of it has succeeded yet: 1 s each is assumed; the throttle slow lets 50 be in flight and 1 "
             "begin a second; no worker serves its queue now, so none is reckoned with." in levels(plan_for(gate=SLOW))
         )
-        measured = levels(plan_for(gate=Gate(places=200), seconds_each=0.1234, assumed=False))
+        measured = levels(plan_for(gate=Gate(places=100), seconds_each=0.1234, assumed=False))
         assert (
-            "An event is in flight for 0.123 s, the median of its latest; the workers that are alive run 200 at once."
+            "An event is in flight for 0.123 s, the median of its latest; the workers that are alive run 100 at once."
             in measured
         )
 

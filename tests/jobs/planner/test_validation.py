@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from django.core.exceptions import ValidationError
 
-from jobs.models import Schedule
+from jobs.models import Schedule, Trigger
 from jobs.schedules.validation import obstacle_to_deleting, obstacle_to_editing, problems_of
+from jobs.schedules.verbs import cancel_batch
 from jobs.states import Status
 from tests.factories import NOON, make_record
 from tests.jobs.planner.plans import make_endpoint, make_events
@@ -87,6 +88,17 @@ def test_all_mistakes_are_told_at_once() -> None:
     assert set(problems_of(wrong)) == {"cron", "zone", "event_count", "endpoint", "stagger"}
 
 
+def test_an_endpoint_beside_an_unknown_provider_is_not_contradicted() -> None:
+    assert set(problems_of(schedule(provider="magic", event_count=None))) == {"provider"}
+
+
+def test_an_endpoint_beside_a_known_provider_is_to_be_left_empty() -> None:
+    problems = problems_of(schedule(provider="assignments", event_count=None))
+    assert problems == {
+        "endpoint": "is not for this schedule: its batch comes from assignments; leave it empty",
+    }
+
+
 def test_the_schedule_of_a_policy_has_no_problems() -> None:
     assert problems_of(make_policy().schedule) == {}
 
@@ -108,6 +120,16 @@ class TestEditingAndDeleting:
         )
         make_record(status, schedule=found, trigger_at=NOON)
         assert "2 of its events are unfinished" in obstacle_to_deleting(found)
+
+    @pytest.mark.parametrize("events", [0, 40], ids=["queued", "half emitted"])
+    def test_one_with_an_unemitted_batch_cannot_until_that_is_cancelled(self, events: int) -> None:
+        found = make_events()
+        trigger = Trigger.objects.create(schedule=found, trigger_at=NOON, events=events)
+        assert obstacle_to_deleting(found) == (
+            "nightly cannot be deleted now: a batch of it is being emitted or queued. Cancel that batch first"
+        )
+        cancel_batch(trigger, NOON)
+        assert obstacle_to_deleting(found) == ""
 
     def test_many_are_not_counted_to_the_last(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("jobs.schedules.validation.MOST_COUNTED", 2)

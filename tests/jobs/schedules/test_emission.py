@@ -11,6 +11,7 @@ from jobs.schedules import chunks, events, templates
 from jobs.schedules.stagger import offsets
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_lane, make_record, make_retry_policy, make_schedule, make_throttle
+from tests.people import staff
 
 pytestmark = pytest.mark.django_db
 
@@ -59,7 +60,7 @@ class TestAnEvent:
             "number": 2,
             "count": 3,
             "endpoint": endpoint.pk,
-            "url": "https://example.com/$hooks?a=1",
+            "url": None,
             "body": {
                 "shard": 2,
                 "of": 3,
@@ -68,6 +69,16 @@ class TestAnEvent:
             },
         }
         assert (event.kind, event.queue, event.subject) == ("event", "callbacks", event.payload["event_id"])
+
+    def test_does_not_tell_the_address_of_its_endpoint(self):
+        endpoint = Endpoint.objects.create(name="hook", url="https://example.com/services/s3cret")
+        make_batch(1, kind="http_callback", endpoint=endpoint)
+        emitter.emit_triggers(NINE)
+        onlooker = staff("view_backlogrecord")
+        assert onlooker.get("/api/endpoints").status_code == 403
+        listed = onlooker.get("/api/records")
+        assert len(listed.json()["items"]) == 1
+        assert "s3cret" not in listed.content.decode()
 
     def test_has_the_rules_of_its_schedule(self):
         throttle, retry_policy = make_throttle(3), make_retry_policy()

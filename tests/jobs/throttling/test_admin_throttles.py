@@ -1,5 +1,6 @@
 """The page of throttles: live numbers, and edits with what has to be said about them."""
 
+import re
 from typing import Any
 
 import pytest
@@ -48,6 +49,16 @@ class TestList:
         shown = admin_client.get(LIST).context["cl"].result_list
         states = {throttle.pk: throttle._live for throttle in shown}
         assert len(states) == 24
+
+    def test_has_the_tokens_of_now_with_one_decimal_and_none_without_a_rate(self, admin_client: Client) -> None:
+        make_throttle(1)
+        rated = Throttle.objects.create(name="rated", max_in_flight=5, rate=0.000001, burst=9)
+        Throttle.objects.filter(pk=rated.pk).update(tokens=3.14159)
+        page = admin_client.get(LIST).content.decode()
+        assert re.sub(r"\s", "", page).count(">3.1<") == 1
+        assert "3.14" not in page
+        shown = admin_client.get(LIST).context["cl"]
+        assert sorted(shown.model_admin.shown_tokens(each) for each in shown.result_list) == ["", "3.1"]
 
     @pytest.mark.parametrize(
         ("fields", "state"),

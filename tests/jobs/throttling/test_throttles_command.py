@@ -64,8 +64,9 @@ class TestList:
         assert asleep.split() == ["asleep", "0", "0", "0", "0", "paused"]
         assert line.split() == ["hooks", "1", "5", "3", "0", "2", "a", "second,", "burst", "10", "10.0", "now"]
 
-    def test_json_has_the_same(self, hooks):
-        [facts] = json.loads(run("--json"))
+    @pytest.mark.parametrize("asked", [["--json"], ["list", "--json"]])
+    def test_json_has_the_same(self, asked, hooks):
+        [facts] = json.loads(run(*asked))
         assert facts.pop("id") == hooks.pk
         assert facts == {
             "name": "hooks", "max_in_flight": 5, "paused": False, "rate": 2, "burst": 10, "in_flight": 0, "ready": 0,

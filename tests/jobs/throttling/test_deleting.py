@@ -1,0 +1,55 @@
+"""A throttle that unfinished records name is not deleted: they would go on unthrottled."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from jobs import throttles
+from jobs.models import BacklogRecord, Throttle
+from jobs.states import Status
+from tests.factories import make_lane, make_record, make_throttle
+from tests.people import staff
+
+pytestmark = pytest.mark.django_db
+
+UNFINISHED = [Status.WAITING, Status.READY, Status.RUNNING]
+
+
+def delete(throttle: Throttle) -> Any:
+    return staff("delete_throttle").delete(f"/api/throttles/{throttle.pk}")
+
+
+@pytest.mark.parametrize("status", UNFINISHED)
+def test_the_api_refuses_in_words_while_a_record_is_unfinished(status: Status) -> None:
+    throttle, other = make_throttle(1), make_throttle(2)
+    make_record(status, lane=make_lane(throttle, other))
+    for each in (throttle, other):
+        answer = delete(each)
+        assert answer.status_code == 409
+        assert f"{each.name}: of the records that name it 1 " in answer.content.decode()
+    assert Throttle.objects.count() == 2
+
+
+def test_the_api_deletes_it_once_they_have_ended() -> None:
+    throttle = make_throttle(1)
+    make_record(Status.SUCCEEDED, lane=make_lane(throttle))
+    make_record(Status.READY, lane=make_lane(make_throttle(1)))
+    make_record(Status.READY)
+    assert delete(throttle).status_code == 204
+
+
+@pytest.mark.parametrize("by", ["api", "admin"])
+def test_what_waits_behind_all_that_is_counted_holds_it_too(by: str, admin_client: Client, monkeypatch: Any) -> None:
+    monkeypatch.setattr(throttles, "BOUND", 2)
+    throttle = make_throttle(1)
+    for _ in range(4):
+        make_record(Status.WAITING)
+    last = make_record(Status.WAITING, lane=make_lane(throttle))
+    BacklogRecord.objects.filter(pk=last.pk).update(run_after="2099-01-01T00:00Z")
+    if by == "api":
+        said = delete(throttle).content.decode()
+    else:
+        said = admin_client.post(f"/admin/jobs/throttle/{throttle.pk}/delete/", {"post": "yes"}).content.decode()
+    assert "of the records that name it some are unfinished" in said
+    assert Throttle.objects.exists()

@@ -1,0 +1,67 @@
+"""Edits of one policy by two at once: of the admin's page and of the API."""
+
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from jobs.models import Schedule
+from sources import edits
+from sources.api.policies import Policies
+from sources.models import Policy
+from tests.jobs.api.asking import Program
+from tests.sources.factories import make_policy
+from tests.threads import beside, somebody_waits_for_a_lock
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def save(policy: Policy, **fields: Any) -> None:
+    """As a page of the admin saves it."""
+    for name, value in fields.items():
+        setattr(policy.schedule, name, value)
+    with transaction.atomic():
+        edits.save_policy(policy, set(fields))
+
+
+def read(policy: Policy) -> Policy:
+    return Policy.objects.select_related("schedule").get(pk=policy.pk)
+
+
+class TestTwoWhoEditOnePolicy:
+    def test_keep_what_the_other_one_has_changed(self) -> None:
+        policy = make_policy()
+        first, second = read(policy), read(policy)
+        save(first, enabled=False)
+        save(second, priority=7)
+        schedule = Schedule.objects.get()
+        assert (schedule.enabled, schedule.priority) == (False, 7)
+        assert not second.schedule.enabled  # what is planned anew goes by it
+
+    def test_wait_for_each_other_and_both_succeed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        policy, program, check = make_policy(), Program(), Policies.check
+        others = []
+
+        def meet(self: Policies, row: Policy) -> None:
+            others.append(beside(lambda: save(read(policy), enabled=False)))
+            eventually(somebody_waits_for_a_lock)
+            check(self, row)
+
+        monkeypatch.setattr(Policies, "check", meet)
+        assert program.patch(f"policies/{policy.pk}", {"priority": 7}).status_code == 200
+        others[0].result(20)
+        schedule = Schedule.objects.get()
+        assert (schedule.enabled, schedule.priority) == (False, 7)
+
+    def test_are_told_by_the_etag_when_the_schedule_was_edited_meanwhile(self) -> None:
+        policy, program = make_policy(), Program()
+        etag = program.get(f"policies/{policy.pk}")["ETag"]
+        with transaction.atomic():
+            schedule = Schedule.objects.select_for_update().get()
+            asked = beside(lambda: program.patch(f"policies/{policy.pk}", {"priority": 7}, If_Match=etag))
+            eventually(somebody_waits_for_a_lock)
+            schedule.enabled = False
+            schedule.save()
+        assert asked.result(20).status_code == 412
+        assert Schedule.objects.get().priority == 0
