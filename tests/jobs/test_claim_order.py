@@ -144,7 +144,9 @@ def test_a_claim_beside_throttles_reads_no_table_of_records_from_end_to_end(crow
 
 @pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])
 def test_the_plan_of_a_look_reads_the_heads_of_indexes_only(crowded, cache_mode):
-    plan = plans_of_the_prepared(emitter.LOOK, {"queues": ["default", "backups"], "now": None}, cache_mode)
+    plan = plans_of_the_prepared(
+        emitter.LOOK, {"queues": ["default", "backups"], "now": None, "unreadable": []}, cache_mode
+    )
     for index in ("backlog_waiting_until", "backlog_ready_closes", "backlog_lease_expires", "backlog_claim_order"):
         assert index in plan, plan
     assert "Seq Scan on jobs_backlogrecord" not in plan, plan
