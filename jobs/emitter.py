@@ -198,12 +198,19 @@ def _or_complain(step: Callable[[datetime], int], now: datetime) -> int:
     """Do a step that runs code of other apps; when that raises, the other steps must go on."""
     try:
         return step(now)
-    except Exception as error:
-        # a lock that is not had in time, or a statement that is too large, is an OperationalError as well
-        if isinstance(error, OperationalError | InterfaceError) and not connection.is_usable():
+    except (OperationalError, InterfaceError) as error:
+        if not connection.is_usable():
             raise
-        log.exception("cannot %s; trying again at the next tick", step.__name__.strip("_").replace("_", " "))
+        # a lock that is not had in time, or a statement that is too large: no outage
+        log.warning("cannot %s, trying again at the next tick: %s", _told(step), str(error).strip())
         return 0
+    except Exception:
+        log.exception("cannot %s; trying again at the next tick", _told(step))
+        return 0
+
+
+def _told(step: Callable[[datetime], int]) -> str:
+    return step.__name__.strip("_").replace("_", " ")
 
 
 def emit_triggers(now: datetime, seconds: float = float("inf")) -> int:

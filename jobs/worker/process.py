@@ -155,9 +155,12 @@ class WorkerProcess:
             if ticked.promoted or ticked.emitted:  # the one after it may be due in a moment
                 self._look_at = now + SHORTEST_SLEEP_SECONDS
             return ticked.anything
-        except Exception as error:
-            if isinstance(error, OperationalError | InterfaceError) and not connection.is_usable():
+        except (OperationalError, InterfaceError) as error:
+            if not connection.is_usable():
                 raise
+            log.warning("the tick was cut short, the next one follows in a second: %s", str(error).strip())
+            return False
+        except Exception:
             # one schedule that cannot be emitted must not stop the fleet's backups
             log.exception("the tick failed; the next one follows in a second")
             return False
