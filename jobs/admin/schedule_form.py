@@ -10,10 +10,7 @@ from jobs.admin.with_presets import LinesWithPresets, LineWithPresets
 from jobs.handlers import registry
 from jobs.models import Schedule
 from jobs.models.endpoint import EndpointKind
-from jobs.schedules.validation import takes_events
-
-OF_POLICIES = "assignments"
-"""The provider of schedules that belong to a policy: made and edited with it."""
+from jobs.schedules.validation import OF_POLICIES, takes_events
 
 CRONS = [
     ("Every 5 minutes", "at 0, 5, 10 … minutes past each hour", "*/5 * * * *"),

@@ -15,7 +15,7 @@ from jobs import rescheduling
 from jobs.admin.base import SMALL_TEXT_AREAS, moment
 from jobs.admin.previewing import PreviewedForm
 from jobs.admin.schedule_actions import ScheduleActions
-from jobs.admin.schedule_form import OF_POLICIES, ScheduleForm, other_providers
+from jobs.admin.schedule_form import ScheduleForm, other_providers
 from jobs.admin.schedule_preview import preview_of_form
 from jobs.models import Schedule, Trigger
 from jobs.models.schedule import Stagger

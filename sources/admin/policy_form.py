@@ -1,19 +1,17 @@
 """The form of a policy: it edits a policy and its schedule as one thing, with buttons that fill in what most want."""
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.utils.html import format_html
 from unfold.widgets import (
     UnfoldAdminSelectWidget,
-    UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
     UnfoldBooleanSwitchWidget,
 )
 
+from jobs.admin.with_presets import Filling, LinesWithPresets, LineWithPresets
 from jobs.models import RetryPolicy, Schedule, Throttle
 from sources import planning
 from sources.domain.presets import PRESETS, WINDOW_PRESETS
@@ -23,41 +21,11 @@ from sources.models import Policy
 WHEN_FIELDS = ("cron", "zone", "window", "excluded_dates")
 """What decides when its periods begin and its window is open."""
 
-Filling = tuple[str, str, str]
-"""A button beside a field: its words, its title, and what it writes into the field."""
-
 PERIODS: list[Filling] = [(preset.name.capitalize(), preset.title, preset.cron) for preset in PRESETS.values()]
 WINDOWS: list[Filling] = [
     (preset.name.replace("-", " ").capitalize(), preset.title, json.dumps(preset.rows))
     for preset in WINDOW_PRESETS.values()
 ]
-
-
-class _WithPresets(forms.Widget):
-    """A field with buttons below it, each of which writes a text into it."""
-
-    fillings: Sequence[Filling] = ()
-    inner_template = ""
-    template_name = "sources/with_presets.html"
-
-    def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:
-        context = super().get_context(name, value, attrs)
-        buttons = [
-            (words, format_html('type="button" title="{}" data-fills="{}" x-on:click="fill($el)"', title, text))
-            for words, title, text in self.fillings
-        ]
-        context["widget"] |= {"buttons": buttons, "inner_template": self.inner_template}
-        return context
-
-
-class CronWidget(_WithPresets, UnfoldAdminTextInputWidget):
-    fillings = PERIODS
-    inner_template = "unfold/widgets/text.html"
-
-
-class WindowWidget(_WithPresets, UnfoldAdminTextareaWidget):
-    fillings = WINDOWS
-    inner_template = "unfold/widgets/textarea.html"
 
 
 class PolicyForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -66,7 +34,7 @@ class PolicyForm(forms.ModelForm):  # type: ignore[type-arg]
     name = forms.CharField(max_length=100, widget=UnfoldAdminTextInputWidget)
     cron = forms.CharField(
         initial="0 9 * * *",
-        widget=CronWidget,
+        widget=LineWithPresets(PERIODS),
         help_text="When a period begins: minute, hour, day of month, month, day of week. As `0 9 * * 1-5`.",
     )
     zone = forms.CharField(
@@ -88,7 +56,7 @@ class PolicyForm(forms.ModelForm):  # type: ignore[type-arg]
             "seeding_limit", "connect_timeout", "recheck_after", "vanish_grace", "address_follows", "on_battery",
             "on_metered", "wake_allowed", "wake_every", "wake_wait", "alert_after",
         )  # fmt: skip
-        widgets = {"window": WindowWidget(attrs={"rows": 3})}
+        widgets = {"window": LinesWithPresets(WINDOWS, attrs={"rows": 3})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -2,13 +2,13 @@
 
 import asyncio
 import ssl
-import threading
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from aiohttp import web
+
+from tests.loop_thread import LoopThread
 
 Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Speak = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -47,31 +47,6 @@ class Receiver:
     @property
     def origin(self) -> str:
         return f"{self.scheme}://{self.host}:{self.port}"
-
-
-class LoopThread:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def run(self, work: Any) -> Any:
-        found: Future[Any] = asyncio.run_coroutine_threadsafe(work, self.loop)
-        return found.result(20)
-
-    def end(self) -> None:
-        self.run(self._cancel_all())
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(20)
-        self.loop.close()
-
-    async def _cancel_all(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
 
 
 async def accept(request: web.Request) -> web.Response:
@@ -131,19 +106,16 @@ def receiving(
     try:
         yield receiver
     finally:
-        thread.run(runner.cleanup())
-        thread.end()
+        thread.end(runner.cleanup)
 
 
 @contextmanager
 def speaking(speak: Speak) -> Iterator[Receiver]:
     """A server that does what `speak` does with each connection, once a request's head has come."""
     receiver, thread = Receiver(), LoopThread()
-    writers: list[asyncio.StreamWriter] = []
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         receiver.connections += 1
-        writers.append(writer)
         try:
             await reader.readuntil(b"\r\n\r\n")
             await speak(reader, writer)
@@ -155,14 +127,10 @@ def speaking(speak: Speak) -> Iterator[Receiver]:
 
     async def stop() -> None:
         server.close()
-        for writer in writers:
-            writer.transport.abort()  # what nobody reads would never be sent, and the transport stay open
-        await asyncio.sleep(0)
 
     server = thread.run(start())
     receiver.port = server.sockets[0].getsockname()[1]
     try:
         yield receiver
     finally:
-        thread.run(stop())
-        thread.end()
+        thread.end(stop)

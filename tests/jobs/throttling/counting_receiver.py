@@ -6,11 +6,12 @@ its connections at that moment.
 
 import asyncio
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+
+from tests.loop_thread import LoopThread
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: text/plain\r\n\r\nok"
 
@@ -25,19 +26,16 @@ class CountingReceiver:
         """Of each request, in seconds of the monotonic clock."""
         self.answered: Counter[str] = Counter()
         """How often each event, by its id, was answered."""
-        self.connections: set[asyncio.StreamWriter] = set()
         self.url = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """All requests of one connection."""
-        self.connections.add(writer)
         try:
             while await self._answer_one(reader, writer):
                 pass
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # its peer has ended it
         finally:
-            self.connections.remove(writer)
             writer.close()
 
     async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
@@ -78,23 +76,14 @@ class CountingReceiver:
 @contextmanager
 def counting_receiver(answers_after: float, host: str = "127.0.0.17") -> Iterator[CountingReceiver]:
     """One that listens until the end of the block, in a thread of its own."""
-    receiver, loop = CountingReceiver(answers_after), asyncio.new_event_loop()
-    server = loop.run_until_complete(asyncio.start_server(receiver.serve, host, 0))
+    receiver, thread = CountingReceiver(answers_after), LoopThread()
+
+    async def stop() -> None:
+        server.close()
+
+    server = thread.run(asyncio.start_server(receiver.serve, host, 0))
     receiver.url = f"http://{host}:{server.sockets[0].getsockname()[1]}/events"
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
     try:
         yield receiver
     finally:
-        asyncio.run_coroutine_threadsafe(_end_of_all(server, receiver), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
-        loop.close()
-
-
-async def _end_of_all(server: asyncio.Server, receiver: CountingReceiver) -> None:
-    server.close()
-    for writer in receiver.connections:
-        writer.close()
-    await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}), return_exceptions=True)
-    await asyncio.sleep(0)  # what was closed is let go in the next round
+        thread.end(stop)
