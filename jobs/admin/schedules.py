@@ -22,7 +22,7 @@ from jobs.models.schedule import Stagger
 from jobs.schedules import verbs
 from jobs.schedules.plan_figures import told_plan
 from jobs.schedules.plan_sentences import BAD, WARNING
-from jobs.schedules.validation import obstacle_to_deleting, owner_of
+from jobs.schedules.validation import OF_POLICIES, obstacle_to_deleting, owner_of
 from jobs.telling import span
 
 
