@@ -1,4 +1,7 @@
-"""The load curve of a plan as a picture: spread over the window above, all at the trigger below."""
+"""The load curve of a plan as a picture: spread over the window above, all at the trigger below.
+
+The schedule stands in front, and behind it, fainter, all that share its throttle together with it.
+"""
 
 import io
 from collections.abc import Sequence
@@ -16,13 +19,18 @@ from jobs.backoff.charts import PIXELS_PER_INCH  # charts makes matplotlib write
 from jobs.backoff.lettering import drawable
 from jobs.backoff.themes import LIGHT, Theme
 from jobs.schedules.plan import MINUTES, Curve, Plan
-from jobs.schedules.plan_sentences import told_load
+from jobs.schedules.plan_sentences import told_load, who_limits
 
 COLUMN = 15
 """Minutes a column of the picture: its busiest minute. Seven days have 672, about as many as a page has pixels for."""
 
 PACE_IN_SIGHT = 2.0
 """The pace is drawn when it lies below so many times the busiest minute; else it would flatten the curve."""
+
+LEAST_IN_SIGHT = 0.015
+"""Of the busiest minute: how high a column of the schedule itself is at least, also beside a thousand times as many."""
+
+OTHERS = "faint: together with the others of its throttle"
 
 _one_at_a_time = Lock()
 
@@ -59,17 +67,19 @@ def columns(values: Sequence[float]) -> list[float]:
 
 
 def _draw_one(plot: Axes, plan: Plan, curve: Curve, theme: Theme) -> None:
-    both, others = columns(curve.both), columns(curve.others)
-    edges = [number * COLUMN for number in range(len(both) + 1)]
-    plot.stairs(both, edges, fill=True, color=theme.accent, linewidth=0.6, edgecolor=theme.accent)
-    if any(others):
-        plot.stairs(others, edges, fill=True, color=theme.faint, linewidth=0.6, edgecolor=theme.faint)
+    both, own = columns(curve.both), columns(curve.own)
     top = max(1.0, curve.peak)
+    edges = [number * COLUMN for number in range(len(both) + 1)]
+    if any(curve.others):
+        plot.stairs(both, edges, fill=True, color=theme.grid, linewidth=0.6, edgecolor=theme.faint)
+        plot.set_title(OTHERS, loc="right", fontsize=panels.SMALL, color=theme.faint, pad=7)
+    seen = [max(value, LEAST_IN_SIGHT * top) if value else 0 for value in own]
+    plot.stairs(seen, edges, fill=True, color=theme.accent, linewidth=0.6, edgecolor=theme.accent)
     pace = plan.verdict.pace * 60 if plan.verdict else 0.0
-    if plan.gate.name and 0 < pace <= PACE_IN_SIGHT * top:
+    if 0 < pace <= PACE_IN_SIGHT * top:
         plot.axhline(pace, color=theme.ink, linewidth=1, linestyle=(0, (4, 3)))
         plot.annotate(
-            drawable(f"what the throttle {plan.gate.name} lets through"), (1, pace), xycoords=("axes fraction", "data"),
+            drawable(f"what {who_limits(plan)} lets through"), (1, pace), xycoords=("axes fraction", "data"),
             xytext=(-2, 2), textcoords="offset points", ha="right", va="bottom", fontsize=panels.SMALL, color=theme.ink,
         )  # fmt: skip
         top = max(top, pace)

@@ -35,7 +35,7 @@ def verdict_of(plan: Plan) -> list[Sentence]:
     if verdict.late and verdict.fits_alone:
         said.append(_late(plan, verdict))
     if verdict.busy > 1:
-        who = _who(plan)
+        who = who_limits(plan)
         said.append(
             Sentence(
                 BAD,
@@ -110,6 +110,16 @@ def _reckoned(plan: Plan) -> str:
     return f"{took}; {'; '.join(limits)}."
 
 
+def who_limits(plan: Plan) -> str:
+    """What limits the pace, as a sentence names it."""
+    gate, each = plan.gate, plan.schedule.seconds_each
+    if _is_fastest(plan):
+        return "the pace of the workers"
+    if gate.name and replace(gate, places=None).pace(each) <= gate.pace(each):
+        return f"the throttle {gate.name}"
+    return "the concurrency of the workers"
+
+
 def told_load(plan: Plan, curve: Curve) -> str:
     """The busiest minute of a curve, when that is, and the mean, in the schedule's zone."""
     if not curve.peak:
@@ -123,19 +133,9 @@ def told_mean(mean: float) -> str:
     return f"{mean:,.0f}" if mean >= 10 else f"{mean:.2g}"
 
 
-def _who(plan: Plan) -> str:
-    """What limits the pace."""
-    gate, each = plan.gate, plan.schedule.seconds_each
-    if _is_fastest(plan):
-        return "the pace of the workers"
-    if gate.name and replace(gate, places=None).pace(each) <= gate.pace(each):
-        return f"the throttle {gate.name}"
-    return "the concurrency of the workers"
-
-
 def _lets(plan: Plan, verdict: Verdict) -> str:
     """What limits the pace, and to what."""
-    return _fastest(plan) if _is_fastest(plan) else f"{_who(plan)} lets {told_pace(verdict.pace)} through"
+    return _fastest(plan) if _is_fastest(plan) else f"{who_limits(plan)} lets {told_pace(verdict.pace)} through"
 
 
 def _is_fastest(plan: Plan) -> bool:

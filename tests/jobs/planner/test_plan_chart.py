@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.figure import Figure
 
-from jobs.backoff.themes import DARK
+from jobs.backoff.themes import DARK, LIGHT
 from jobs.schedules import plan_chart
 from jobs.schedules.plan import Plan
 from jobs.schedules.plan_queue import Gate
@@ -46,6 +47,21 @@ class TestThePicture:
         assert texts(plan_for(gate=SLOW)).count(line) == 1  # 60 a minute beside 17 and 1,000
         assert line not in texts(plan_for(gate=Gate(in_flight=0, name="slow")))
         assert line not in texts(plan_for())
+
+    def test_names_what_sets_the_pace(self) -> None:
+        workers = Gate(in_flight=50, places=1, workers=1, name="wide")
+        assert "what the concurrency of the workers lets through" in texts(plan_for(gate=workers))
+
+    def test_a_small_schedule_is_seen_beside_large_ones(self) -> None:
+        plot = Figure().subplots()
+        plan = plan_for(planned(name="large", events=100_000, staggered=False), events=10, window_for=0, gate=SLOW)
+        plan_chart._draw_one(plot, plan, plan.chosen, LIGHT)
+        behind, before = (patch.get_data().values for patch in plot.patches)
+        assert max(behind) == 100_010
+        assert max(before) == plan_chart.LEAST_IN_SIGHT * 100_010
+        assert plan_chart.OTHERS in texts(plan)
+        assert plan_chart.OTHERS not in texts(plan_for())
+        assert [bool(value) for value in before] == [bool(value) for value in plan_chart.columns(plan.chosen.own)]
 
     def test_of_nothing_can_be_drawn(self) -> None:
         assert "All at the trigger: nothing in these seven days" in texts(plan_for(events=0, window_for=0))
