@@ -4,7 +4,7 @@ The formulas are in `jobs/waits/`; `jobs/waits/phases.py` has the arithmetic of 
 *progressive*.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -13,7 +13,7 @@ from jobs import waits
 from jobs.waits import DICE, Dice, Failure, Wait, fibonacci_number, tiers
 
 __all__ = [
-    "ALGORITHMS", "DICE", "LARGEST", "LONGEST", "SHORTEST", "Algorithm", "Dice", "Failure", "Rule", "delay",
+    "ALGORITHMS", "DECIDING", "DICE", "LARGEST", "LONGEST", "SHORTEST", "Algorithm", "Dice", "Failure", "Rule", "delay",
     "fibonacci_number", "problems", "validate",
 ]  # fmt: skip
 
@@ -127,6 +127,10 @@ class Rule:
         if self.give_up_after is not None and failure.failing_for >= self.give_up_after:
             return True
         return self.waits_for_sweeps and tiers.next_sweep(failure.at, failure.of_a_record_from) is None
+
+
+DECIDING = tuple(each.name for each in fields(Rule))
+"""The fields of a retry policy that decide when its records are tried again: all but its name."""
 
 
 def delay(rule: Rule, failure: Failure | int, dice: Dice = DICE) -> float:

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from jobs import decisions
 from jobs.clock import database_clock
-from jobs.emitter import can_emit
+from jobs.schedules.watermarks import can_emit
 from sources.domain.alerts import thresholds
 from sources.models import Policy
 from sources.planning import KIND, subject_of

@@ -102,17 +102,6 @@ def check_engine_options(options: Any) -> None:
             raise ValidationError({"engine_options": "; ".join(by_value or sorted(refusals))})
 
 
-def check_secret(reference: str) -> None:
-    """Check that `reference` says where a secret is found. Raises: ValidationError on `secret`.
-
-    The message never repeats the text: it may be the password itself.
-    """
-    try:
-        _check_secret(reference)
-    except ValueError as error:
-        raise ValidationError({"secret": str(error)}) from error
-
-
 def check_repository_location(location: str) -> None:
     """Check that backups can be written to the directory, or that it can be made. Writes nothing that stays.
 
@@ -237,10 +226,7 @@ def _check_options(rule: Rule, options: Any) -> None:
 def _check_secret_of(rule: Rule, reference: str) -> None:
     if rule.secret_needed and not reference:
         raise ValueError(f"is missing: {rule.title} needs one, as env:NAME or file:/path")
-    _check_secret(reference)
-
-
-def _check_secret(reference: str) -> None:
+    # the message never repeats the text: it may be the password itself
     if reference and (not SECRET.fullmatch(reference) or CONTROL_CHARACTER.search(reference)):
         raise ValueError(
             "must say where the password is found, as env:NAME or file:/path; never write the password itself here"

@@ -12,6 +12,8 @@ from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.utils.safestring import SafeString
 
+from jobs.web.permissions import may_operate
+
 KEPT_FIELDS = ("action", "select_across", "group")
 """Of the request that asks, sent again with the answer: which rows it is about."""
 
@@ -69,6 +71,10 @@ class AsksFirst(Generic[Verb]):
 
     called: str
     """What one row is called in a message."""
+
+    def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Of verbs that put records on the backlog, move them or take them off: who may operate records may do them."""
+        return may_operate(request)
 
     def ask_or_do(
         self, request: HttpRequest, rows: QuerySet[Any], name: str, means: str, verb: Verb

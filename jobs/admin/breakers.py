@@ -18,7 +18,7 @@ from jobs.admin.base import ReadOnlyAdmin, ago, moment
 from jobs.breakers import state_of, verbs
 from jobs.models import Breaker
 from jobs.states import WaitingFor
-from jobs.web.permissions import may_look, may_operate
+from jobs.web.permissions import may_look
 
 STATE_LABELS = {"closed": "success", "open": "danger", "on trial": "warning"}
 
@@ -45,10 +45,6 @@ class BreakerActions(AsksFirst[Verb]):
     called = "breaker"
     actions = ("close_now", "probe_now")
     actions_detail = ("close_this_now", "probe_this_now")
-
-    def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """What a breaker lets through are records, so who may operate those may do this."""
-        return may_operate(request)
 
     @admin.action(description="Close now", permissions=["operate"])
     def close_now(self, request: HttpRequest, found: QuerySet[Breaker]) -> HttpResponse | None:

@@ -3,19 +3,18 @@
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db import transaction
-from django.db.models import Count, ProtectedError, QuerySet
-from django.http import HttpRequest, HttpResponseRedirect
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.views import ChangeList
 
 from jobs.admin.base import SMALL_TEXT_AREAS, moment, span
 from jobs.admin.breakers import link_to
+from jobs.admin.deleting import ToldObstacles
 from jobs.admin.endpoint_actions import EndpointActions
 from jobs.admin.endpoint_form import EndpointForm
 from jobs.admin.tables import table
@@ -47,7 +46,7 @@ class EndpointList(ChangeList):
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(EndpointActions, ModelAdmin):
+class EndpointAdmin(EndpointActions, ToldObstacles):
     """An endpoint: its form has the fields of its kind."""
 
     form = EndpointForm
@@ -137,26 +136,8 @@ class EndpointAdmin(EndpointActions, ModelAdmin):
             said = "Its callbacks are not signed yet: Rotate secret makes its first signing secret."
             self.message_user(request, said, messages.INFO)
 
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """What uses them is told in sentences."""
-        endpoints = list(objs)
-        protected = [said for endpoint in endpoints if (said := obstacle_to_removing(endpoint))]
-        names, counts = [str(endpoint) for endpoint in endpoints], {self.opts.verbose_name_plural: len(endpoints)}
-        return names, counts, set(), protected
-
-    def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> Any:
-        try:
-            return super().delete_view(request, object_id, extra_context)
-        except ProtectedError:  # used since it was looked at
-            self.message_user(request, "It has come into use meanwhile; look again.", messages.ERROR)
-            return HttpResponseRedirect(request.path)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> None:
-        try:
-            with transaction.atomic():
-                super().delete_queryset(request, queryset)
-        except ProtectedError:
-            self.message_user(request, "One has come into use meanwhile; none was deleted.", messages.ERROR)
+    def obstacles_to_deleting(self, rows: list[Endpoint]) -> list[str]:
+        return [said for endpoint in rows if (said := obstacle_to_removing(endpoint))]
 
 
 def _key(endpoint: Endpoint) -> str:

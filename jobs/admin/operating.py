@@ -18,7 +18,6 @@ from jobs.backlog.selection import locked_batches
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from jobs.web import audit
-from jobs.web.permissions import may_operate
 
 SHOWN_TO_CONFIRM = 10
 
@@ -40,10 +39,6 @@ class RecordActions(AsksFirst[Verb]):
     called = "record"
     actions = ("retry_now", "cancel")
     actions_detail = ("retry_this_now", "cancel_this")
-
-    def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody edits a record, so the permission to change one is that of retrying and cancelling it."""
-        return may_operate(request)
 
     @admin.action(description="Retry now", permissions=["operate"])
     def retry_now(self, request: HttpRequest, records: QuerySet[BacklogRecord]) -> HttpResponse | None:

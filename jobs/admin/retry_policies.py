@@ -7,17 +7,19 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db import Error, transaction
-from django.db.models import ProtectedError, QuerySet
-from django.http import HttpRequest, HttpResponseRedirect
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
 
 from jobs import rescheduling, retries
 from jobs.admin.base import SMALL_TEXT_AREAS, span
+from jobs.admin.deleting import ToldObstacles
 from jobs.admin.previewing import PreviewedForm
 from jobs.admin.retry_policy_form import RetryPolicyForm
-from jobs.admin.retry_policy_preview import DECIDING, preview_of, preview_of_form
-from jobs.admin.retry_policy_uses import uses_of
+from jobs.admin.retry_policy_preview import preview_of, preview_of_form
 from jobs.backoff.waits import first_waits, told_limits, told_waits
 from jobs.models import RetryPolicy
+from jobs.retry_policy_uses import Use, uses_of
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +28,7 @@ RANGES_IN_THE_LIST = 5
 
 
 @admin.register(RetryPolicy)
-class RetryPolicyAdmin(PreviewedForm):
+class RetryPolicyAdmin(ToldObstacles, PreviewedForm):
     """A retry policy, with its picture."""
 
     form = RetryPolicyForm
@@ -72,7 +74,7 @@ class RetryPolicyAdmin(PreviewedForm):
     def save_model(self, request: HttpRequest, obj: RetryPolicy, form: Any, change: bool) -> None:
         """What waits by the policy follows when the save is committed: locks of many records must not last as long."""
         super().save_model(request, obj, form, change)
-        if change and any(name in form.changed_data for name in DECIDING):
+        if change and any(name in form.changed_data for name in retries.DECIDING):
             transaction.on_commit(partial(self._reschedule, request, obj))
 
     def _reschedule(self, request: HttpRequest, policy: RetryPolicy) -> None:
@@ -89,28 +91,16 @@ class RetryPolicyAdmin(PreviewedForm):
         if count:
             self.message_user(request, f"{count:,} waiting record{'s' if count > 1 else ''} got new instants.")
 
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """What uses the policies is told in sentences: Django would list each record, and there may be millions.
+    def obstacles_to_deleting(self, rows: list[RetryPolicy]) -> list[str]:
+        return [_linked(use) for policy in rows for use in uses_of(policy)]
 
-        Who gets here may delete them: both callers have asked.
-        """
-        policies = list(objs)
-        protected = [sentence for policy in policies for sentence in uses_of(policy)]
-        return [str(policy) for policy in policies], {self.opts.verbose_name_plural: len(policies)}, set(), protected
 
-    def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> Any:
-        try:
-            return super().delete_view(request, object_id, extra_context)
-        except ProtectedError:  # used since it was looked at
-            self.message_user(request, "It has come into use meanwhile; look again.", messages.ERROR)
-            return HttpResponseRedirect(request.path)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[RetryPolicy]) -> None:
-        try:
-            with transaction.atomic():
-                super().delete_queryset(request, queryset)
-        except ProtectedError:
-            self.message_user(request, "One has come into use meanwhile; none was deleted.", messages.ERROR)
+def _linked(use: Use) -> str:
+    """The sentence, with its schedule as a link."""
+    if use.schedule is None:
+        return str(use)
+    where = reverse("admin:jobs_schedule_change", args=[use.schedule.pk])
+    return format_html('{}<a href="{}" class="text-link">{}</a>{}', use.before, where, use.schedule, use.after)
 
 
 def _is_valid(policy: RetryPolicy) -> bool:

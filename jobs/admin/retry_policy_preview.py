@@ -11,10 +11,7 @@ from jobs.backoff.pictures import inline
 from jobs.backoff.subjects import Subject, study
 from jobs.backoff.waits import told_giving_up, told_waits
 from jobs.models import RetryPolicy
-from jobs.retries import ALGORITHMS, Rule
-
-DECIDING = ("algorithm", "parameters", "max_delay", "max_failures", "give_up_after")
-"""The fields that decide when records are tried again."""
+from jobs.retries import ALGORITHMS, DECIDING, Rule
 
 
 def preview_of_form(form: forms.ModelForm) -> SafeString:  # type: ignore[type-arg]

@@ -1,7 +1,6 @@
 """Trigger now, pause and resume in the admin: first a question, then the verb, and a line in the schedule's history."""
 
 from collections.abc import Callable
-from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
@@ -15,7 +14,6 @@ from jobs.schedules import verbs
 from jobs.schedules.plan_facts import told_trigger
 from jobs.schedules.validation import obstacle_to_editing
 from jobs.telling import storable
-from jobs.web.permissions import may_operate
 
 TRIGGER_MEANS = (
     "A batch goes on the backlog now, beside what its cron triggers. It keeps to the window, stagger, throttle and "
@@ -60,10 +58,6 @@ class ScheduleActions(AsksFirst[Verb]):
     called = "schedule"
     actions = ("trigger_now", "pause", "resume")
     actions_detail = ("trigger_this_now", "pause_this", "resume_this")
-
-    def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """What a trigger makes are records, so who may operate those may do this."""
-        return may_operate(request)
 
     @admin.action(description="Trigger now", permissions=["operate"])
     def trigger_now(self, request: HttpRequest, found: QuerySet[Schedule]) -> HttpResponse | None:

@@ -3,14 +3,16 @@
 from typing import Any
 
 from django.contrib import admin, messages
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
 from jobs import throttle_verbs, throttles
 from jobs.admin.base import ReadOnlyAdmin, span
-from jobs.models import BacklogRecord, Lane, Throttle
-from jobs.states import UNFINISHED
+from jobs.admin.deleting import ToldObstacles
+from jobs.models import Lane, Throttle
+from jobs.throttle_verbs import InUse
 from jobs.throttles import Live
 
 LIVE = ("state", "in_flight", "ready", "waiting", "shown_rate", "shown_tokens", "next_token")
@@ -36,12 +38,13 @@ def state_of(live: Live) -> str:
 
 
 @admin.register(Throttle)
-class ThrottleAdmin(ModelAdmin):
+class ThrottleAdmin(ToldObstacles):
     """A throttle; editing it takes effect at the next claim, and what runs goes on."""
 
     list_display = ("name", *LIVE)
     search_fields = ("name",)
     readonly_fields = LIVE
+    in_use = InUse
 
     def get_fieldsets(self, request: HttpRequest, obj: Throttle | None = None) -> Any:
         edited = (None, {"fields": ("name", "max_in_flight", "rate", "burst")})
@@ -63,10 +66,20 @@ class ThrottleAdmin(ModelAdmin):
             self.message_user(request, f"{obj.name}: {said}.", messages.WARNING)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """With the schedules that name one, as Django finds them."""
+        named, counts, missing, protected = ModelAdmin.get_deleted_objects(self, objs, request)
+        return named, counts, missing, [*protected, *self.obstacles_to_deleting(list(objs))]
+
+    def obstacles_to_deleting(self, rows: list[Throttle]) -> list[str]:
         """What names one must end first: its records would go on unthrottled."""
-        named, counts, missing, protected = super().get_deleted_objects(objs, request)
-        held = [said for live in throttles.live([each.pk for each in objs]) if (said := obstacle_to_deleting(live))]
-        return named, counts, missing, [*protected, *held]
+        asked = throttles.live([throttle.pk for throttle in rows])
+        return [said for live in asked if (said := throttle_verbs.obstacle_to_removing(live))]
+
+    def delete_model(self, request: HttpRequest, obj: Throttle) -> None:
+        throttle_verbs.remove([obj])
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Throttle]) -> None:
+        throttle_verbs.remove(queryset)
 
     @display(description="state", label=STATES)
     def state(self, throttle: Throttle) -> str:
@@ -97,18 +110,6 @@ class ThrottleAdmin(ModelAdmin):
     def next_token(self, throttle: Throttle) -> str:
         seconds = _live(throttle).next_token_in
         return "" if seconds is None else f"in {span(seconds)}" if seconds else "now"
-
-
-def obstacle_to_deleting(live: Live) -> str:
-    """Which unfinished records name it: they would go on unthrottled. Empty: none."""
-    counts = {"run": live.in_flight, "are ready": live.ready, "wait": live.waiting}
-    said = ", ".join(f"{count:,} {does}" for does, count in counts.items() if count)
-    if said:
-        return f"{live.throttle.name}: of the records that name it {said}"
-    # what waits is counted only so far
-    lanes = Lane.objects.filter(throttle_ids__contains=[live.throttle.pk]).values("pk")
-    is_named = BacklogRecord.objects.filter(lane__in=lanes, status__in=UNFINISHED).exists()
-    return f"{live.throttle.name}: of the records that name it some are unfinished" if is_named else ""
 
 
 @admin.register(Lane)

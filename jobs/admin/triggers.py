@@ -21,7 +21,7 @@ from jobs.models import EndpointKind, Schedule, Trigger
 from jobs.schedules import verbs
 from jobs.schedules.batches import Progress, progress
 from jobs.telling import span, storable
-from jobs.web.permissions import may_look, may_operate
+from jobs.web.permissions import may_look
 
 QUEUED, UNDER_WAY, FINISHED, SKIPPED = "queued", "under way", "finished", "skipped"
 STATE_LABELS = {QUEUED: "warning", UNDER_WAY: "info", FINISHED: "success", SKIPPED: ""}
@@ -140,10 +140,6 @@ class TriggerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Who may look at records may look at what put them there."""
         return may_look(request) or bool(request.user.has_perm("jobs.view_trigger"))
-
-    def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """What is cancelled are records."""
-        return may_operate(request)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return TriggerList

@@ -5,16 +5,14 @@ from typing import Annotated, Any
 
 from django.db import transaction
 from django.http import HttpRequest
-from django.utils.html import strip_tags
 from ninja import Field, Schema
 from pydantic import AfterValidator
 
 from jobs import rescheduling, retries
-from jobs.admin.retry_policy_preview import DECIDING
-from jobs.admin.retry_policy_uses import uses_of
 from jobs.api.fields import LARGEST_INTEGER, Body, JsonObject, Name, Title
 from jobs.api.resources import Resource
 from jobs.models import RetryPolicy
+from jobs.retry_policy_uses import uses_of
 
 SHOWN_DELAYS = 10
 
@@ -81,12 +79,12 @@ class RetryPolicies(Resource[RetryPolicy]):
 
         Who fails to follow does so at its next failure, so an error is logged and no more.
         """
-        if changed and changed & set(DECIDING):
+        if changed and changed & set(retries.DECIDING):
             transaction.on_commit(lambda: rescheduling.apply(row), robust=True)
 
     def uses_of(self, row: RetryPolicy) -> list[str]:
         """As the admin tells them, without links."""
-        return [f"{strip_tags(str(each))}." for each in uses_of(row)]
+        return [f"{each}." for each in uses_of(row)]
 
 
 def _first_delays(policy: RetryPolicy) -> list[float]:

@@ -12,7 +12,7 @@ from jobs.doctor.finding import Finding, listed, ok, problem, several, warning
 
 
 def settings() -> Finding:
-    """The system checks again (`jobs/checks.py`), the dangerous settings of django-q2 among them."""
+    """The system checks again (`jobs/checks/`), the dangerous settings of django-q2 among them."""
     messages = [*check_database(), *check_backlog(), *check_registry(), *check_periodic_tasks()]
     if not messages:
         return ok("settings", "no system check complains", ids=[])

@@ -72,10 +72,3 @@ class Assignment(models.Model):
     def alert_state(self, now: datetime) -> AlertState:
         """Never backed up, protected, due or overdue at `now`."""
         return state(self.alert_facts, self.policy.schedule.period, self.policy.alert_after, now)
-
-    @property
-    def performance(self) -> float | None:
-        """Bytes per second of its last backup."""
-        if not self.last_backup_for or self.last_backup_size is None:
-            return None
-        return self.last_backup_size / self.last_backup_for

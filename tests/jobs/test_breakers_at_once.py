@@ -29,7 +29,7 @@ from tests.jobs.breaking import (
 )
 from tests.jobs.test_claim_order import plans_of_the_prepared
 from tests.threads import another_connection, at_once, beside, impatience, somebody_waits_for_a_lock
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -71,7 +71,7 @@ class TestTicks:
         with transaction.atomic():
             breakers._look_once(NOON + SECOND)
             claim = beside(lambda: claiming.claim("default", worker_id=make_worker().pk, limit=5, now=NOON))
-            assert claim.result(20) == []  # nothing is committed yet, and nobody waits
+            assert claim.result(PATIENCE) == []  # nothing is committed yet, and nobody waits
         assert len(claiming.claim("default", worker_id=make_worker().pk, limit=5, now=NOON)) == 3
 
 
@@ -106,7 +106,7 @@ class TestSettles:
             breakers._look_once(NOON)
             settle = beside(lambda: claiming.settle([(late, refused)], now=NOON + SECOND))
             eventually(lambda: somebody_waits_for_a_lock() or settle.done())
-        settle.result(20)
+        settle.result(PATIENCE)
         assert BacklogRecord.objects.get(pk=late.id).status == Status.READY
 
     def test_a_trial_that_fails_beside_a_tick_waits_and_another_is_elected_in_time(self):

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import IntegrityError
 
-from jobs import claiming, emitter
+from jobs import claiming, closing, emitter
 from jobs.clock import database_clock
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Schedule, Trigger
@@ -174,7 +174,7 @@ class TestClosing:
 
     def test_puts_a_record_off_to_the_next_opening_in_its_home_queue(self, windows):
         closed = make_record(queue="backups", closes_at=NOON, exclusive_key="source:1")
-        assert emitter.close_windows(NOON) == 1
+        assert closing.close_windows(NOON) == 1
         closed.refresh_from_db()
         assert (closed.status, closed.waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
         assert (closed.run_after, closed.closes_at) == (NOON + timedelta(hours=1), NOON + timedelta(hours=3))
@@ -184,11 +184,11 @@ class TestClosing:
         make_record(closes_at=NOON + timedelta(microseconds=1))
         make_record()
         make_record(Status.RUNNING, closes_at=NOON)
-        assert emitter.close_windows(NOON) == 0
+        assert closing.close_windows(NOON) == 0
 
     def test_keeps_the_place_and_the_failures(self, windows):
         closed = make_record(closes_at=NOON, rank_day=NOON.date(), tried_at=NOON, failures=2, attempt=4, priority=3)
-        emitter.close_windows(NOON)
+        closing.close_windows(NOON)
         closed.refresh_from_db()
         assert (closed.rank_day, closed.tried_at, closed.priority) == (NOON.date(), NOON, 3)
         assert (closed.failures, closed.attempt) == (2, 4)
@@ -196,13 +196,13 @@ class TestClosing:
     def test_a_window_that_is_open_again_by_now_leaves_it_ready(self, own_registry):
         own_registry.add(Kind("test", next_opening=lambda rows, now: {n: (now, now + DAY) for n, _ in rows}))
         closed = make_record(closes_at=NOON)
-        emitter.close_windows(NOON)
+        closing.close_windows(NOON)
         closed.refresh_from_db()
         assert (closed.status, closed.closes_at) == (Status.READY, NOON + DAY)
 
     def test_of_a_kind_without_another_opening_it_fails(self, own_registry):
         closed = make_record(kind="unknown", closes_at=NOON)
-        assert emitter.close_windows(NOON) == 1
+        assert closing.close_windows(NOON) == 1
         closed.refresh_from_db()
         assert (closed.status, closed.finished_at, closed.last_error) == (Status.FAILED, NOON, "window closed")
         assert closed.failures == 0
@@ -210,14 +210,14 @@ class TestClosing:
     def test_of_a_kind_without_another_opening_what_is_open_is_left(self):
         make_record(kind="unknown", closes_at=NOON + timedelta(microseconds=1))
         make_record(Status.RUNNING, kind="unknown", closes_at=NOON)
-        assert emitter.close_windows(NOON) == 0
+        assert closing.close_windows(NOON) == 0
 
     def test_more_than_one_batch_is_put_off(self, windows, monkeypatch):
         for _ in range(5):
             make_record(closes_at=NOON)
-        monkeypatch.setattr(emitter, "BATCH", 2)
-        monkeypatch.setattr(emitter, "CLOSED", emitter.CLOSED.replace("LIMIT 1000", "LIMIT 2"))
-        assert emitter.close_windows(NOON) == 5
+        monkeypatch.setattr(closing, "BATCH", 2)
+        monkeypatch.setattr(closing, "CLOSED", closing.CLOSED.replace("LIMIT 1000", "LIMIT 2"))
+        assert closing.close_windows(NOON) == 5
 
 
 class TestTick:
@@ -225,7 +225,7 @@ class TestTick:
         ("status", "fields", "step"),
         [
             (Status.WAITING, {"run_after": NOON}, emitter.promote),
-            (Status.READY, {"closes_at": NOON}, emitter.close_windows),
+            (Status.READY, {"closes_at": NOON}, closing.close_windows),
             (Status.RUNNING, {}, lambda now: claiming.rescue(now=database_clock() + DAY)),
         ],
         ids=["promote", "close windows", "rescue"],

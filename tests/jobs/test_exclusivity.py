@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from django.db import IntegrityError
 
-from jobs import claiming, emitter
+from jobs import claiming, closing, emitter
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Released, Succeeded, Unavailable
 from jobs.states import AttemptOutcome, Status, WaitingFor
@@ -117,7 +117,7 @@ class TestOpening:
         [second] = claim_new()
         claiming.settle([(second, TO_BACKUPS)], now=NOON)
         BacklogRecord.objects.filter(pk=first.id).update(closes_at=LATER)
-        emitter.close_windows(LATER)
+        closing.close_windows(LATER)
         emitter.promote(LATER)
         assert BacklogRecord.objects.get(pk=second.id).status == Status.READY
 

@@ -4,14 +4,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.core.management.base import BaseCommand, CommandError
-from django.db.utils import Error
+from django.core.management.base import CommandError
 
 from jobs import api_tokens
 from jobs.backlog.arguments import LARGEST_ID
 from jobs.backlog.facts import as_json
 from jobs.backlog.rendering import Column, plain, table, text_of
 from jobs.clock import database_clock
+from jobs.management.base import VerbCommand
 from jobs.models import ApiToken
 from jobs.models.api_token import Scope
 from jobs.telling import moment
@@ -22,7 +22,7 @@ DURATION = re.compile(r"([1-9][0-9]{0,4})([hdwy])")
 COLUMNS = ("id", "name", "user", "scopes", "state", "expires (UTC)", "last used (UTC)")
 
 
-class Command(BaseCommand):
+class Command(VerbCommand):
     help = (
         "Show the tokens with which programs use the API, make one, and end one. A token acts as its user, within its "
         "scopes: read (look), write (create, change, delete), operate (trigger, pause, retry, cancel …). It is printed "
@@ -40,17 +40,6 @@ class Command(BaseCommand):
         parser.add_argument("--scope", "--scopes", metavar="SCOPES", help="some of read, write, operate, as read,write")
         parser.add_argument("--expires", metavar="AFTER", help="as 12h, 90d, 4w or 1y; without: it does not expire")
         parser.add_argument("--json", action="store_true", help="print JSON")
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            getattr(self, f"_{options['verb']}")(options)
-        except ValueError as error:
-            raise CommandError(f"{error}", returncode=2) from error
-        except Error as error:
-            raise CommandError(
-                f"{str(error).strip()}\nIs the database running, and were its migrations applied (manage.py migrate)?",
-                returncode=2,
-            ) from error
 
     def _list(self, options: dict[str, Any]) -> None:
         now = database_clock()

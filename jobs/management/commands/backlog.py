@@ -1,4 +1,3 @@
-import sys
 import time
 from argparse import ArgumentParser
 from collections import Counter
@@ -6,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from rich.console import Console
 from rich.live import Live
 
@@ -18,6 +17,7 @@ from jobs.backlog.rendering import dead_letters_view, record_view, records_view,
 from jobs.backlog.rows import BATCH, in_batches
 from jobs.backlog.selection import Filters, locked_batches
 from jobs.clock import database_clock
+from jobs.management.base import VerbCommand
 from jobs.models import Attempt, BacklogRecord
 from jobs.querysets import BacklogRecordQuerySet
 from jobs.states import UNFINISHED, Status
@@ -27,7 +27,7 @@ WITHOUT_A_STATUS = {"cancel": UNFINISHED, "retry": (Status.FAILED,)}
 VERBS: dict[str, Callable[[Iterable[int]], Any]] = {"cancel": cancel, "retry": retry}
 
 
-class Command(BaseCommand):
+class Command(VerbCommand):
     help = (
         "Look at the backlog and put it right. Alone: what lies in each queue, who serves it, and what needs attention "
         "with what to do about it; a + behind a number means that there are more. Exit codes: 0, 1 when no record "
@@ -38,12 +38,9 @@ class Command(BaseCommand):
         arguments.add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            if options["verb"] and options["watch"]:
-                raise ValueError(f"--watch shows the summary; leave out {options['verb']!r}")
-            getattr(self, f"_{options['verb'] or 'look'}")(options)
-        except ValueError as error:
-            raise CommandError(f"{error}", returncode=2) from error
+        if options["verb"] and options["watch"]:
+            raise CommandError(f"--watch shows the summary; leave out {options['verb']!r}", returncode=2)
+        super().handle(*args, **options | {"verb": options["verb"] or "look"})
 
     def _look(self, options: dict[str, Any]) -> None:
         if options["watch"]:
@@ -51,7 +48,7 @@ class Command(BaseCommand):
         elif options["json"]:
             self.stdout.write(as_json(summary_facts(summary())))
         else:
-            self._print(summary_view(summary()))
+            self.print_out(summary_view(summary()))
 
     def _watch(self, seconds: float, json: bool) -> None:
         try:
@@ -81,7 +78,7 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(as_json([record_facts(record) for record in shown]))
         elif shown:
-            self._print(records_view(shown))
+            self.print_out(records_view(shown))
         if not shown:
             raise CommandError("no record matches", returncode=1)
 
@@ -92,7 +89,7 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(as_json(facts_of(shown)))
         elif shown.groups:
-            self._print(dead_letters_view(shown))
+            self.print_out(dead_letters_view(shown))
             self.stdout.write(told_of(found, len(shown.groups)))
         if not shown.groups:
             raise CommandError("no failed record", returncode=1)
@@ -107,7 +104,7 @@ class Command(BaseCommand):
             told = [attempt_facts(attempt) for attempt in attempts]
             self.stdout.write(as_json(record_facts(record) | {"attempts": told, "why": why}))
         else:
-            self._print(record_view(record_facts(record) | {"why": "; ".join(why)}, attempts))
+            self.print_out(record_view(record_facts(record) | {"why": "; ".join(why)}, attempts))
 
     def _pause(self, options: dict[str, Any]) -> None:
         changed = pause_queue(options["queue"], options["reason"])
@@ -151,7 +148,9 @@ class Command(BaseCommand):
         if options["dry_run"]:
             return
         question = f"{verb.capitalize()} {_told_counts(counts)}?"
-        if not options["yes"] and not self._confirmed(question, verb):
+        if not options["yes"] and not self.is_confirmed(
+            question, f"add --yes to {verb} them, or --dry-run to see them"
+        ):
             self.stdout.write("nothing was changed")
             return
         batches = in_batches(ids) if by_id else locked_batches(records, BATCH, ids if like else None)
@@ -162,20 +161,8 @@ class Command(BaseCommand):
         if json:
             self.stdout.write(as_json({"would": verb, "counts": counts}))
         elif counts:
-            self._print(records_view(records.order_by("pk")[:SHOWN_IN_A_DRY_RUN]))
+            self.print_out(records_view(records.order_by("pk")[:SHOWN_IN_A_DRY_RUN]))
             self.stdout.write(f"would {verb} {_told_counts(counts)}; nothing was changed")
-
-    def _confirmed(self, question: str, verb: str) -> bool:
-        """Ask the person at the terminal. Raises: CommandError when nobody is there."""
-        if not sys.stdin.isatty():
-            raise CommandError(
-                f"{question} Nobody is there to ask: add --yes to {verb} them, or --dry-run to see them", returncode=2
-            )
-        try:
-            return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-        except (EOFError, KeyboardInterrupt):
-            self.stdout.write("")
-            return False
 
     def _in_batches(self, verb: str, batches: Iterable[list[int]], total: int) -> dict[str, Any]:
         """Do it batch by batch, and tell how far it is when it is long. Returns the results as one."""
@@ -188,9 +175,6 @@ class Command(BaseCommand):
             if total > BATCH:
                 self.stderr.write(f"{done:,} of {total:,}", self.style.NOTICE)
         return result
-
-    def _print(self, renderable: Any) -> None:
-        self.stdout.write(text_of(renderable, terminal=self.stdout.isatty()))
 
 
 def _filters(options: dict[str, Any]) -> Filters:

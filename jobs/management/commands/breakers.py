@@ -12,6 +12,7 @@ from jobs import breakers
 from jobs.backlog.rendering import plain
 from jobs.breakers import verbs
 from jobs.clock import database_clock
+from jobs.management.base import unanswered
 from jobs.models import Breaker
 from jobs.telling import moment, span
 
@@ -40,10 +41,7 @@ class Command(BaseCommand):
         try:
             self._do(options)
         except Error as error:
-            raise CommandError(
-                f"{str(error).strip()}\nIs the database running, and were its migrations applied (manage.py migrate)?",
-                returncode=2,
-            ) from error
+            raise unanswered(error) from error
 
     def _do(self, options: dict[str, Any]) -> None:
         if options["verb"]:

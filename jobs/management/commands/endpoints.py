@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import transaction
 from django.db.models import ProtectedError
-from django.db.utils import Error
 from django.utils import timezone
 
 from jobs.backlog.facts import as_json
-from jobs.backlog.rendering import Column, plain, table, text_of
+from jobs.backlog.rendering import Column, plain, table
 from jobs.endpoints import (
     arguments,
     endpoint_facts,
@@ -24,6 +23,7 @@ from jobs.endpoints import (
 )
 from jobs.endpoints.checking import asks_for_authorization_again, check, problem_of_authorization
 from jobs.endpoints.testing import send_test, told, wait_for_test
+from jobs.management.base import VerbCommand
 from jobs.models import Endpoint, EndpointKind
 from jobs.telling import moment, span
 
@@ -33,7 +33,7 @@ MARGIN_SECONDS = 10.0
 MOST_KNOWN = 20
 
 
-class Command(BaseCommand):
+class Command(VerbCommand):
     help = (
         "Endpoints: where events are delivered. Alone, or with list: all of them. Exit codes: 0; 1 when a test event "
         "was not delivered, or something was refused; 2 for bad usage, or when the database does not answer."
@@ -42,19 +42,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         arguments.add_arguments(parser)
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            getattr(self, f"_{options['verb'] or 'list'}")(options)
-        except ValueError as error:
-            raise CommandError(str(error), returncode=2) from error
-        except ValidationError as error:
-            problems = "\n".join(f"{field}: {' '.join(said)}" for field, said in error.message_dict.items())
-            raise CommandError(f"nothing was saved:\n{problems}", returncode=2) from error
-        except Error as error:
-            raise CommandError(
-                f"{str(error).strip()}\nIs the database running, and were its migrations applied (manage.py migrate)?",
-                returncode=2,
-            ) from error
+    def told_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
+        problems = "\n".join(f"{field}: {' '.join(said)}" for field, said in error.message_dict.items())
+        return f"nothing was saved:\n{problems}"
 
     def _list(self, options: dict[str, Any]) -> None:
         found = [endpoint_facts(endpoint) for endpoint in Endpoint.objects.order_by("name")]
@@ -75,7 +65,7 @@ class Command(BaseCommand):
                 )
                 for facts in found
             )
-            self._print(table([*columns, Column("schedules", True)], rows))
+            self.print_out(table([*columns, Column("schedules", True)], rows))
 
     def _show(self, options: dict[str, Any]) -> None:
         endpoint = _endpoint(options["name"])
@@ -161,7 +151,7 @@ class Command(BaseCommand):
             raise CommandError(obstacle, returncode=1)
         left = undelivered(endpoint)
         and_fails = f" {left:,} events that are still to be delivered there will fail." if left else ""
-        if not options["yes"] and not self._confirmed(f"Remove {_name(endpoint)}?{and_fails}"):
+        if not options["yes"] and not self.is_confirmed(f"Remove {_name(endpoint)}?{and_fails}", "add --yes to do it"):
             self.stdout.write("nothing was changed")
             return
         try:
@@ -173,19 +163,6 @@ class Command(BaseCommand):
         self.stdout.write(
             as_json(removed) if options["json"] else f"{plain(options['name']).plain} is removed.{and_fails}"
         )
-
-    def _confirmed(self, question: str) -> bool:
-        """Ask the person at the terminal. Raises: CommandError when nobody is there."""
-        if not sys.stdin.isatty():
-            raise CommandError(f"{question} Nobody is there to ask: add --yes to do it", returncode=2)
-        try:
-            return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-        except (EOFError, KeyboardInterrupt):
-            self.stdout.write("")
-            return False
-
-    def _print(self, renderable: Any) -> None:
-        self.stdout.write(text_of(renderable, terminal=self.stdout.isatty()))
 
 
 def _endpoint(name: str) -> Endpoint:

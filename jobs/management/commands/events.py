@@ -2,12 +2,11 @@ from argparse import SUPPRESS, ArgumentParser
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-from django.db.utils import Error
+from django.core.management.base import CommandError
 
 from jobs.backlog.facts import as_json
 from jobs.backlog.reasons import reasons
-from jobs.backlog.rendering import Column, plain, table, text_of
+from jobs.backlog.rendering import Column, plain, table
 from jobs.clock import database_clock
 from jobs.event_arguments import DEFAULT_LIMIT, add_filters, find_event, find_schedule
 from jobs.event_list import (
@@ -24,11 +23,12 @@ from jobs.event_list import (
     shown_payload,
     with_answers,
 )
+from jobs.management.base import VerbCommand
 from jobs.models.event import Event
 from jobs.telling import moment, span
 
 
-class Command(BaseCommand):
+class Command(VerbCommand):
     help = (
         "Events: what was delivered, when and with which answer, and what is still to be delivered. Alone, or with "
         "list: the latest first. Exit codes: 0; 1 when no event matched; 2 for bad usage, or when the database does "
@@ -45,17 +45,6 @@ class Command(BaseCommand):
         shows.add_argument("id", metavar="ID", help="of the event, as 7-20260302T120000Z-3, or of its record")
         for verb in (lists, shows):
             verb.add_argument("--json", action="store_true", default=SUPPRESS, help="print JSON")
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            self._show(options) if options["verb"] == "show" else self._list(options)
-        except ValueError as error:
-            raise CommandError(str(error), returncode=2) from error
-        except Error as error:
-            raise CommandError(
-                f"{str(error).strip()}\nIs the database running, and were its migrations applied (manage.py migrate)?",
-                returncode=2,
-            ) from error
 
     def _list(self, options: dict[str, Any]) -> None:
         state = State(options["state"]) if options["state"] else None
@@ -77,7 +66,7 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(as_json(found))
         elif found:
-            self.stdout.write(text_of(table(COLUMNS, map(_row, found)), terminal=self.stdout.isatty()))
+            self.print_out(table(COLUMNS, map(_row, found)))
         if not found:
             raise CommandError("no event matches", returncode=1)
 
@@ -103,7 +92,7 @@ class Command(BaseCommand):
             )
             for each in attempts
         )  # fmt: skip
-        self.stdout.write(text_of(table(ATTEMPT_COLUMNS, rows), terminal=self.stdout.isatty()))
+        self.print_out(table(ATTEMPT_COLUMNS, rows))
 
 
 COLUMNS = [

@@ -4,12 +4,13 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 from django.db import connection, transaction
 from django.db.utils import Error
 from django_q.models import Schedule as PeriodicTask
 
 from jobs.clock import database_clock
+from jobs.management.base import unanswered
 from jobs.periodic_tasks import WANTED, Wanted, matched
 from jobs.telling import moment
 
@@ -46,11 +47,7 @@ class Command(BaseCommand):
         try:
             steps = install(dry_run=options["dry_run"])
         except Error as error:
-            raise CommandError(
-                f"nothing was installed: {str(error).strip()}\nIs the database running, and were its migrations "
-                "applied (manage.py migrate)?",
-                returncode=2,
-            ) from error
+            raise unanswered(error, "nothing was installed: ") from error
         if options["json"]:
             told = {"dry_run": options["dry_run"], "tasks": [asdict(step) for step in steps]}
             self.stdout.write(json.dumps(told, indent=2, ensure_ascii=False, default=str))

@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error
 
 from jobs import conf
+from jobs.management.base import unanswered
 from jobs.sweeps import LARGEST, Swept, sweep_by_hand
 from jobs.waits import tiers
 
@@ -41,11 +42,7 @@ class Command(BaseCommand):
         try:
             swept = sweep_by_hand(days, max_records=most, dry_run=options["dry_run"])
         except Error as error:
-            raise CommandError(
-                f"nothing was swept: {str(error).strip()}\nIs the database running, and were its migrations applied "
-                "(manage.py migrate)?",
-                returncode=2,
-            ) from error
+            raise unanswered(error, "nothing was swept: ") from error
         if options["json"]:
             self.stdout.write(json.dumps(asdict(swept) | {"dry_run": options["dry_run"]}))
         else:

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db.utils import Error
 
 from jobs import throttle_verbs, throttles
 from jobs.backlog.rendering import Column, plain, table, text_of
-from jobs.models import Throttle
+from jobs.management.base import TerminalCommand, unanswered
+from jobs.models import Schedule, Throttle
 from jobs.telling import span
 from jobs.throttles import Live
 
@@ -21,18 +22,19 @@ COLUMNS = (
 NO_RATE = "none"
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = (
         "Show the throttles with what runs, is ready and waits under each, and change them while they are at work: "
-        "the next claim goes by it, what runs goes on. Alone: all of them. add NAME --max-in-flight N: make one. "
-        "set NAME: give it other values. pause NAME: let nothing more begin. resume NAME N: let N run at a time again. "
-        "Exit codes: 0; 2 for bad usage, or when the database does not answer."
+        "the next claim goes by it, what runs goes on. Alone: all of them. show NAME: one, and what names it. "
+        "add NAME --max-in-flight N: make one. set NAME: give it other values. pause NAME: let nothing more begin. "
+        "resume NAME N: let N run at a time again. remove NAME: delete it, once nothing names it. Exit codes: 0; 1 "
+        "when a throttle that is in use is not removed; 2 for bad usage, or when the database does not answer."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print [{name, max_in_flight, in_flight, tokens, …}]")
         verbs = parser.add_subparsers(
-            dest="verb", metavar="list | add | set | pause | resume", parser_class=CommandParser
+            dest="verb", metavar="list | show | add | set | pause | resume | remove", parser_class=CommandParser
         )
         listing = verbs.add_parser("list", help="show them all, as without a word")
         adding = verbs.add_parser("add", help="make a throttle")
@@ -49,25 +51,38 @@ class Command(BaseCommand):
         resuming = verbs.add_parser("resume", help="let so many of it run again")
         resuming.add_argument("name", metavar="NAME")
         resuming.add_argument("max_in_flight", type=int, metavar="N", help="how many may run at once")
-        for verb in (listing, adding, setting, pausing, resuming):
+        showing = verbs.add_parser("show", help="show one, and the schedules that name it")
+        showing.add_argument("name", metavar="NAME")
+        removing = verbs.add_parser("remove", help="delete it, once no schedule and no unfinished record names it")
+        removing.add_argument("name", metavar="NAME")
+        removing.add_argument("--yes", action="store_true", help="do not ask")
+        for verb in (listing, showing, adding, setting, pausing, resuming):
             verb.add_argument("--json", action="store_true", dest="json_after", help="print what it is now")
+        removing.add_argument("--json", action="store_true", dest="json_after", help="print {removed}")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             self._do(options)
         except throttle_verbs.NoSuchThrottle as error:
             raise CommandError(plain(error).plain, returncode=2) from None
+        except throttle_verbs.InUse as error:
+            raise CommandError(plain(error).plain, returncode=1) from None
         except ValidationError as error:
             raise CommandError(_told_of(error), returncode=2) from None
         except Error as error:
-            raise CommandError(
-                f"{str(error).strip()}\nIs the database running, and were its migrations applied (manage.py migrate)?",
-                returncode=2,
-            ) from error
+            raise unanswered(error) from error
 
     def _do(self, options: dict[str, Any]) -> None:
         verb = None if options["verb"] == "list" else options["verb"]
         as_json = options["json"] or options.get("json_after", False)
+        if verb == "show":
+            self._show(options["name"], as_json)
+        elif verb == "remove":
+            self._remove(options["name"], as_json, sure=options["yes"])
+        else:
+            self._list_or_change(verb, options, as_json)
+
+    def _list_or_change(self, verb: str | None, options: dict[str, Any], as_json: bool) -> None:
         ids = [_changed(verb, options).pk] if verb else None
         found = throttles.live(ids)
         if as_json:
@@ -79,6 +94,28 @@ class Command(BaseCommand):
         if verb:
             for line in throttle_verbs.warnings(found[0].throttle, found[0]):
                 self.stderr.write(self.style.WARNING(f"{plain(found[0].throttle.name).plain}: {line}"))
+
+    def _show(self, name: str, as_json: bool) -> None:
+        throttle = throttle_verbs.find(name)
+        [live] = throttles.live([throttle.pk])
+        named_by = Schedule.objects.filter(throttle=throttle).order_by("name").values_list("name", flat=True)
+        facts = _facts(live) | {"schedules": list(named_by)}
+        if as_json:
+            self.stdout.write(json.dumps(facts, cls=DjangoJSONEncoder, ensure_ascii=False))
+            return
+        self.print_out(table(COLUMNS, [_row(live)]))
+        self.stdout.write(f"schedules: {plain(', '.join(named_by) or 'none').plain}")
+        for line in throttle_verbs.warnings(throttle, live):
+            self.stderr.write(self.style.WARNING(f"{plain(throttle.name).plain}: {line}"))
+
+    def _remove(self, name: str, as_json: bool, *, sure: bool) -> None:
+        throttle = throttle_verbs.find(name)
+        shown = plain(throttle.name).plain
+        if not sure and not self.is_confirmed(f"Remove the throttle {shown}?"):
+            self.stdout.write("nothing was changed")
+            return
+        throttle_verbs.remove([throttle])
+        self.stdout.write(json.dumps({"removed": name}, ensure_ascii=False) if as_json else f"{shown} is removed")
 
 
 def _changed(verb: str, options: dict[str, Any]) -> Throttle:

@@ -13,212 +13,26 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
-from django.db import connection
 
-from jobs import backlog, claiming, conf
-from jobs.backlog import QueueSummary, Summary, WorkerSummary, summary_statements
-from jobs.backlog.attention import attention
-from jobs.backlog.rendering import summary_view, text_of
+from jobs import backlog, claiming
 from jobs.backlog.selection import Filters, locked_batches
-from jobs.backlog.summary import BreakerSummary
-from jobs.handlers import Kind, registry
 from jobs.management.commands import backlog as command
-from jobs.models import Attempt, BacklogRecord, Breaker, PausedQueue
-from jobs.prepared import execute
-from jobs.states import UNFINISHED, AttemptOutcome, Status, WaitingFor
+from jobs.models import Attempt, BacklogRecord, PausedQueue
+from jobs.states import UNFINISHED, AttemptOutcome, Status
 from tests.factories import NOON, build_record, make_record, make_worker
 from tests.jobs.backlog_command import refused, run
+from tests.jobs.worker_processes import database_url
 from tests.threads import at_once
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_kind")]
+
 
 LATER = NOON + timedelta(minutes=10)
 
 
-@pytest.fixture(autouse=True)
-def _kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.kinds, "test", Kind("test"))
-
-
 def status_of(record: BacklogRecord) -> Status:
     return Status(BacklogRecord.objects.values_list("status", flat=True).get(pk=record.pk))
-
-
-def queue_of(found: Summary, name: str = "default") -> QueueSummary:
-    return {queue.name: queue for queue in found.queues}[name]
-
-
-class TestSummary:
-    def test_counts_each_status_of_each_queue(self):
-        for number, status in enumerate(Status, start=1):
-            for _ in range(number):
-                make_record(status, worker=None)
-        make_record(queue="backups")
-        found = backlog.summary(NOON)
-        queue = queue_of(found)
-        assert [getattr(queue, status.label) for status in Status] == [1, 2, 3, 4, 5, 6]
-        assert [queue_of(found, "backups").ready, queue_of(found, "availability").ready] == [1, 0]
-        assert [queue.name for queue in found.queues] == list(conf.queue_rules())
-        assert queue.at_least == set()
-
-    def test_tells_the_age_of_the_oldest_ready_and_of_the_first_overdue(self):
-        make_record(run_after=NOON)
-        make_record(run_after=NOON + timedelta(minutes=5), priority=9)
-        make_record(Status.WAITING, run_after=NOON + timedelta(minutes=7))
-        make_record(Status.WAITING, run_after=LATER + timedelta(minutes=1), waiting_for=WaitingFor.BACKOFF)
-        queue = queue_of(backlog.summary(LATER))
-        assert (queue.oldest_ready_for, queue.overdue_for, queue.backing_off) == (600, 180, 1)
-        assert queue_of(backlog.summary(NOON)).overdue_for is None
-
-    def test_counts_what_waits_for_a_sweep_as_backing_off(self):
-        make_record(Status.WAITING, run_after=LATER + timedelta(days=300), waiting_for=WaitingFor.SWEEP)
-        make_record(Status.WAITING, run_after=LATER + timedelta(days=1), waiting_for=WaitingFor.BREAKER)
-        assert queue_of(backlog.summary(LATER)).backing_off == 1
-
-    def test_tells_open_breakers_and_how_many_wait_for_each(self):
-        shut = Breaker.objects.create(key="repository:1", title="repository nas", failures=2)
-        opened = Breaker.objects.create(
-            key="repository:2", title="repository tape", opened_at=NOON, probe_at=LATER, last_error="full\nmore"
-        )
-        for breaker in (shut, opened, opened):
-            make_record(Status.WAITING, waiting_for=WaitingFor.BREAKER, breaker=breaker)
-        assert backlog.summary(LATER).breakers == [
-            BreakerSummary("repository:2", "repository tape", (LATER - NOON).total_seconds(), 2, "full")
-        ]
-
-    def test_counts_what_ended_in_the_last_minute_and_hour(self):
-        for status, ago in [(Status.SUCCEEDED, 5), (Status.FAILED, 59), (Status.FAILED, 61), (Status.CANCELLED, 3599)]:
-            make_record(status, finished_at=LATER - timedelta(seconds=ago))
-        make_record(Status.FAILED, finished_at=LATER - timedelta(seconds=3601))
-        queue = queue_of(backlog.summary(LATER))
-        assert (queue.finished_last_minute, queue.finished_last_hour, queue.failed_last_hour) == (2, 4, 2)
-
-    def test_knows_who_serves_a_queue_and_who_is_silent(self):
-        alive = make_worker("a", queues={"default": 4, "backups": 16}, heartbeat_at=LATER)
-        make_worker("b", queues={"default": 3}, heartbeat_at=LATER - timedelta(seconds=59))
-        silent = make_worker("c", queues={"default": 8}, heartbeat_at=LATER - timedelta(seconds=61))
-        make_worker("stopped", queues={"default": 8}, heartbeat_at=LATER, stopped_at=LATER)
-        make_worker("long gone", queues={"default": 8}, heartbeat_at=LATER - timedelta(days=2))
-        holding = make_worker("gone, holding", heartbeat_at=LATER - timedelta(days=2))
-        for worker in (alive, alive, silent, holding):
-            make_record(Status.RUNNING, worker=worker)
-        found = backlog.summary(LATER)
-        assert (queue_of(found).workers, queue_of(found).places) == (2, 7)
-        assert [(worker.name, worker.alive, worker.running) for worker in found.workers] == [
-            ("a", True, 2), ("b", True, 0), ("c", False, 1), ("gone, holding", False, 1),
-        ]  # fmt: skip
-
-    def test_finds_queues_that_the_settings_do_not_know_and_kinds_that_nobody_registered(self):
-        make_record(queue="ready there", kind="strange")
-        make_record(Status.RUNNING, queue="running there")
-        make_record(Status.WAITING, queue="waiting there")
-        make_record(Status.SUCCEEDED, queue="ended there", kind="ended")
-        PausedQueue.objects.create(name="paused there")
-        found = backlog.summary(NOON)
-        names = {queue.name for queue in found.queues if not queue.in_settings}
-        assert names == {f"{what} there" for what in ("ready", "running", "waiting", "ended", "paused")}
-        assert found.unknown_kinds == ["strange"]
-
-    def test_beyond_its_bound_it_says_at_least(self):
-        for status in (Status.READY, Status.WAITING, Status.FAILED):
-            BacklogRecord.objects.bulk_create(build_record(status) for _ in range(11))
-        within, beyond = (queue_of(backlog.summary(LATER, bound=bound)) for bound in (11, 10))
-        assert (within.ready, within.waiting, within.failed, within.at_least) == (11, 11, 11, set())
-        assert beyond.ready == 10
-        assert {"ready", "oldest_ready_for", "waiting", "failed", "finished_last_hour"} <= beyond.at_least
-        assert "finished_last_minute" not in beyond.at_least
-        assert "10+" in text_of(summary_view(backlog.summary(LATER, bound=10)))
-
-    @pytest.mark.parametrize(
-        "name", ["QUEUES_WITH_READY", "READY", "WAITING", "RUNNING", "FINISHED", "UNFINISHED_KINDS"]
-    )
-    def test_each_question_is_answered_by_an_index_without_sorting(self, name):
-        BacklogRecord.objects.bulk_create(build_record(list(Status)[n % 2]) for n in range(200))
-        execute(summary_statements.BY_INDEX, {})
-        sql = getattr(summary_statements, name)
-        values = {"queues": ["default"], "bound": 10, "now": NOON}
-        rows = execute(
-            f"EXPLAIN {sql}", {key: value for key, value in values.items() if f"%({key})s" in sql}
-        ).fetchall()
-        plan = "\n".join(row[0] for row in rows)
-        assert "Seq Scan" not in plan
-        if name in ("READY", "WAITING", "FINISHED"):
-            assert "Sort" not in plan.split("Limit", 1)[1], plan
-
-    def test_leaves_the_planner_as_it_was(self):
-        backlog.summary()
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT current_setting('enable_seqscan'), current_setting('enable_sort')")
-            assert cursor.fetchone() == ("on", "on")
-
-
-def a_summary(*queues: QueueSummary, workers: list[WorkerSummary] | None = None, **facts: Any) -> Summary:
-    alive = [WorkerSummary(1, "host:1", {"default": 4}, NOON, 1.0, True, 0)]
-    values = {
-        "at": LATER,
-        "queues": list(queues),
-        "workers": alive if workers is None else workers,
-        "unknown_kinds": [],
-    }
-    return Summary(**(values | facts))
-
-
-class TestAttention:
-    def test_says_nothing_when_all_is_well(self):
-        assert attention(a_summary(QueueSummary("default", True, ready=5, workers=1, overdue_for=2.0))) == []
-
-    @pytest.mark.parametrize(
-        ("queue", "said"),
-        [
-            (QueueSummary("backups", True, waiting=1, ready=2), "Nobody serves queue backups, which has 3 records"),
-            (QueueSummary("old", False, ready=2), "Queue old has 2 records but is not in the settings"),
-            (
-                QueueSummary("default", True, workers=1, paused_at=NOON, paused_reason="full"),
-                "Queue default has been paused for 10 min (full): `manage.py backlog resume default`",
-            ),
-            (QueueSummary("default", True, workers=1, overdue_for=61.0), "should have become ready 1 min 1 s ago"),
-        ],
-    )
-    def test_names_what_is_wrong_with_a_queue_and_what_to_do(self, queue, said):
-        [line] = attention(a_summary(queue))
-        assert said in line
-
-    def test_nobody_has_to_serve_an_empty_queue(self):
-        assert attention(a_summary(QueueSummary("backups", True, running=1, failed=9))) == []
-
-    def test_an_open_breaker_says_who_waits_and_what_to_do(self):
-        breaker = BreakerSummary("repository:3", "repository nas", 3600.0, 212, "no space left")
-        [said] = attention(a_summary(QueueSummary("backups", True, workers=1), breakers=[breaker]))
-        assert said.startswith("Repository nas has failed for everybody for 1 h (no space left); 212 records wait")
-        assert "`manage.py breakers probe repository:3`" in said
-
-    def test_with_no_worker_alive_it_says_that_once(self):
-        queues = [QueueSummary(name, True, ready=1, overdue_for=999.0) for name in ("a", "b")]
-        assert attention(a_summary(*queues, workers=[])) == ["No worker is alive: start one with `manage.py worker`."]
-
-    def test_a_silent_worker_is_told_for_an_hour_and_as_long_as_it_holds_records(self):
-        def silent(seconds: float, running: int) -> WorkerSummary:
-            return WorkerSummary(2, "host:2", {}, NOON, seconds, False, running)
-
-        alive = WorkerSummary(1, "host:1", {}, NOON, 1.0, True, 0)
-        found = attention(a_summary(workers=[alive, silent(120, 0), silent(7200, 3), silent(7200, 0)]))
-        assert [("silent for 2 min" in line, "its 3 records" in line) for line in found] == [
-            (False, True),  # what holds records comes first
-            (True, False),
-        ]
-
-    def test_many_silent_workers_are_counted(self):
-        silent = [WorkerSummary(number, f"host:{number}", {}, NOON, 120.0 + number, False, 0) for number in range(9)]
-        alive = WorkerSummary(99, "host:99", {}, NOON, 1.0, True, 0)
-        found = attention(a_summary(workers=[*silent, alive]))
-        assert len(found) == 6
-        assert found[-1] == "4 more workers are silent; `--json` names them."
-
-    def test_names_kinds_that_nobody_handles(self):
-        [line] = attention(a_summary(unknown_kinds=["strange"]))
-        assert "'strange'" in line
-        assert "manage.py backlog cancel --kind strange" in line
 
 
 class TestLooking:
@@ -454,13 +268,6 @@ class TestHelp:
         shown = capsys.readouterr().out
         assert f"  manage.py backlog {' '.join(verb)}".rstrip() in shown
         assert max(map(len, shown.splitlines())) <= 100
-
-
-def database_url() -> str:
-    database = connection.get_connection_params()
-    password = f":{database['password']}" if database.get("password") else ""
-    host = str(database.get("host") or "").replace("/", "%2F")
-    return f"postgresql://{database['user']}{password}@{host}:{database.get('port') or 5432}/{database['dbname']}"
 
 
 @pytest.mark.slow

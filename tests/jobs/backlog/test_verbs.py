@@ -1,0 +1,115 @@
+"""Pause and resume queues, and all verbs in any order."""
+
+from datetime import timedelta
+
+import pytest
+from django.forms.models import model_to_dict
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jobs import backlog, claiming, emitter
+from jobs.models import BacklogRecord, PausedQueue
+from jobs.outcomes import Failed, Succeeded
+from jobs.states import UNFINISHED, Status
+from jobs.wakeups import CHANNEL
+from tests.factories import NOON, make_record
+from tests.jobs.backlog.changes import LATER, held_up, listening
+from tests.threads import another_connection, at_once
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class TestPausedQueues:
+    def test_nothing_is_claimed_from_a_paused_queue_until_it_is_resumed(self):
+        make_record()
+        assert backlog.pause_queue("default", "the store is full", now=NOON) is True
+        assert claiming.claim("default", worker_id=1, limit=1) == []
+        assert model_to_dict(PausedQueue.objects.get()) == {
+            "name": "default", "paused_at": NOON, "reason": "the store is full",
+        }  # fmt: skip
+        assert backlog.resume_queue("default") is True
+        assert len(claiming.claim("default", worker_id=1, limit=1)) == 1
+
+    def test_pausing_again_keeps_the_first_instant_and_takes_a_new_reason(self):
+        backlog.pause_queue("default", "one", now=NOON)
+        assert backlog.pause_queue("default", now=LATER) is False
+        assert backlog.pause_queue("default", "one", now=LATER) is False
+        assert backlog.pause_queue("default", "two", now=LATER) is True
+        paused = PausedQueue.objects.get()
+        assert (paused.reason, paused.paused_at) == ("two", NOON)
+
+    def test_resuming_wakes_its_workers_once(self):
+        backlog.pause_queue("backups")
+        with listening(CHANNEL) as heard:
+            assert backlog.resume_queue("backups") is True
+            assert heard() == ["backups"]
+            assert backlog.resume_queue("backups") is False
+
+    @pytest.mark.parametrize("verb", [backlog.pause_queue, backlog.resume_queue])
+    def test_an_unknown_queue_is_refused_with_the_known_ones(self, verb):
+        make_record(Status.SUCCEEDED, queue="bakcups")
+        with pytest.raises(ValueError, match="no queue 'bakcups'; there are availability, backups"):
+            verb("bakcups")
+
+    @pytest.mark.parametrize("status", UNFINISHED)
+    def test_a_queue_that_only_records_know_can_be_paused(self, status):
+        make_record(status, queue="theirs")
+        assert backlog.pause_queue("theirs")
+
+    def test_a_paused_queue_can_be_resumed_when_nothing_else_knows_it(self):
+        PausedQueue.objects.create(name="gone")
+        assert backlog.resume_queue("gone")
+
+    @pytest.mark.parametrize("reason", ["x" * 201, "\0"])
+    def test_a_reason_that_cannot_be_stored_is_refused(self, reason):
+        with pytest.raises(ValueError, match="reason"):
+            backlog.pause_queue("default", reason)
+
+    def test_a_resume_under_way_comes_first_and_the_pause_is_a_new_one(self):
+        backlog.pause_queue("default", "one")
+        with another_connection() as resuming:
+            resuming.execute("DELETE FROM jobs_pausedqueue")
+            with held_up(lambda: backlog.pause_queue("default", "two", now=LATER), resuming) as pausing:
+                resuming.commit()
+                assert pausing.result(20) is True
+        assert PausedQueue.objects.get().paused_at == LATER
+
+    def test_two_who_pause_at_once_agree_that_one_did(self):
+        assert sorted(at_once(*[lambda: backlog.pause_queue("default", "full")] * 2)) == [False, True]
+
+
+class TestAnyOrderOfVerbs:
+    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(
+        st.lists(st.tuples(st.sampled_from(["cancel", "retry", "claim", "settle", "fail", "tick"]), st.integers(0, 3)))
+    )
+    def test_keeps_attempts_growing_and_one_unfinished_record_a_subject(self, steps):
+        BacklogRecord.objects.all().delete()
+        ids = [make_record(Status.FAILED, subject=f"s{n % 2}", attempt=n).pk for n in range(4)]
+        running: dict[int, claiming.Claimed] = {}
+        attempts = dict(BacklogRecord.objects.values_list("pk", "attempt"))
+        for number, (step, index) in enumerate(steps):
+            now = NOON + timedelta(minutes=number)
+            if step == "cancel":
+                backlog.cancel([ids[index]], now=now)
+            elif step == "retry":
+                backlog.retry([ids[index]], now=now)
+            elif step == "claim":
+                running |= {record.id: record for record in claiming.claim("default", worker_id=1, limit=1, now=now)}
+            elif step in ("settle", "fail") and (record := running.pop(ids[index], None)):
+                claiming.settle([(record, Succeeded() if step == "settle" else Failed("x"))], now=now)
+            elif step == "tick":
+                emitter.promote(now)
+            current = dict(BacklogRecord.objects.values_list("pk", "attempt"))
+            assert all(current[pk] >= attempts[pk] for pk in ids)
+            attempts = current
+            unfinished = list(BacklogRecord.objects.unfinished().values_list("subject", flat=True))
+            assert len(unfinished) == len(set(unfinished))
+            held = set(BacklogRecord.objects.running().values_list("pk", flat=True))
+            assert held == set(running)
+
+
+def test_long_lists_are_chopped_in_ascending_order():
+    assert list(backlog.in_batches([5, 1, 3, 1, 4], 2)) == [[1, 3], [4, 5]]
+    assert [len(batch) for batch in backlog.in_batches(range(2500))] == [1000, 1000, 500]
+    assert list(backlog.in_batches([])) == []

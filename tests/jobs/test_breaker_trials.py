@@ -1,0 +1,237 @@
+"""Trials of an open breaker: which record is one, what it tells, its window. All instants are injected."""
+
+from datetime import timedelta
+
+import pytest
+
+from jobs import breakers, claiming
+from jobs.backlog import cancel
+from jobs.breakers import verbs
+from jobs.clock import database_clock
+from jobs.handlers import Kind, registry
+from jobs.models import BacklogRecord
+from jobs.order import in_claim_order
+from jobs.outcomes import Failed, Released, Unavailable
+from jobs.states import Status, WaitingFor
+from tests.factories import NOON, build_record
+from tests.jobs.breaking import (
+    HOUR,
+    MINUTE,
+    OFFICE,
+    SECOND,
+    breaker,
+    claim_ready,
+    fail,
+    held_ids,
+    hold,
+    open_it,
+    ready_ids,
+    succeed,
+    tick,
+    trial,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+class TestTrials:
+    def test_the_first_one_comes_after_the_probe_and_is_the_only_one(self):
+        open_it()
+        hold(5)
+        tick(NOON + MINUTE - SECOND)
+        assert not ready_ids()
+        tick(NOON + MINUTE)
+        assert len(ready_ids()) == 1
+        tick(NOON + 2 * MINUTE)
+        assert len(ready_ids()) == 1
+        assert breaker().trial_id == ready_ids()[0]
+
+    def test_trials_in_vain_are_followed_by_others_after_fibonacci_numbers_up_to_the_longest(self):
+        open_it()
+        hold(3)
+        now, waits = breaker().probe_at, []
+        for _ in range(9):
+            record = trial(now)
+            fail([record], now + SECOND)
+            waits.append((breaker().probe_at - now - SECOND) / MINUTE)
+            tick(breaker().probe_at - SECOND)
+            assert not ready_ids()
+            now = breaker().probe_at
+        assert waits == [1, 2, 3, 5, 8, 13, 15, 15, 15]
+        assert breaker().trials == 9
+
+    def test_they_are_chosen_in_claim_order(self):
+        open_it()
+        days = [None, NOON.date() - timedelta(days=3), NOON.date()]
+        for number in range(12):
+            hold(priority=number % 2, rank_day=days[number % 3], expected_seconds=float(number * 5 % 7) or None)
+        expected = [record.pk for record in in_claim_order(BacklogRecord.objects.all())]
+        now, chosen = NOON, []
+        for _ in range(12):
+            now = breaker().probe_at
+            record = trial(now)
+            chosen.append(record.id)
+            fail([record], now)
+        assert chosen == expected
+
+    def test_one_that_fails_again_and_again_does_not_keep_the_others_from_being_tried(self):
+        open_it()
+        [poison] = hold(priority=10_000)
+        others = hold(2)
+        chosen = []
+        for _ in range(6):
+            now = breaker().probe_at
+            record = trial(now)
+            chosen.append(record.id)
+            fail([record], now)
+        assert chosen == [poison, *others] * 2
+        assert BacklogRecord.objects.get(pk=poison).priority == 10_000
+
+    def test_a_trial_that_succeeds_lets_everybody_through(self):
+        open_it()
+        held = hold(4)
+        record = trial(NOON + MINUTE)
+        succeed([record], NOON + MINUTE + SECOND)
+        found = breaker()
+        assert (found.is_open, found.failures, found.trials, found.trial_id) == (False, 0, 0, None)
+        tick(NOON + MINUTE + 2 * SECOND)
+        assert not held_ids()
+        assert set(ready_ids()) >= set(held) - {record.id}
+        assert breaker().probe_at is None
+        assert not BacklogRecord.objects.filter(breaker__isnull=False).exists()
+
+    def test_thousands_are_let_through_in_batches(self, monkeypatch):
+        open_it()
+        waiting = WaitingFor.BREAKER
+        BacklogRecord.objects.bulk_create(
+            build_record(Status.WAITING, waiting_for=waiting, breaker=breaker()) for _ in range(2500)
+        )
+        verbs.close([breaker().pk], now=NOON)
+        batches = []
+        let_through = breakers.let_through
+        monkeypatch.setattr(breakers, "let_through", lambda *given: batches.append(let_through(*given)) or batches[-1])
+        assert breakers.look(NOON) == 2500
+        assert [len(batch) for batch in batches] == [1000, 1000, 500]
+        assert not held_ids()
+
+
+class TestTrialsThatTellNothing:
+    """The next one follows within seconds, and is counted as no trial in vain."""
+
+    def next_one(self, first: int, now) -> None:
+        tick(now)
+        assert breaker().trial_id not in (None, first)
+        assert breaker().trials == 0
+        assert breaker().is_open
+
+    @pytest.mark.parametrize(
+        "outcome", [Unavailable("it is silent", 900), Failed("permission denied"), Failed("the worker", rescued=True)]
+    )
+    def test_its_source_is_absent_or_fails_by_itself(self, outcome):
+        open_it()
+        hold(3)
+        record = trial(NOON + MINUTE)
+        claiming.settle([(record, outcome)], now=NOON + MINUTE + SECOND)
+        self.next_one(record.id, NOON + MINUTE + breakers.LOOK_AFTER)
+
+    def test_it_is_cancelled(self):
+        open_it()
+        hold(3)
+        record = trial(NOON + MINUTE)
+        cancel([record.id], now=NOON + MINUTE)
+        claiming.settle([(record, Released())], now=NOON + MINUTE + SECOND)
+        self.next_one(record.id, NOON + MINUTE + breakers.LOOK_AFTER)
+
+    def test_its_worker_is_killed(self):
+        now = database_clock() + HOUR  # nothing is rescued soon after the server's start
+        open_it(now)
+        hold(3, now)
+        record = trial(now + MINUTE)
+        assert claiming.rescue(now=now + 3 * MINUTE) == 1
+        self.next_one(record.id, now + 3 * MINUTE + breakers.LOOK_AFTER)
+
+    def test_its_window_closes_before_it_is_claimed(self, windows):
+        open_it()
+        hold(1, closes_at=NOON + MINUTE + SECOND, priority=1)
+        hold(2)
+        tick(NOON + MINUTE)
+        [first] = ready_ids()
+        tick(NOON + MINUTE + 2 * SECOND)
+        assert BacklogRecord.objects.get(pk=first).waiting_for == WaitingFor.WINDOW
+        self.next_one(first, NOON + MINUTE + breakers.LOOK_AFTER)
+
+    def test_a_worker_that_shuts_down_gives_it_back_and_it_is_still_the_trial(self):
+        open_it()
+        hold(3)
+        record = trial(NOON + MINUTE)
+        claiming.settle([(record, Released())], now=NOON + MINUTE + SECOND)
+        tick(NOON + 2 * MINUTE)
+        [again] = claim_ready(NOON + 2 * MINUTE)
+        assert again.id == record.id
+        assert breakers.refusal(OFFICE, again) is None
+
+    @pytest.mark.parametrize("runs", [True, False])
+    def test_one_that_runs_or_stands_in_its_queue_for_long_is_joined_by_another(self, runs):
+        open_it()
+        hold(3)
+        tick(NOON + MINUTE)
+        first = breaker().trial_id
+        if runs:
+            claim_ready(NOON + MINUTE)
+        tick(NOON + MINUTE + breakers.TRIAL_PATIENCE - SECOND)
+        assert breaker().trial_id == first
+        self.next_one(first, NOON + MINUTE + breakers.TRIAL_PATIENCE + breakers.LOOK_AFTER)
+
+    def test_nobody_to_try_is_asked_for_again_after_a_probe(self):
+        open_it()
+        tick(NOON + MINUTE)
+        assert (breaker().trial_id, breaker().probe_at) == (None, NOON + 2 * MINUTE)
+        hold(1, NOON + MINUTE + SECOND)
+        assert trial(NOON + 2 * MINUTE)
+
+
+@pytest.fixture
+def windows(monkeypatch):
+    """Kind `test` with a window that opens tomorrow, but for records of priority 5, whose window is open now."""
+
+    def next_opening(records, now):
+        rows = BacklogRecord.objects.in_bulk([record_id for record_id, _ in records])
+        return {
+            pk: (now, now + HOUR) if row.priority == 5 else (now + timedelta(days=1), now + timedelta(days=2))
+            for pk, row in rows.items()
+        }
+
+    monkeypatch.setattr(registry, "kinds", {**registry.kinds, "test": Kind("test", next_opening=next_opening)})
+
+
+@pytest.mark.usefixtures("windows")
+class TestWindows:
+    def test_a_record_whose_window_closed_while_it_waited_is_no_trial(self):
+        open_it()
+        hold(1, priority=9, closes_at=NOON + SECOND)
+        [still_open] = hold(1, closes_at=NOON + HOUR)
+        assert trial(NOON + MINUTE).id == still_open
+
+    def test_with_all_windows_closed_they_wait_for_those_and_for_the_breaker_no_more(self):
+        open_it()
+        hold(3, closes_at=NOON + SECOND)
+        tick(NOON + MINUTE)
+        assert not held_ids()
+        assert set(BacklogRecord.objects.values_list("waiting_for", flat=True)) == {WaitingFor.WINDOW}
+        assert breaker().is_open
+
+    def test_one_whose_window_is_open_again_is_tried_under_the_new_opening(self):
+        open_it()
+        [yesterdays] = hold(1, closes_at=NOON + SECOND, priority=5)
+        tick(NOON + MINUTE)
+        [record] = claim_ready(NOON + MINUTE)
+        assert (record.id, record.closes_at) == (yesterdays, NOON + MINUTE + HOUR)
+        claiming.settle([(record, breakers.refusal(OFFICE, record))], now=NOON + MINUTE)
+        assert trial(NOON + MINUTE + breakers.LOOK_AFTER).id == yesterdays
+
+    def test_when_it_closes_what_is_out_of_its_window_waits_for_that(self):
+        open_it()
+        hold(1, closes_at=NOON + SECOND)
+        verbs.close([breaker().pk], now=NOON + MINUTE)
+        tick(NOON + MINUTE)
+        assert BacklogRecord.objects.get().waiting_for == WaitingFor.WINDOW
