@@ -6,5 +6,6 @@ idempotency, history, pruning   creates that may be sent twice; who did what; wh
 application, document, errors   what holds for every operation; the OpenAPI document; problem documents
 auth, bodies, limits, wording   who asks, which bodies are read, how often, and what is said
 schedules, triggers, throttles, endpoints, retry_policies    what people edit
-records, attempts, dead_letters, queues, breakers, workers   what machines write, and verbs for it
+records, events, attempts, dead_letters, queues, breakers, workers   what machines write
+retrying, choosing              verbs for it, and which of it is meant
 """

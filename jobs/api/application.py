@@ -18,6 +18,19 @@ from jobs.api.document import Document
 from jobs.api.errors import ApiError, add_handlers, not_valid
 from jobs.api.wording import MOST_ERRORS, UNKNOWN_PARAMETER, shown
 
+LIGHT_OR_DARK = """
+    <script>
+        {
+            const chosen = (localStorage.getItem("adminTheme") || "auto").replaceAll('"', "");
+            const system = matchMedia("(prefers-color-scheme: dark)");
+            const show = () => document.documentElement.classList.toggle(
+                "dark-mode", chosen === "dark" || (chosen !== "light" && system.matches));
+            show();
+            system.addEventListener("change", show);
+        }
+    </script>"""
+"""As the admin was set to in this browser. The page's style sheet knows dark; its layout has no switch for it."""
+
 
 class Pages(Swagger):
     """The page of the document. What is tried on it goes by the session of who looks at it, with its CSRF token."""
@@ -28,7 +41,9 @@ class Pages(Swagger):
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
         settings = self.settings | {"url": self.get_openapi_url(api, kwargs)}
         context = {"swagger_settings": json.dumps(settings), "api": api, "add_csrf": True}
-        return render(request, self.template, context)
+        page = render(request, self.template, context)
+        page.content = page.content.replace(b"<head>", b"<head>" + LIGHT_OR_DARK.encode(), 1)
+        return page
 
 
 class Api(NinjaAPI):

@@ -111,7 +111,3 @@ def writing(verb: str, model: str) -> Staff:
     """Who may `add`, `change` or `delete` rows of a model, as `jobs.throttle`."""
     app, _, name = model.partition(".")
     return Staff(Scope.WRITE, f"{app}.{verb}_{name}")
-
-
-class StaffAuth(Staff):
-    """Any member of staff, to look."""

@@ -15,6 +15,8 @@ from jobs.states import Status
 PATIENCE_SECONDS = 10
 """An answer that takes longer would hold up one of a few web threads: a search without an index in millions."""
 
+ASK_FOR_LESS = "ask for less: name a status, a kind or a queue, and leave out `error`"
+
 NOT_KNOWN = "is none that is known"
 
 
@@ -37,8 +39,8 @@ def filters_of(asked: Any) -> Filters:
 
 
 @contextmanager
-def patiently() -> Iterator[None]:
-    """Give up what takes too long, for one transaction. Raises: ApiError (503), which says to ask for less."""
+def patiently(ask_for_less: str = ASK_FOR_LESS) -> Iterator[None]:
+    """Give up what takes too long, for one transaction. Raises: ApiError (503), which says how to ask for less."""
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
@@ -47,6 +49,5 @@ def patiently() -> Iterator[None]:
     except OperationalError as error:
         if not isinstance(error.__cause__, QueryCanceled):
             raise
-        hint = "ask for less: name a status, a kind or a queue, and leave out `error`"
         headers = {"Retry-After": str(DATABASE_AWAY_SECONDS)}
-        raise ApiError(503, f"the answer took more than {PATIENCE_SECONDS} s", hint, headers) from error
+        raise ApiError(503, f"the answer took more than {PATIENCE_SECONDS} s", ask_for_less, headers) from error

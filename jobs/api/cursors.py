@@ -4,9 +4,11 @@ A cursor says after which row the next page begins, by the value it is ordered b
 with the same value apart). So rows that come or go
 meanwhile neither repeat nor hide others. It is signed, and good for one list in one ordering.
 
-In every ordering rows without a value come last, and those with the same value are in the order of their ids.
+In every ordering rows without a value come last, or are left out where an index is to yield the order; those with the
+same value are in the order of their ids.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,16 +27,22 @@ NOT_OURS = "is not one that this list gave with this ordering"
 
 @dataclass(frozen=True)
 class Place:
-    """How a list is ordered: by a field of the model, in one direction, and then by `tie` in the same one."""
+    """How a list is ordered: by a field of the model, in one direction, and then by `tie` in the same one.
+
+    `nullable`: rows without a value are listed, last.
+    """
 
     field: str
     descending: bool
     tie: str
+    nullable: bool
 
     @classmethod
-    def of(cls, ordering: str, tie: str) -> "Place":
-        """`name`, or `-name` for the other direction."""
-        return cls(ordering.lstrip("-"), ordering.startswith("-"), tie)
+    def of(cls, model: type[Model], ordering: str, tie: str = "id", with_value: Collection[str] = ()) -> "Place":
+        """`name`, or `-name` for the other direction. `with_value`: of these fields only rows that have a value."""
+        field = ordering.lstrip("-")
+        nullable = field not in with_value and _is_nullable(model, field)
+        return cls(field, ordering.startswith("-"), tie, nullable)
 
     @property
     def ordering(self) -> str:
@@ -42,17 +50,16 @@ class Place:
 
 
 def page_of(
-    rows: QuerySet[Any], ordering: str, limit: int, cursor: str | None, name: str, tie: str = "id"
+    rows: QuerySet[Any], place: Place, limit: int, cursor: str | None, name: str
 ) -> tuple[list[Any], str | None]:
     """A page of `rows`, and the cursor of the next one: None when there is none.
 
-    `name`: of the list; cursors of others are refused. `tie`: what tells rows with the same value apart.
+    `name`: of the list; cursors of others are refused.
 
     Raises: ApiError (422) for a cursor that is not of this list.
     """
-    place = Place.of(ordering, tie)
     if cursor is not None:
-        rows = rows.filter(_after(rows.model, place, _read(cursor, place, name, rows.model)))
+        rows = rows.filter(_after(place, _read(cursor, place, name, rows.model)))
     found = list(_ordered(rows, place)[: limit + 1])
     shown = found[:limit]
     return shown, (_write(shown[-1], place, name) if len(found) > limit else None)
@@ -63,12 +70,14 @@ def _ordered(rows: QuerySet[Any], place: Place) -> QuerySet[Any]:
     if place.field == place.tie:
         return rows.order_by(tie)
     field = F(place.field)
-    if not _is_nullable(rows.model, place.field):  # NULLS LAST would pass an index by
-        return rows.order_by(field.desc() if place.descending else field.asc(), tie)
-    return rows.order_by(field.desc(nulls_last=True) if place.descending else field.asc(nulls_last=True), tie)
+    if place.nullable:
+        return rows.order_by(field.desc(nulls_last=True) if place.descending else field.asc(nulls_last=True), tie)
+    if _is_nullable(rows.model, place.field):
+        rows = rows.filter(**{f"{place.field}__isnull": False})
+    return rows.order_by(field.desc() if place.descending else field.asc(), tie)  # NULLS LAST would pass an index by
 
 
-def _after(model: type[Model], place: Place, at: tuple[Any, Any]) -> Q:
+def _after(place: Place, at: tuple[Any, Any]) -> Q:
     """Which rows come after the one with that value and tie."""
     value, tie = at
     beyond = "lt" if place.descending else "gt"
@@ -77,7 +86,7 @@ def _after(model: type[Model], place: Place, at: tuple[Any, Any]) -> Q:
         return later
     if value is None:
         return Q(**{f"{place.field}__isnull": True}) & later
-    if not _is_nullable(model, place.field):  # written so that an index on both finds where to begin
+    if not place.nullable:  # written so that an index on both finds where to begin
         return Q(**{f"{place.field}__{beyond}e": value}) & (Q(**{f"{place.field}__{beyond}": value}) | later)
     after = Q(**{f"{place.field}__{beyond}": value}) | (Q(**{place.field: value}) & later)
     return after | Q(**{f"{place.field}__isnull": True})

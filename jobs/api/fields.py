@@ -89,7 +89,6 @@ Title = Annotated[str, StringConstraints(min_length=1, max_length=100), AfterVal
 """The name of something that is made."""
 
 Line = Annotated[str, StringConstraints(max_length=200), AfterValidator(printable)]
-Text = Annotated[str, StringConstraints(max_length=4000), AfterValidator(storable_text)]
 Json = Annotated[Any, AfterValidator(storable_json)]
 JsonObject = Annotated[dict[str, Any], AfterValidator(storable_json)]
 RowId = Annotated[int, Field(ge=1, le=LARGEST_ID)]

@@ -127,6 +127,8 @@ def _query_of(resource: "Resource[Any]") -> type[BaseModel]:
     allowed = [*(["id"] if resource.tie == "id" else []), *[each for each in resource.orderings if each != "id"]]
     orderings = tuple(name for each in allowed for name in (each, f"-{each}"))
     told = "With `-`: the other way round. What has no value comes last"
+    if resource.with_value:
+        told += f". By {' or '.join(f'`{name}`' for name in resource.with_value)}: only what has one"
     fields: dict[str, Any] = {
         "limit": (int, Field(USUAL_PAGE, ge=1, le=LARGEST_PAGE, description="How many at most")),
         "cursor": (str | None, Field(None, max_length=LONGEST_CURSOR, description="`next` of the answer before")),

@@ -1,13 +1,11 @@
 """Records of the backlog: look at them, retry and cancel them."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
-from django.db.models import Count, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from jobs import backlog
 from jobs.api.auth import Staff, looking, operating
 from jobs.api.choosing import filters_of, patiently
 from jobs.api.record_schemas import (
@@ -20,21 +18,17 @@ from jobs.api.record_schemas import (
     WouldRetryAnswer,
 )
 from jobs.api.resources import Resource
+from jobs.api.retrying import cancel_row, first_ids, retry_many, retry_row
 from jobs.backlog.dead_letters import ids_like
 from jobs.backlog.facts import attempt_facts, record_facts
 from jobs.backlog.reasons import reasons
-from jobs.backlog.rows import BATCH
-from jobs.backlog.selection import Filters, locked_batches
+from jobs.backlog.selection import Filters
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord
 from jobs.querysets import BacklogRecordQuerySet
 from jobs.states import Status
-from jobs.web import audit
 
 SHOWN_ATTEMPTS = 100
-
-MOST_AT_ONCE = 10_000
-"""Records that one request retries: some seconds. The answer says where to go on."""
 
 
 class Records(Resource[BacklogRecord]):
@@ -82,20 +76,7 @@ def retry(request: HttpRequest, body: RetryRequest) -> dict[str, Any]:
     chosen = _chosen(body)
     with patiently():
         ids = _ids(body, chosen)
-    following = ids[MOST_AT_ONCE - 1] if len(ids) > MOST_AT_ONCE else None
-    ids = ids[:MOST_AT_ONCE]
-    if body.dry_run:
-        counts = chosen.filter(pk__in=ids).order_by().values_list("status").annotate(Count("pk"))
-        return {"would_retry": {Status(status).label: count for status, count in counts}, "next": following}
-    missing = set(body.ids or ())
-    result: dict[str, Any] = asdict(backlog.retry([]))
-    for batch in locked_batches(chosen, BATCH, ids):
-        missing -= set(batch)
-        for name, part in asdict(backlog.retry(batch)).items():
-            result[name] = result[name] | part if isinstance(part, dict) else result[name] + part
-    result["missing"] = sorted(missing)
-    audit.note(request, "Retry now", _told(result))
-    return result | {"next": following}
+    return retry_many(request, chosen, ids, named=bool(body.ids), dry_run=body.dry_run)
 
 
 @router.post(
@@ -107,10 +88,7 @@ def retry(request: HttpRequest, body: RetryRequest) -> dict[str, Any]:
 )
 def retry_one(request: HttpRequest, record_id: int) -> dict[str, Any]:
     """As for many."""
-    resource.get(record_id)
-    result = asdict(backlog.retry([record_id]))
-    audit.note(request, "Retry now", _told(result), record_id)
-    return result
+    return retry_row(request, resource.get(record_id).pk)
 
 
 @router.post(
@@ -122,10 +100,7 @@ def retry_one(request: HttpRequest, record_id: int) -> dict[str, Any]:
 )
 def cancel_one(request: HttpRequest, record_id: int) -> dict[str, Any]:
     """What runs is told to stop, and ends as cancelled unless it succeeds first."""
-    resource.get(record_id)
-    result = asdict(backlog.cancel([record_id]))
-    audit.note(request, "Cancel", _told(result), record_id)
-    return result
+    return cancel_row(request, resource.get(record_id).pk)
 
 
 def _chosen(body: RetryRequest) -> BacklogRecordQuerySet:
@@ -141,9 +116,4 @@ def _ids(body: RetryRequest, chosen: BacklogRecordQuerySet) -> list[int]:
     if body.group:
         found = ids_like(body.group, body.kind, body.queue)
         return [each for each in found if each > body.after]
-    after = chosen.filter(pk__gt=body.after).order_by("pk")
-    return list(after.values_list("pk", flat=True)[: MOST_AT_ONCE + 1])
-
-
-def _told(result: dict[str, Any]) -> str:
-    return ", ".join(f"{len(found):,} {name}" for name, found in result.items() if found) or "there was nothing"
+    return first_ids(chosen, body.after)

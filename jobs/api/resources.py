@@ -56,11 +56,19 @@ from ninja import Router, Schema
 
 from jobs.api import operations, steps
 from jobs.api.auth import Staff, viewing, writing
+from jobs.api.choosing import ASK_FOR_LESS
 from jobs.api.errors import not_valid
 from jobs.api.fields import Body
 from jobs.api.wording import ROW_IS_MISSING
 
 Row = TypeVar("Row", bound=Model)
+
+
+def names_of(row: Model, *references: str) -> dict[str, str | None]:
+    """`NAME_name` → the name of what a row refers to; None: to nothing. To be joined, and no part of an ETag: what is
+    renamed is not edited."""
+    found = {each: getattr(row, each) for each in references}
+    return {f"{each}_name": related.name if related is not None else None for each, related in found.items()}
 
 
 class Resource(Generic[Row]):
@@ -82,6 +90,12 @@ class Resource(Generic[Row]):
     moving: ClassVar[tuple[str, ...]] = ()
     tie: ClassVar[str] = "id"
     """What tells rows apart that have the same value in an ordering."""
+
+    with_value: ClassVar[tuple[str, ...]] = ()
+    """Orderings in which rows without a value are left out, so that an index without them yields the order."""
+
+    ask_for_less: ClassVar[str] = ASK_FOR_LESS
+    """What to do when a list takes too long."""
 
     detail: ClassVar[type[Schema] | None] = None
     """What the answer about one row is, where it tells more than the list: see `detailed`."""

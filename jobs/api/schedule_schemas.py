@@ -56,7 +56,7 @@ class ScheduleBody(Body):
 class ScheduleAnswer(Schema):
     """`provider` empty: its batch is `event_count` events. Else the batch comes from what is named, as `assignments`.
 
-    `next_trigger_at` null: not seen by an emitter yet. It is no part of the ETag.
+    `next_trigger_at` null: not seen by an emitter yet. It and the names of what it refers to are no part of the ETag.
     """
 
     id: int
@@ -67,6 +67,7 @@ class ScheduleAnswer(Schema):
     provider: str
     event_count: int | None
     endpoint: int | None
+    endpoint_name: str | None = Field(description="Of `endpoint`; null: it has none")
     payload_template: Any
     window_for: int
     stagger: Literal["none", "even"]
@@ -76,7 +77,9 @@ class ScheduleAnswer(Schema):
     enabled: bool
     priority: int
     throttle: int | None
+    throttle_name: str | None = Field(description="Of `throttle`; null: it has none")
     retry_policy: int | None
+    retry_policy_name: str | None = Field(description="Of `retry_policy`; null: it has none")
     next_trigger_at: datetime | None
 
 

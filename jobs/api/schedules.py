@@ -1,5 +1,6 @@
 """Schedules: edited, triggered, paused, and planned before and after they are saved. A policy's is edited with it."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from jobs.api.auth import Staff, operating, viewing
 from jobs.api.choosing import patiently
 from jobs.api.errors import ApiError, not_valid
 from jobs.api.idempotency import once
-from jobs.api.resources import Resource
+from jobs.api.resources import Resource, names_of
 from jobs.api.schedule_previews import preview
 from jobs.api.schedule_schemas import (
     CronFields,
@@ -45,11 +46,15 @@ class Schedules(Resource[Schedule]):
     model, name, plural, tag = Schedule, "schedule", "schedules", "schedules"
     body, answer, filters = ScheduleBody, ScheduleAnswer, ScheduleFilters
     orderings = ("id", "name", "next_trigger_at")
-    moving = ("next_trigger_at",)
+    moving = ("next_trigger_at", "endpoint_name", "throttle_name", "retry_policy_name")
 
     def rows(self) -> QuerySet[Any]:
-        """With what their checks look at."""
-        return Schedule.objects.select_related("endpoint", "throttle")
+        """With what their checks look at, and what is told of by name."""
+        return Schedule.objects.select_related("endpoint", "throttle", "retry_policy")
+
+    def facts(self, rows: Sequence[Schedule]) -> list[dict[str, Any]]:
+        """With the names of what they refer to by id."""
+        return [self.own_facts(row) | names_of(row, "endpoint", "throttle", "retry_policy") for row in rows]
 
     def fill(self, row: Schedule, values: dict[str, Any]) -> set[str]:
         """Cron by fields becomes one expression."""

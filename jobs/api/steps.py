@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from jobs.api import history
 from jobs.api.choosing import patiently
-from jobs.api.cursors import page_of
+from jobs.api.cursors import Place, page_of
 from jobs.api.errors import ApiError, not_valid
 from jobs.api.etags import check_if_match, etag_of
 from jobs.api.idempotency import once
@@ -60,9 +60,10 @@ def list_rows(resource: "Resource[Any]", query: BaseModel) -> dict[str, Any]:
     """One page. Raises: ApiError (422, 503)."""
     asked = {name: value for name, value in query if name not in PAGING and value is not None}
     given: Any = query
-    with patiently():
+    with patiently(resource.ask_for_less):
         rows = resource.filtered(resource.rows(), asked)
-        shown, following = page_of(rows, given.ordering, given.limit, given.cursor, resource.path, resource.tie)
+        place = Place.of(rows.model, given.ordering, resource.tie, resource.with_value)
+        shown, following = page_of(rows, place, given.limit, given.cursor, resource.path)
         return {"items": contents(resource, shown), "next": following}
 
 

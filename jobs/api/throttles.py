@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from django.db.models import QuerySet
+from django.http import HttpRequest
 from ninja import Field, Schema
 
-from jobs import throttles
-from jobs.admin.throttles import obstacle_to_deleting
+from jobs import throttle_verbs, throttles
+from jobs.api.errors import ApiError
 from jobs.api.fields import Body, Name, Title
 from jobs.api.resources import Resource
 from jobs.models import Throttle
@@ -73,10 +74,12 @@ class Throttles(Resource[Throttle]):
         live = {each.throttle.pk: _live(each) for each in throttles.live([row.pk for row in rows])} if rows else {}
         return [self.own_facts(row) | {"paused": not row.max_in_flight, "live": live[row.pk]} for row in rows]
 
-    def uses_of(self, row: Throttle) -> list[str]:
-        """The unfinished records that name it: they would go on unthrottled."""
-        held = [obstacle_to_deleting(live) for live in throttles.live([row.pk])]
-        return [f"{each}. Let them end or cancel them first." for each in held if each]
+    def remove(self, request: HttpRequest, row: Throttle) -> None:
+        """Raises: ApiError (409) while a schedule or an unfinished record names it."""
+        try:
+            throttle_verbs.remove([row])
+        except throttle_verbs.InUse as error:
+            raise ApiError(409, f"the throttle is in use: {error}", "take it away there first") from error
 
 
 def _live(live: throttles.Live) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ninja import Query
 from jobs.api import history
 from jobs.api.auth import Staff, user_of, viewing
 from jobs.api.errors import ApiError, not_valid
-from jobs.api.resources import Resource
+from jobs.api.resources import Resource, names_of
 from jobs.models import Schedule
 from jobs.models.api_token import Scope
 from sources import edits, planning, previews
@@ -32,13 +32,14 @@ class Policies(Resource[Policy]):
     moving = MOVING
 
     def rows(self) -> QuerySet[Any]:
-        return Policy.objects.select_related("schedule").annotate(sources=Count("assignments"))
+        joined = Policy.objects.select_related("schedule__throttle", "schedule__retry_policy", "repository")
+        return joined.annotate(sources=Count("assignments"))
 
     def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
         return rows.filter(**{COLUMN.get(name, name): value for name, value in asked.items()})
 
     def facts(self, rows: Sequence[Policy]) -> list[dict[str, Any]]:
-        return [self.own_facts(row) | _of_schedule(row.schedule) for row in rows]
+        return [self.own_facts(row) | names_of(row, "repository") | _of_schedule(row.schedule) for row in rows]
 
     def new(self, values: dict[str, Any]) -> Policy:
         return Policy(schedule=Schedule(kind=planning.KIND, provider="assignments"))
@@ -80,7 +81,8 @@ class Policies(Resource[Policy]):
 
 def _of_schedule(schedule: Schedule) -> dict[str, Any]:
     names = (*edits.SCHEDULE_FIELDS, "next_trigger_at")
-    return {name: getattr(schedule, ATTRIBUTE.get(name, name)) for name in names} | {"schedule": schedule.pk}
+    facts = {name: getattr(schedule, ATTRIBUTE.get(name, name)) for name in names} | {"schedule": schedule.pk}
+    return facts | names_of(schedule, "throttle", "retry_policy")
 
 
 policies = Policies()

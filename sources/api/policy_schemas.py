@@ -57,8 +57,8 @@ class PolicyBody(Body):
 
 
 class PolicyAnswer(Schema):
-    """A policy. `schedule`: the id of its schedule. Its ETag has nothing of what machines move: `sources` and
-    `next_trigger_at`."""
+    """A policy. `schedule`: the id of its schedule. Its ETag has nothing of what machines move (`sources` and
+    `next_trigger_at`), nor the names of what it refers to."""
 
     id: int
     schedule: int
@@ -68,8 +68,11 @@ class PolicyAnswer(Schema):
     enabled: bool
     priority: int
     retry_policy: int | None
+    retry_policy_name: str | None = Field(description="Of `retry_policy`; null: it has none")
     throttle: int | None
+    throttle_name: str | None = Field(description="Of `throttle`; null: it has none")
     repository: int
+    repository_name: str = Field(description="Of `repository`")
     window: Any
     excluded_dates: Any
     at_close: str
@@ -91,7 +94,7 @@ class PolicyAnswer(Schema):
     next_trigger_at: datetime | None = Field(description="When its next period begins")
 
 
-MOVING = ("sources", "next_trigger_at")
+MOVING = ("sources", "next_trigger_at", "throttle_name", "retry_policy_name", "repository_name")
 
 
 class PolicyFilters(Schema):

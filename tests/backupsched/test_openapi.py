@@ -12,6 +12,7 @@ import pytest
 from django.contrib.auth.models import Permission
 
 from jobs import api_tokens
+from jobs.models.event import Event
 from sources import edits, tokens
 from tests.backupsched.conformance import Asker, Findings, ask
 from tests.backupsched.one_of_each import make_one_of_each
@@ -48,6 +49,9 @@ def on_hand() -> OnHand:
     found: OnHand = {f"path.{name}_id": [pk] for name, pk in values.items()}
     found |= {f"body.{name}": [pk] for name, pk in values.items()}
     found |= {f"query.{name}": [pk] for name, pk in values.items()}
+    events = Event.objects.order_by("pk")
+    found["path.record_id"] = list(events.values_list("pk", flat=True))
+    found["query.event_id"] = list(events.values_list("subject", flat=True))
     return found | {"path.name": ["callbacks", assignment.policy.schedule.name]}
 
 

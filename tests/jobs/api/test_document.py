@@ -1,9 +1,11 @@
 """The OpenAPI document: true of each operation, readable, and with a page for staff."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.staticfiles import finders
 from django.test import Client
 
 from jobs.api.document import ALWAYS, OF_AUTH
@@ -140,6 +142,17 @@ def test_the_page_is_for_staff_and_tries_with_their_csrf_token() -> None:
     assert "http" not in re.sub(
         r"https?://testserver", "", " ".join(re.findall(r'src="([^"]*)"', page.content.decode()))
     )
+
+
+def test_the_page_is_light_or_dark_as_the_admin_is() -> None:
+    client = Client()
+    client.force_login(make_user())
+    page = client.get("/api/docs").content.decode()
+    assert 'localStorage.getItem("adminTheme")' in page.partition("</head>")[0]
+    assert "localStorage" not in page.partition("</head>")[2]
+    [style] = re.findall(r'rel="stylesheet" href="/static/([^"]*)"', page)
+    assert "html.dark-mode" in Path(finders.find(style) or "").read_text()
+    assert "adminTheme" in Path(finders.find("unfold/js/app.js") or "").read_text()
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "me"), ("GET", "schedules"), ("POST", "queues/default/resume")])

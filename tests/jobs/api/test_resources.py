@@ -123,7 +123,8 @@ class TestReading:
     def test_a_cursor_belongs_to_its_list_and_its_ordering(self, program: Program) -> None:
         [make_throttle(1) for _ in range(2)]
         cursor = program.get("throttles", limit=1).json()["next"]
-        for query in ({"ordering": "-id", "cursor": cursor}, {"cursor": cursor[:-1] + "0"}, {"cursor": "1"}):
+        forged = cursor[:-2] + ("b" if cursor[-2] == "a" else "a") + cursor[-1]
+        for query in ({"ordering": "-id", "cursor": cursor}, {"cursor": forged}, {"cursor": "1"}):
             assert list(fields_of(program.get("throttles", **query))) == ["cursor"]
         assert list(fields_of(program.get("retry-policies", ordering="id", cursor=cursor))) == ["cursor"]
 

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import path
 from ninja import NinjaAPI
 
-from jobs.api.auth import StaffAuth
+from jobs.api.auth import Staff
 from jobs.api.errors import add_handlers
 from sources import tokens
 from sources.models import AgentToken
@@ -21,7 +21,7 @@ from tests.sources.factories import make_assignment, make_source
 
 pytestmark = pytest.mark.django_db
 
-scratch = NinjaAPI(urls_namespace="scratch", auth=StaffAuth())
+scratch = NinjaAPI(urls_namespace="scratch", auth=Staff())
 add_handlers(scratch)
 
 
