@@ -16,8 +16,8 @@ from jobs.delivery.addresses import origin_of
 from jobs.models import Attempt, Endpoint, Trigger
 from jobs.models.event import Event
 from jobs.models.schedule import Late, Stagger
+from jobs.schedules.events import beginning
 from jobs.schedules.stagger import offsets
-from jobs.schedules.watermarks import ON_TIME_FOR
 from jobs.states import AttemptOutcome, Status, WaitingFor
 
 Events = QuerySet[Event]
@@ -97,14 +97,16 @@ def with_event_id(events: Events, event_id: str) -> Events:
 
 
 def launch_instants(events: Iterable[Event]) -> dict[int, datetime | None]:
-    """Event's id → when it was to start: of its schedule's stagger, as it is now; None when nobody can tell.
+    """Event's id → when it was to start, by the stagger that its batch was begun with; None when nobody can tell.
 
     A record does not keep that instant once it has started. One query for all of them.
     """
     asked = list(events)
     triggers = {
         (trigger.schedule_id, trigger.trigger_at): trigger
-        for trigger in Trigger.objects.select_related("schedule").filter(
+        for trigger in Trigger.objects.select_related("schedule")
+        .defer("recipe", "schedule__payload_template")
+        .filter(
             schedule__in={event.schedule_id for event in asked if event.schedule_id},
             trigger_at__in={event.trigger_at for event in asked if event.trigger_at},
         )
@@ -116,7 +118,10 @@ def launch_instants(events: Iterable[Event]) -> dict[int, datetime | None]:
 
 
 def launch_of(event: Event, trigger: Trigger | None) -> datetime | None:
-    """When an event of that trigger was to start. Of a trigger that was seen late: counted from then."""
+    """When an event of that trigger was to start. Of a trigger that was seen late: counted from then.
+
+    One from before triggers kept what they were begun with is taken to be as its schedule is now.
+    """
     if event.status == Status.WAITING and event.waiting_for == WaitingFor.START:
         return event.run_after
     if event.trigger_at is None:
@@ -124,13 +129,11 @@ def launch_of(event: Event, trigger: Trigger | None) -> datetime | None:
     number = event.payload.get("number")
     if trigger is None or not isinstance(number, int) or number < 1:
         return None
-    begins_at = trigger.trigger_at
-    if trigger.seen_at - begins_at > ON_TIME_FOR:
-        begins_at = trigger.seen_at.replace(microsecond=0)
-    if trigger.schedule.stagger != Stagger.EVEN or trigger.closes_at is None:
+    begins_at = trigger.begins_at or beginning(trigger.trigger_at, trigger.seen_at)
+    if (trigger.stagger or trigger.schedule.stagger) != Stagger.EVEN or trigger.closes_at is None:
         return begins_at
     closes_at = trigger.closes_at
-    if trigger.schedule.late != Late.DROP:
+    if (trigger.late or trigger.schedule.late) != Late.DROP:
         closes_at = begins_at + (closes_at - trigger.trigger_at)
     window_for = (closes_at - begins_at).total_seconds()
     return begins_at + timedelta(seconds=offsets(number, window_for, trigger.schedule_id, number)[0])

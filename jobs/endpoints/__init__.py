@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from jobs.delivery import signing
 from jobs.event_list import State, in_state
-from jobs.models import Endpoint, EndpointKind, Schedule, SigningSecret
+from jobs.models import Endpoint, EndpointKind, Schedule, SigningSecret, Trigger
 from jobs.models.event import Event
 from jobs.sealing import seal
 
@@ -51,6 +51,9 @@ def secret_facts(secret: SigningSecret, now: datetime) -> dict[str, Any]:
 def obstacle_to_removing(endpoint: Endpoint) -> str:
     """Why it may not be removed, with what to do; empty: it may."""
     names = list(Schedule.objects.filter(endpoint=endpoint).order_by("name").values_list("name", flat=True))
+    being_emitted = Trigger.objects.filter(finished_at=None, emitted_at=None)
+    if being_emitted.filter(recipe__endpoint_id=endpoint.pk).exists():
+        return f"{endpoint}: a batch that goes there is being emitted; let it end or cancel it first"
     if not names:
         return ""
     more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""

@@ -2,7 +2,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from jobs.models.schedule import Schedule
+from jobs.models.schedule import Late, Schedule, Stagger
 
 
 class Trigger(models.Model):
@@ -16,6 +16,28 @@ class Trigger(models.Model):
     seen_at = models.DateTimeField(db_default=Now(), help_text="When an emitter saw that it was due.")
     emitted_at = models.DateTimeField(null=True, help_text="When its batch was put on the backlog.")
     events = models.PositiveIntegerField(default=0, help_text="How many records its batch has.")
+    begins_at = models.DateTimeField(
+        null=True, help_text="From when on its events start: its launch time, or when it was seen, if that was late."
+    )
+    stagger = models.CharField(
+        max_length=10,
+        choices=Stagger.choices,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="What its batch was begun with.",
+    )
+    late = models.CharField(
+        max_length=10,
+        choices=Late.choices,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="What its batch was begun with.",
+    )
+    recipe = models.JSONField(
+        null=True, help_text="What the rest of its batch is made of, while only a part of it is on the backlog."
+    )
     closes_at = models.DateTimeField(null=True, help_text="When its window closes. Empty: never.")
     skipped_for = models.CharField(max_length=200, blank=True, default="", help_text="Why it emitted nothing.")
     finished_at = models.DateTimeField(

@@ -7,11 +7,13 @@ triggers     first step of an emission: due triggers are written down
 emission     second step: their batches are put on the backlog
 unemitted    the triggers of that, locked
 chunks       a few thousand events at a time
+recipes      what a batch was begun with, until it is complete
 provided     what providers yield, as the assignments of a policy
 events       what an event carries
 templates    what its payload becomes
 stagger      when it starts
-batches      how far a batch is, when it has ended, what comes too late
+batches      how far a batch is, what comes too late
+finishing    when a batch has ended, and that a retry takes that back
 verbs        what a person asks for: trigger now, pause, resume, cancel
 statements   the SQL of all that
 """

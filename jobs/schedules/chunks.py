@@ -12,6 +12,7 @@ from jobs.handlers import registry
 from jobs.models import Overlap, Schedule
 from jobs.prepared import execute
 from jobs.schedules.events import Batch, batch_of
+from jobs.schedules.recipes import as_begun, recipe_of
 from jobs.schedules.statements import GET_ON, INSERT_EVENTS
 from jobs.schedules.unemitted import Emitted, Unemitted, locked, schedules_of, skip
 from jobs.wakeups import notify
@@ -27,16 +28,22 @@ LARGEST_CHUNK = 16_000_000
 
 @dataclass(frozen=True)
 class Part:
-    """The events `first` … `last` of a batch."""
+    """The events `first` … `last` of a batch. `has_recipe`: an earlier chunk wrote down what it is made of."""
 
     batch: Batch
     seen_at: datetime
     first: int
     last: int
+    has_recipe: bool
 
     @property
     def is_the_last(self) -> bool:
         return self.last >= self.batch.count
+
+    @property
+    def is_the_first_of_several(self) -> bool:
+        """Also of a batch that was begun by a version without recipes."""
+        return not self.has_recipe and not self.is_the_last
 
 
 def emit_chunk(now: datetime, only: Sequence[int] | None = None) -> Emitted:
@@ -78,7 +85,7 @@ def _parts(
     for trigger in found:
         if room <= 0 or characters <= 0:
             break
-        schedule = schedules[trigger.schedule_id]
+        schedule = as_begun(schedules[trigger.schedule_id], trigger.recipe)
         seen_at = _seen_at(trigger, schedule, now)
         try:
             batch = batch_of(schedule, trigger.id, trigger.trigger_at, seen_at)
@@ -92,7 +99,7 @@ def _parts(
         last = max(trigger.events, min(batch.count, trigger.events + fitting))
         room -= last - trigger.events
         characters -= batch.longest_payload * (last - trigger.events)
-        parts.append(Part(batch, seen_at, trigger.events + 1, last))
+        parts.append(Part(batch, seen_at, trigger.events + 1, last, has_recipe=trigger.recipe is not None))
     return parts, skipped
 
 
@@ -156,6 +163,10 @@ def _get_on(parts: list[Part], now: datetime) -> None:
             "events": [part.last for part in parts],
             "closes_at": [part.batch.closes_at for part in parts],
             "seen_at": [part.seen_at for part in parts],
+            "begins_at": [part.batch.begins_at for part in parts],
+            "stagger": [part.batch.schedule.stagger for part in parts],
+            "late": [part.batch.schedule.late for part in parts],
+            "recipe": [recipe_of(part.batch.schedule) if part.is_the_first_of_several else None for part in parts],
             "complete": [part.is_the_last for part in parts],
         }
         execute(GET_ON, {**columns, "now": now})

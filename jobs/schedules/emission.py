@@ -9,6 +9,8 @@ other batches come in between, and whoever is killed loses the chunk under his h
 schedule at the same moment: the locks are passed by. Behind that stand the unique indexes: one trigger per launch time,
 one record per trigger and event.
 
+A batch keeps to what it was begun with: its first chunk writes that down in the trigger (`recipes`).
+
 What a provider yields is one chunk: the batches of any number of its triggers are one call and one transaction.
 """
 

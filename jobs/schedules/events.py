@@ -68,20 +68,25 @@ class Batch:
 def batch_of(schedule: Schedule, trigger_id: int, trigger_at: datetime, seen_at: datetime) -> Batch:
     """The batch of a trigger of `schedule`. `seen_at`: when it was seen that it is due.
 
-    Who comes late, after downtime or from the queue, begins when it was seen: what was to be spread over an hour is not
-    let go at once because that hour has passed.
-
     Raises: ValueError when its payload does not render.
     """
-    late = seen_at - trigger_at > ON_TIME_FOR
     return Batch(
         trigger_id=trigger_id,
         schedule=schedule,
         trigger_at=trigger_at,
-        begins_at=seen_at.replace(microsecond=0) if late else trigger_at,
+        begins_at=beginning(trigger_at, seen_at),
         closes_at=trigger_at + timedelta(seconds=schedule.window_for) if schedule.window_for else None,
         stencil=_stencil(schedule, trigger_at),
     )
+
+
+def beginning(trigger_at: datetime, seen_at: datetime) -> datetime:
+    """From when on the events of a trigger start.
+
+    Who comes late, after downtime or from the queue, begins when it was seen: what was to be spread over an hour is not
+    let go at once because that hour has passed.
+    """
+    return seen_at.replace(microsecond=0) if seen_at - trigger_at > ON_TIME_FOR else trigger_at
 
 
 def event_ids(schedule_id: int, trigger_at: datetime) -> str:

@@ -9,8 +9,9 @@ from django.db import transaction
 from django.db.utils import InterfaceError, OperationalError
 
 from jobs.handlers import registry
-from jobs.models import Schedule
+from jobs.models import Schedule, Stagger
 from jobs.prepared import execute
+from jobs.schedules.events import beginning
 from jobs.schedules.statements import COUNT_RECORDS, GET_ON
 from jobs.schedules.unemitted import Emitted, Unemitted, locked, schedules_of, skip
 
@@ -61,6 +62,10 @@ def _provide(name: str, triggers: list[Unemitted], schedules: dict[int, Schedule
         "events": [counts[trigger_id] for trigger_id in ids],
         "closes_at": [None for _ in ids],
         "seen_at": [trigger.seen_at for trigger in triggers],
+        "begins_at": [beginning(trigger.trigger_at, trigger.seen_at) for trigger in triggers],
+        "stagger": [Stagger.NONE.value for _ in ids],
+        "late": [schedules[trigger.schedule_id].late for trigger in triggers],
+        "recipe": [None for _ in ids],
         "complete": [True for _ in ids],
     }
     execute(GET_ON, {"id": ids, **columns, "now": now})

@@ -7,7 +7,11 @@ from jobs.states import UNFINISHED, Status, WaitingFor
 
 _UNFINISHED = ", ".join(str(status.value) for status in UNFINISHED)
 
-# What is there already is left alone, but for providers: those are asked again, and emit what is not there yet.
+# What was begun with a count is counted to its end, whatever its schedule has become meanwhile.
+_PROVIDED = "(s.provider <> '' AND t.recipe IS NULL)"
+
+# What is there already is left alone, but for providers: those are asked again, and emit what is not there yet. A batch
+# in the middle of its chunks is none of theirs.
 INTEND = """
 INSERT INTO jobs_trigger AS known
        (schedule_id, trigger_at, seen_at, events, skipped_for, finished_at, asked_by)
@@ -18,8 +22,8 @@ SELECT r.schedule_id, r.trigger_at, %(now)s::timestamptz, 0, r.skipped_for,
        WITH ORDINALITY AS r(schedule_id, trigger_at, skipped_for, number)
  ORDER BY r.number
     ON CONFLICT (schedule_id, trigger_at) DO UPDATE
-   SET events = 0, emitted_at = NULL, finished_at = NULL, skipped_for = ''
- WHERE known.schedule_id = ANY(%(asked_again)s::bigint[])
+   SET events = 0, emitted_at = NULL, finished_at = NULL, skipped_for = '', recipe = NULL
+ WHERE known.schedule_id = ANY(%(asked_again)s::bigint[]) AND (known.recipe IS NULL OR known.emitted_at IS NOT NULL)
 """
 
 MOVE_WATERMARKS = """
@@ -31,7 +35,7 @@ UPDATE jobs_schedule s
 
 # Served by `trigger_unfinished`, as is the next one.
 WHAT_IS_UNEMITTED = f"""
-SELECT bool_or(s.provider <> ''), bool_or(s.provider = ''),
+SELECT bool_or({_PROVIDED}), bool_or(NOT {_PROVIDED}),
        array_agg(DISTINCT s.id) FILTER (WHERE s.overlap <> '{Overlap.ALLOW}' AND t.events = 0)
   FROM jobs_trigger t
   JOIN jobs_schedule s ON s.id = t.schedule_id
@@ -50,10 +54,10 @@ WAITS = """
 
 # The least emitted first: a huge batch takes turns with the small ones.
 UNEMITTED = f"""
-SELECT t.id, t.schedule_id, t.trigger_at, t.seen_at, t.events
+SELECT t.id, t.schedule_id, t.trigger_at, t.seen_at, t.events, t.recipe
   FROM jobs_trigger t
   JOIN jobs_schedule s ON s.id = t.schedule_id
- WHERE t.finished_at IS NULL AND t.emitted_at IS NULL AND (s.provider <> '') = %(provided)s::boolean
+ WHERE t.finished_at IS NULL AND t.emitted_at IS NULL AND {_PROVIDED} = %(provided)s::boolean
    AND (t.events > 0 OR s.overlap = '{Overlap.ALLOW}' OR NOT {WAITS})
    AND (%(only)s::bigint[] IS NULL OR t.id = ANY(%(only)s::bigint[]))
  ORDER BY t.events, t.trigger_at, t.id
@@ -69,9 +73,13 @@ SELECT t.id
  WHERE t.id = ANY(%(ids)s::bigint[]) AND t.events = 0 AND s.overlap <> '{Overlap.ALLOW}' AND {WAITS}
 """
 
+# Of which events are out already, those are its batch.
 SKIP = """
 UPDATE jobs_trigger t
-   SET skipped_for = r.reason, finished_at = %(now)s::timestamptz
+   SET skipped_for = CASE WHEN t.events = 0 THEN r.reason ELSE '' END,
+       emitted_at = CASE WHEN t.events > 0 THEN %(now)s::timestamptz END,
+       finished_at = CASE WHEN t.events = 0 THEN %(now)s::timestamptz END,
+       recipe = NULL
   FROM unnest(%(id)s::bigint[], %(reason)s::text[]) AS r(id, reason)
  WHERE t.id = r.id
 """
@@ -106,11 +114,15 @@ SELECT b.kind, b.queue, b.event_ids || r.number, r.payload,
 
 GET_ON = """
 UPDATE jobs_trigger t
-   SET events = r.events, closes_at = r.closes_at, seen_at = r.seen_at,
+   SET events = r.events, closes_at = r.closes_at, seen_at = r.seen_at, begins_at = r.begins_at,
+       stagger = r.stagger, late = r.late,
+       recipe = CASE WHEN NOT r.complete THEN COALESCE(t.recipe, r.recipe) END,
        emitted_at = CASE WHEN r.complete THEN %(now)s::timestamptz END,
        finished_at = CASE WHEN r.complete AND r.events = 0 THEN %(now)s::timestamptz END
   FROM unnest(%(id)s::bigint[], %(events)s::int[], %(closes_at)s::timestamptz[], %(seen_at)s::timestamptz[],
-              %(complete)s::boolean[]) AS r(id, events, closes_at, seen_at, complete)
+              %(begins_at)s::timestamptz[], %(stagger)s::text[], %(late)s::text[], %(recipe)s::jsonb[],
+              %(complete)s::boolean[])
+       AS r(id, events, closes_at, seen_at, begins_at, stagger, late, recipe, complete)
  WHERE t.id = r.id
 """
 
@@ -142,18 +154,7 @@ STILL_UNFINISHED = f"""
 SELECT id FROM jobs_backlogrecord WHERE id = ANY(%(ids)s::bigint[]) AND status IN ({_UNFINISHED})
 """
 
-FINISH = """
-UPDATE jobs_trigger
-   SET finished_at = %(now)s::timestamptz
- WHERE id = ANY(ARRAY(
-       SELECT id
-         FROM jobs_trigger
-        WHERE id = ANY(%(ids)s::bigint[]) AND emitted_at IS NOT NULL AND finished_at IS NULL
-        ORDER BY id
-          FOR UPDATE SKIP LOCKED))
-"""
-
-# What waits beyond its close, as in a backoff. What is ready is found by its own index (`jobs.emitter.CLOSED`).
+# What waits beyond its close, as in a backoff. What is ready is found by its own index (`jobs.closing.CLOSED`).
 LATE = f"""
 SELECT b.id
   FROM jobs_trigger t

@@ -12,13 +12,14 @@ from jobs.schedules.statements import SKIP, UNEMITTED, WAITING
 
 
 class Unemitted(NamedTuple):
-    """A trigger, locked with its schedule. `events`: how many of them are on the backlog."""
+    """A trigger, locked with its schedule. `events`: how many of them are on the backlog. `recipe`: as JSON."""
 
     id: int
     schedule_id: int
     trigger_at: datetime
     seen_at: datetime
     events: int
+    recipe: str | None = None
 
 
 class Emitted(NamedTuple):
@@ -44,12 +45,19 @@ def schedules_of(found: Sequence[Unemitted]) -> dict[int, Schedule]:
 
 
 def skip(skipped: dict[Unemitted, str], schedules: dict[int, Schedule], now: datetime) -> None:
+    """Let these triggers emit nothing more, each for its reason. Where events are out, they are the batch."""
     if not skipped:
         return
     reasons = [reason[:200] for reason in skipped.values()]
     execute(SKIP, {"id": [trigger.id for trigger in skipped], "reason": reasons, "now": now})
     lines = [
-        batches.line(schedules[trigger.schedule_id], "skipped", trigger.trigger_at, f"emitted nothing: {reason}")
-        for trigger, reason in zip(skipped, reasons, strict=True)
+        _line(trigger, schedules[trigger.schedule_id], reason) for trigger, reason in zip(skipped, reasons, strict=True)
     ]
     decisions.doing_all(lines, now)
+
+
+def _line(trigger: Unemitted, schedule: Schedule, reason: str) -> decisions.Line:
+    if trigger.events:
+        told = f"ended after {trigger.events:,} events: {reason}"
+        return batches.line(schedule, "cut short", trigger.trigger_at, told)
+    return batches.line(schedule, "skipped", trigger.trigger_at, f"emitted nothing: {reason}")

@@ -120,7 +120,8 @@ def _end(trigger: Trigger, now: datetime) -> None:
         trigger.emitted_at = now
     else:
         trigger.skipped_for, trigger.finished_at = CANCELLED, now
-    trigger.save(update_fields=["emitted_at", "skipped_for", "finished_at"])
+    trigger.recipe = None
+    trigger.save(update_fields=["emitted_at", "skipped_for", "finished_at", "recipe"])
 
 
 def _skip_queued(schedule: Schedule, now: datetime) -> None:

@@ -203,13 +203,6 @@ class TestAHugeBatch:
         assert BacklogRecord.objects.filter(schedule__name="small").count() == 2
         assert Trigger.objects.get(schedule__name="huge").events == 6
 
-    def test_of_which_the_schedule_gets_fewer_events_meanwhile_ends_there(self):
-        make_batch(10)
-        emitter.emit_triggers(NINE, seconds=0)
-        Schedule.objects.update(event_count=2)
-        emitter.emit_triggers(NINE + SECOND)
-        assert (Trigger.objects.get().events, numbers()) == (4, [1, 2, 3, 4])
-
     def test_has_the_same_starts_as_in_one_go(self):
         schedule = make_batch(10, window_for=600, stagger="even")
         emitter.emit_triggers(NINE)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs import backlog, emitter
+from jobs import backlog, closing, emitter
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Schedule, Trigger
 from jobs.schedules import batches
@@ -42,11 +42,11 @@ def end_at(instant: datetime, status: Status = Status.FAILED) -> BacklogRecord:
 class TestAWindowThatHasClosed:
     def test_a_dropped_event_is_ready_and_stays_it(self) -> None:
         make_emitted(window_for=60, late="drop")
-        emitter.close_windows(NINE + 61 * SECOND)
+        closing.close_windows(NINE + 61 * SECOND)
         record = BacklogRecord.objects.get()
         assert (record.status, record.last_error) == (Status.FAILED, batches.WINDOW_CLOSED)
         assert backlog.retry([record.pk], now=NINE + HOUR).ready == [record.pk]
-        emitter.close_windows(NINE + HOUR + SECOND)
+        closing.close_windows(NINE + HOUR + SECOND)
         batches.keep(NINE + HOUR + SECOND)
         record.refresh_from_db()
         assert (record.status, record.closes_at) == (Status.READY, None)
@@ -56,7 +56,7 @@ class TestAWindowThatHasClosed:
         BacklogRecord.objects.update(status=Status.WAITING, waiting_for=WaitingFor.BACKOFF, run_after=NINE + DAY)
         record = BacklogRecord.objects.get()
         backlog.retry([record.pk], now=NINE + HOUR)
-        emitter.close_windows(NINE + HOUR + SECOND)
+        closing.close_windows(NINE + HOUR + SECOND)
         record.refresh_from_db()
         assert (record.status, record.closes_at) == (Status.READY, None)
 
