@@ -79,7 +79,8 @@ class Failed:
 
     `fault_of`: what failed, when that was not the record's own subject: its breaker counts it, and once that is open
     the record waits for it (`Held`) without a failure of its own. `retry_after`: it asked not to be tried again for so
-    many seconds; heeded up to a day. `facts`: what is kept with the attempt.
+    many seconds; heeded up to a day, also when the retry policy is edited, and kept with the attempt as the fact of
+    that name. `facts`: what else is kept with the attempt.
     """
 
     error: str

@@ -3,9 +3,12 @@
 A policy's edit is read at each settle of a failure, so what fails next waits as it says now. What waits already is
 moved here. A failure whose settle read the policy just before the edit, and is written just after this has looked,
 waits once more as the policy said before.
+
+Whatever the policy says, nothing is tried before the server that it failed at said that it may be (`Retry-After`): the
+failure's attempt has that among its facts. A person who retries it does not care.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -17,13 +20,13 @@ from jobs.models import BacklogRecord, RetryPolicy, Schedule
 from jobs.prepared import execute
 from jobs.retries import DICE, Dice, Failure, Rule
 from jobs.states import Status, WaitingFor
-from jobs.transitions import wait_after
+from jobs.transitions import RETRY_AFTER, heeded, wait_after
 
 BATCH = 1000
 BY_POLICY = (WaitingFor.BACKOFF, WaitingFor.SWEEP)
 FACTS = (
-    "status", "waiting_for", "run_after", "failures", "first_failure_at", "last_failure_at", "inserted_at",
-    "retry_policy_id",
+    "status", "attempt", "waiting_for", "run_after", "failures", "first_failure_at", "last_failure_at",
+    "inserted_at", "retry_policy_id",
 )  # fmt: skip
 
 # Onto the primary key; the rows are locked by this transaction.
@@ -33,6 +36,15 @@ UPDATE jobs_backlogrecord b
   FROM unnest(%(id)s::bigint[], %(waiting_for)s::smallint[], %(run_after)s::timestamptz[])
        AS w(id, waiting_for, run_after)
  WHERE b.id = w.id
+"""
+
+# By the key of the attempts. What a record waits for by its policy, its latest attempt asked for: a later one was made
+# after the time that an earlier one asked for, or by a person.
+ASKED_FOR = f"""
+SELECT a.record_id, (a.facts ->> '{RETRY_AFTER}')::float8
+  FROM unnest(%(ids)s::bigint[], %(numbers)s::int[]) AS latest(record_id, number)
+  JOIN jobs_attempt a ON a.record_id = latest.record_id AND a.number = latest.number
+ WHERE jsonb_typeof(a.facts -> '{RETRY_AFTER}') = 'number'
 """
 
 
@@ -50,20 +62,38 @@ def last_failure_of(record: BacklogRecord) -> Failure | None:
 
 
 def wait_of(
-    record: BacklogRecord, now: datetime, dice: Dice = DICE, *, rule: Rule | None = None
+    record: BacklogRecord,
+    now: datetime,
+    dice: Dice = DICE,
+    *,
+    rule: Rule | None = None,
+    retry_after: float | None = None,
 ) -> tuple[WaitingFor, datetime] | None:
     """What a record has to wait for because it failed, and until when at the longest; None: nothing any more.
 
     By `rule`, or else by its own retry policy as it is now. What is random is drawn anew. A last failure in the future
-    (a clock that was wrong) counts as one of now.
+    (a clock that was wrong) counts as one of now. `retry_after`: seconds for which the server that it failed at asked
+    to be left alone; by default what its latest attempt says.
     """
     failure = last_failure_of(record)
     if failure is None:
         return None
     if failure.at > now.timestamp():
         failure = replace(failure, at=now.timestamp())
-    waiting_for, until = wait_after(failure, rule or _rule_of(record), dice)
+    asked = heeded(asked_for([record]).get(record.pk, 0.0) if retry_after is None else retry_after)
+    if failure.at + asked <= now.timestamp():
+        asked = 0.0  # that time is over, and sweeps may go on
+    waiting_for, until = wait_after(failure, rule or _rule_of(record), dice, retry_after=asked)
     return (waiting_for, until) if until > now else None
+
+
+def asked_for(records: Sequence[BacklogRecord]) -> dict[int, float]:
+    """Record id → for how many seconds its latest attempt asked not to be tried again; without those that did not."""
+    if not records:
+        return {}
+    keys = {"ids": [record.pk for record in records], "numbers": [record.attempt for record in records]}
+    found: dict[int, float] = dict(execute(ASKED_FOR, keys).fetchall())
+    return found
 
 
 def _rule_of(record: BacklogRecord) -> Rule:
@@ -121,8 +151,10 @@ def _apply_to(
 
 def _move(waiting: list[BacklogRecord], rule: Rule, now: datetime, dice: Dice) -> int:
     moved = []
+    asked = asked_for(waiting)
     for record in waiting:
-        wait = wait_of(record, now, dice, rule=rule) or (WaitingFor.BACKOFF, min(record.run_after, now))
+        wait = wait_of(record, now, dice, rule=rule, retry_after=asked.get(record.pk, 0.0))
+        wait = wait or (WaitingFor.BACKOFF, min(record.run_after, now))
         if wait != (record.waiting_for, record.run_after):
             moved.append((record.pk, *wait))
     if moved:

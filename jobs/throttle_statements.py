@@ -98,3 +98,21 @@ SELECT t.*, jobs_tokens(t.tokens, t.tokens_at, t.rate, t.burst, {CLOCK}) AS toke
  WHERE %(ids)s::bigint[] IS NULL OR t.id = ANY(%(ids)s)
  ORDER BY t.name
 """
+
+# A claim locks throttles FOR UPDATE, so what puts thousands of records into a lane holds the lane, which no claim does.
+HOLD_LANES = """
+SELECT id FROM jobs_lane WHERE id = ANY(%(ids)s::bigint[]) ORDER BY id FOR KEY SHARE
+"""
+
+HOLD_LANES_OF_RECORDS = """
+SELECT id
+  FROM jobs_lane
+ WHERE id = ANY(ARRAY(SELECT lane FROM jobs_backlogrecord WHERE id = ANY(%(ids)s::bigint[])))
+ ORDER BY id
+   FOR KEY SHARE
+"""
+
+# Only by who makes a lane, once in its life: claims of its throttles wait for that.
+HOLD_THROTTLES = """
+SELECT id FROM jobs_throttle WHERE id = ANY(%(ids)s::bigint[]) ORDER BY id FOR KEY SHARE
+"""

@@ -1,18 +1,28 @@
 """What a person does with a throttle from a command, a page or a program; and what has to be said about it."""
 
+from collections.abc import Iterable
 from math import isfinite
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import ProtectedError
 
-from jobs.models import Throttle
+from jobs import throttles
+from jobs.models import BacklogRecord, Lane, Throttle, Trigger
+from jobs.states import UNFINISHED
 from jobs.throttles import Live
 from jobs.worker.tokens import SHORTEST_WAIT_SECONDS
+
+SHOWN_NAMES = 5
 
 
 class NoSuchThrottle(ValueError):
     """No throttle has that name. Its text names those there are."""
+
+
+class InUse(ValueError):
+    """A throttle is not removed. Its text says what keeps it, and what to do."""
 
 
 def find(name: str) -> Throttle:
@@ -63,6 +73,54 @@ def resume(name: str, max_in_flight: int) -> Throttle:
     if max_in_flight < 1:
         raise ValidationError({"max_in_flight": "At least 1: a throttle of 0 is paused."})
     return change(name, max_in_flight=max_in_flight)
+
+
+def remove(asked: Iterable[Throttle]) -> None:
+    """Delete these throttles, all or none. Raises: InUse for one that a schedule or an unfinished record names.
+
+    Behind locks, so that no record comes under one meanwhile. Who puts records into a lane holds it from the look-up to
+    its commit (`throttles.lanes_of`), or holds the throttles while it makes the lane. Here: the throttles in id order,
+    which is waited for; then the lanes, which is not, since claims wait for the throttles. What runs is asked after
+    that.
+    """
+    ids = [throttle.pk for throttle in asked]
+    with transaction.atomic():
+        held = list(Throttle.objects.select_for_update().filter(pk__in=ids).order_by("pk"))
+        lanes = Lane.objects.filter(throttle_ids__overlap=ids)
+        free = lanes.select_for_update(skip_locked=True).order_by("pk").values_list("pk", flat=True)
+        if len(free) < lanes.count():
+            names = ", ".join(throttle.name for throttle in held)
+            raise InUse(f"{names}: records that name it are put on the backlog at this moment. Try again in a moment.")
+        being_emitted = Trigger.objects.filter(finished_at=None, emitted_at=None)
+        for live in throttles.live(ids):
+            if being_emitted.filter(recipe__throttle_id=live.throttle.pk).exists():
+                raise InUse(f"{live.throttle.name}: a batch under it is being emitted. Let it end or cancel it first.")
+            if said := obstacle_to_removing(live):
+                raise InUse(f"{said}. Let them end or cancel them first.")
+        for throttle in held:
+            _delete(throttle)
+
+
+def _delete(throttle: Throttle) -> None:
+    """Raises: InUse."""
+    try:
+        throttle.delete()
+    except ProtectedError as error:
+        names = sorted({f"{each._meta.verbose_name} {each}" for each in error.protected_objects})
+        more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+        raise InUse(f"{throttle.name}: named by {', '.join(names[:SHOWN_NAMES])}{more}. Take it away there.") from error
+
+
+def obstacle_to_removing(live: Live) -> str:
+    """Which unfinished records name it: they would go on unthrottled. Empty: none."""
+    counts = {"run": live.in_flight, "are ready": live.ready, "wait": live.waiting}
+    said = ", ".join(f"{count:,} {does}" for does, count in counts.items() if count)
+    if said:
+        return f"{live.throttle.name}: of the records that name it {said}"
+    # what waits is counted only so far
+    lanes = Lane.objects.filter(throttle_ids__contains=[live.throttle.pk]).values("pk")
+    is_named = BacklogRecord.objects.filter(lane__in=lanes, status__in=UNFINISHED).exists()
+    return f"{live.throttle.name}: of the records that name it some are unfinished" if is_named else ""
 
 
 def warnings(throttle: Throttle, live: Live | None = None) -> list[str]:

@@ -32,7 +32,7 @@ many again as it lets through, or ready ones are as many as there will be tokens
 are claimed from the feeding queue: who waits behind a full throttle is not asked yet, since the answer would grow old.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -42,7 +42,15 @@ from django.db import connection
 from jobs import conf
 from jobs.models import Lane, Throttle
 from jobs.prepared import execute
-from jobs.throttle_statements import BOUND, CLAIM_BESIDE_THROTTLES, LIVE, NEXT_TOKEN
+from jobs.throttle_statements import (
+    BOUND,
+    CLAIM_BESIDE_THROTTLES,
+    HOLD_LANES,
+    HOLD_LANES_OF_RECORDS,
+    HOLD_THROTTLES,
+    LIVE,
+    NEXT_TOKEN,
+)
 
 AHEAD_SECONDS = 30.0
 """Tokens that come within this time let sources be asked: half of the time for which an answer holds."""
@@ -82,13 +90,32 @@ def key_of(throttle_ids: Iterable[int]) -> tuple[int, ...]:
 
 
 def lanes_of(keys: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
-    """The lanes of any number of sets of throttles (`key_of`), in one question, two more if some are new."""
+    """The lanes of any number of sets of throttles (`key_of`), in two questions, three more if some are new.
+
+    They are held until the transaction ends: whoever calls this in the one that puts records into a lane keeps the
+    throttles of the lane from being removed in between (`throttle_verbs.remove`). One that was removed before lets
+    everything through.
+    """
     wanted = set(keys) - {()}
     lanes = {(): 0, **_found(wanted)}
     if missing := wanted - set(lanes):
+        # throttles before lanes, as who removes them
+        execute(HOLD_THROTTLES, {"ids": sorted({throttle_id for key in missing for throttle_id in key})})
         Lane.objects.bulk_create([Lane(throttle_ids=list(key)) for key in sorted(missing)], ignore_conflicts=True)
         lanes |= _found(missing)
+    hold(lanes.values())
     return lanes
+
+
+def hold(lanes: Iterable[int]) -> None:
+    """Keep the throttles of these lanes from being removed until the transaction ends."""
+    if ids := sorted(set(lanes) - {0}):
+        execute(HOLD_LANES, {"ids": ids})
+
+
+def hold_lanes_of(record_ids: Sequence[int]) -> None:
+    """The same of the lanes in which these records are."""
+    execute(HOLD_LANES_OF_RECORDS, {"ids": list(record_ids)})
 
 
 def _found(keys: set[tuple[int, ...]]) -> dict[tuple[int, ...], int]:

@@ -4,6 +4,7 @@
 writes that, fenced.
 """
 
+import json
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -32,6 +33,9 @@ LOOKED_AT_AGAIN_AFTER = timedelta(days=1)
 
 LONGEST_RETRY_AFTER = timedelta(days=1)
 """How long a server may ask to be left alone."""
+
+RETRY_AFTER = "retry_after"
+"""The fact of an attempt that says for how many seconds it asked not to be tried again."""
 
 
 @dataclass(frozen=True)
@@ -198,15 +202,11 @@ def _after_failure(
         last_failure_at=now,
         attempt_outcome=AttemptOutcome.RESCUED if outcome.rescued else AttemptOutcome.FAILED,
         error=_told(outcome.error),
-        facts=facts_as_json(outcome.facts),
+        facts=_facts_of(outcome),
     )
     if rule.gives_up(failure):
         return replace(failed, status=Status.FAILED, finished_at=now)
-    waiting_for, run_after = wait_after(failure, rule, dice)
-    if outcome.retry_after > 0:
-        asked = now + min(timedelta(seconds=min(outcome.retry_after, 1e9)), LONGEST_RETRY_AFTER)
-        # a sweep would not heed it
-        waiting_for, run_after = WaitingFor.BACKOFF, asked if rule.waits_for_sweeps else max(run_after, asked)
+    waiting_for, run_after = wait_after(failure, rule, dice, retry_after=outcome.retry_after)
     return replace(
         failed,
         status=Status.WAITING,
@@ -217,12 +217,30 @@ def _after_failure(
     )
 
 
+def _facts_of(outcome: Failed) -> str | None:
+    """With what it asked for, even if its own could not be kept: an edit of the retry policy reads that again."""
+    text, asked = facts_as_json(outcome.facts), heeded(outcome.retry_after)
+    return json.dumps({**json.loads(text or "{}"), RETRY_AFTER: round(asked, 3)}) if asked else text
+
+
+def heeded(retry_after: float) -> float:
+    """For how many of these seconds a server is left alone: none for what is no duration, a day at most."""
+    return min(retry_after, LONGEST_RETRY_AFTER.total_seconds()) if retry_after > 0 else 0.0
+
+
 def wait_after(
-    failure: retries.Failure, rule: retries.Rule, dice: retries.Dice = retries.DICE
+    failure: retries.Failure, rule: retries.Rule, dice: retries.Dice = retries.DICE, *, retry_after: float = 0.0
 ) -> tuple[WaitingFor, datetime]:
-    """What a record waits for after a failure that was not its last, and until when (aware UTC) at the longest."""
-    if rule.waits_for_sweeps:
-        return WaitingFor.SWEEP, datetime.fromtimestamp(failure.of_a_record_from + tiers.OLDEST, UTC)
-    return WaitingFor.BACKOFF, datetime.fromtimestamp(failure.at, UTC) + timedelta(
-        seconds=retries.delay(rule, failure, dice)
-    )
+    """What a record waits for after a failure that was not its last, and until when (aware UTC) at the longest.
+
+    `retry_after`: seconds from the failure on for which it asked to be left alone. No wait by the rule is shorter, and
+    no sweep comes before.
+    """
+    failed_at = datetime.fromtimestamp(failure.at, UTC)
+    asked = failed_at + timedelta(seconds=heeded(retry_after))
+    if not rule.waits_for_sweeps:
+        delay = timedelta(seconds=retries.delay(rule, failure, dice))
+        return WaitingFor.BACKOFF, max(failed_at + delay, asked)
+    if asked > failed_at:
+        return WaitingFor.BACKOFF, asked
+    return WaitingFor.SWEEP, datetime.fromtimestamp(failure.of_a_record_from + tiers.OLDEST, UTC)

@@ -4,7 +4,6 @@ What answered too long ago is handed back to be asked again, which costs the uni
 mid-backup is let go after the grace of its policy.
 """
 
-import logging
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -25,8 +24,6 @@ from sources.models import Assignment, Policy, Progress, Source
 from sources.secrets_by_reference import SecretNotFound, read_secret
 from sources.stopping import StopAtClose
 from sources.vanishing import Vigil
-
-log = logging.getLogger(__name__)
 
 PROGRESS_EVERY_SECONDS = 0.5
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from tests.waiting import PATIENCE
+
 Found = TypeVar("Found")
 
 ROUNDS = 5
 """Of the loop, in which what was accepted becomes a transport, or what was closed is let go."""
-PATIENCE = 20.0
-"""Seconds."""
 
 
 class LoopThread:

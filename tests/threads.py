@@ -9,14 +9,14 @@ from typing import TypeVar
 import psycopg
 from django.db import connection
 
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 Result = TypeVar("Result")
 
 
 def at_once(*actions: Callable[[], Result]) -> list[Result]:
     """Run `actions` at the same moment. Returns their results in the same order; raises what the first one raised."""
-    barrier = Barrier(len(actions), timeout=20)
+    barrier = Barrier(len(actions), timeout=PATIENCE)
 
     def start_together(action: Callable[[], Result]) -> Result:
         try:
@@ -68,7 +68,7 @@ def meeting() -> Callable[[], None]:
 def impatience() -> Iterator[None]:
     """Whatever waits for a lock fails instead."""
     with connection.cursor() as cursor:
-        cursor.execute("SET lock_timeout = '200ms'")
+        cursor.execute("SET lock_timeout = '2s'")
         yield
         cursor.execute("RESET lock_timeout")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import DataError, transaction
 
+from jobs import throttles
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import RetryPolicy
@@ -79,6 +80,7 @@ def enqueue(
     facts = {"kind": kind, "queue": home, "priority": priority, "retry_policy_id": retry_policy_id, "lane": lane}
     remaining = iter(items)
     with transaction.atomic():
+        throttles.hold([lane])
         if retry_policy_id is not None and not RetryPolicy.objects.filter(pk=retry_policy_id).exists():
             raise ValueError(f"there is no retry policy {retry_policy_id}")
         facts["now"] = now or database_clock()

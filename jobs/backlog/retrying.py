@@ -13,11 +13,13 @@ from django.db import IntegrityError, transaction
 from django.db.utils import OperationalError
 from psycopg.errors import DeadlockDetected
 
+from jobs import throttles
 from jobs.backlog.rows import LockedRow, lock
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.outcomes import FIRST_IN_LINE
 from jobs.prepared import execute
+from jobs.schedules import finishing
 from jobs.states import UNFINISHED, Status
 from jobs.wakeups import notify
 
@@ -78,21 +80,6 @@ UPDATE jobs_backlogrecord b
  WHERE b.id = wanted.id
 """
 
-# `finish_ended` sees again when it ends. The emitter locks triggers before records, and callers may hold the records
-# already; so who holds a trigger is not waited for: that is a provider asked again, which puts it under way itself.
-BATCH_IS_UNDER_WAY = """
-UPDATE jobs_trigger
-   SET finished_at = NULL
- WHERE id = ANY(ARRAY(
-       SELECT t.id
-         FROM jobs_trigger t
-        WHERE t.emitted_at IS NOT NULL AND t.finished_at IS NOT NULL
-          AND (t.schedule_id, t.trigger_at) IN (
-              SELECT schedule_id, trigger_at FROM jobs_backlogrecord WHERE id = ANY(%(ids)s::bigint[]))
-        ORDER BY t.id
-          FOR NO KEY UPDATE OF t SKIP LOCKED))
-"""
-
 
 @dataclass(frozen=True)
 class RetryResult:
@@ -122,6 +109,7 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
     `now` (aware) replaces the database's clock in tests.
     """
     wanted = set(ids)
+    finishing.hold(sorted(wanted))  # triggers before records, as emitters
     rows = lock(wanted)
     instant = now or database_clock()
     waiting = [row for row in rows if row.status == Status.WAITING]
@@ -180,8 +168,9 @@ def _try_to_open(rows: list[LockedRow], now: datetime) -> bool:
         with transaction.atomic():
             queues = [_home_of(row) for row in rows]
             ids = [row.id for row in rows]
+            throttles.hold_lanes_of(ids)
             execute(OPEN_AGAIN, {"ids": ids, "queues": queues, "now": now, "with_windows": _kinds_with_windows()})
-            execute(BATCH_IS_UNDER_WAY, {"ids": ids})
+            finishing.take_back(ids)
     except IntegrityError:
         return False
     except OperationalError as error:

@@ -10,6 +10,7 @@ from jobs import conf
 from jobs.handlers import registry
 from jobs.models import BacklogRecord
 from jobs.querysets import BacklogRecordQuerySet
+from jobs.schedules import finishing
 from jobs.states import Status
 
 
@@ -71,5 +72,7 @@ def locked_batches(
         ids = list(records.order_by("pk").values_list("pk", flat=True))
     for start in range(0, len(ids), size):
         with transaction.atomic():
-            batch = records.filter(pk__in=ids[start : start + size]).order_by("pk").select_for_update()
+            chosen = ids[start : start + size]
+            finishing.hold(chosen)  # before the records: in the order in which everybody locks them
+            batch = records.filter(pk__in=chosen).order_by("pk").select_for_update()
             yield list(batch.values_list("pk", flat=True))

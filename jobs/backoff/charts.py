@@ -27,7 +27,6 @@ matplotlib.rcParams["svg.hashsalt"] = "backoff"  # else ids in the file are rand
 matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text: small, and read aloud
 matplotlib.rcParams["text.parse_math"] = False  # a name with a dollar is no formula
 
-FORMATS = ("svg", "png")
 PIXELS_PER_INCH = 144
 LETTER = 0.068
 """Inches across, of a letter of the small text, on average."""
@@ -46,7 +45,7 @@ def draw(
     frame: Frame | None = None,
     narrow: bool = False,
 ) -> bytes:
-    """One picture of one or two studies, in one of FORMATS. `frame`: the axes' ends, when other pictures share them.
+    """One picture of one or two studies, `svg` or `png`. `frame`: the axes' ends, when other pictures share them.
 
     `narrow`: high rather than wide, as each of two side by side always is.
     """

@@ -10,16 +10,20 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import connection, transaction
+from django.db.models import Q
 
 from jobs import conf, decisions
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import Late, Schedule, Trigger
 from jobs.prepared import execute
-from jobs.schedules.statements import DROP, FIND_WITNESSES, FINISH, LATE, PROGRESS, PRUNE, STILL_UNFINISHED
+from jobs.schedules import finishing
+from jobs.schedules.statements import DROP, FIND_WITNESSES, LATE, PROGRESS, PRUNE, STILL_UNFINISHED
 
 WINDOW_CLOSED = "window closed"
 AT_ONCE = 1000
+DROPS_LATE = Q(late=Late.DROP) | Q(late="", schedule__late=Late.DROP)
+"""As the batch was begun; one from before that was kept: as its schedule says now."""
 
 _witnesses: dict[int, int] = {}
 """Trigger id → the record that was unfinished when this process last looked. A hint."""
@@ -51,7 +55,10 @@ def progress(triggers: Iterable[Trigger]) -> dict[int, Progress]:
 
 
 def finish_ended(now: datetime, schedule_ids: Sequence[int] | None = None) -> int:
-    """Note of which batches every record has ended, of all schedules or of these. Returns how many."""
+    """Note of which batches every record has ended, of all schedules or of these. Returns how many.
+
+    One that a person retries a record of in this moment is not noted (`finishing`).
+    """
     under_way = Trigger.objects.filter(finished_at=None, emitted_at__isnull=False)
     if schedule_ids is not None:
         under_way = under_way.filter(schedule__in=schedule_ids)
@@ -60,11 +67,11 @@ def finish_ended(now: datetime, schedule_ids: Sequence[int] | None = None) -> in
         for gone in set(_witnesses) - set(ids):
             _witnesses.pop(gone, None)
     ended = _without_witness(ids)
-    return execute(FINISH, {"ids": ended, "now": now}).rowcount if ended else 0
+    return finishing.finish(ended, now) if ended else 0
 
 
 def _without_witness(ids: list[int]) -> list[int]:
-    """Those of these triggers of which no record is unfinished."""
+    """Those of these triggers of which no record is unfinished, as it seems: nothing is locked."""
     known = {trigger_id: _witnesses[trigger_id] for trigger_id in ids if trigger_id in _witnesses}
     alive = {row[0] for row in execute(STILL_UNFINISHED, {"ids": list(known.values())}).fetchall()} if known else set()
     doubtful = [trigger_id for trigger_id in ids if known.get(trigger_id) not in alive]
@@ -84,7 +91,7 @@ def drop_late(now: datetime) -> int:
 
     Returns how many records.
     """
-    closed = Trigger.objects.filter(finished_at=None, closes_at__lte=now, schedule__late=Late.DROP)
+    closed = Trigger.objects.filter(DROPS_LATE, finished_at=None, closes_at__lte=now)
     triggers = list(closed.select_related("schedule"))
     return sum(_drop_late(trigger, now) for trigger in triggers)
 

@@ -87,12 +87,6 @@ def gate_of(schedule: Schedule, now: datetime) -> Gate:
     return Gate(throttle.max_in_flight, throttle.rate, burst, places, throttle.name, len(served))
 
 
-def places_of(kind: str, now: datetime) -> int | None:
-    """How many records of a kind the workers that live at `now` run at once; None when none serves its queue."""
-    served = _served(kind, now)
-    return sum(served) if served else None
-
-
 def _served(kind: str, now: datetime) -> list[int]:
     """How many records of a kind each worker that lives at `now` and serves its queue runs at once."""
     home_queue = registry.kind(kind).home_queue

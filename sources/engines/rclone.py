@@ -12,7 +12,6 @@ A source that is silent is unavailable. A source without its directory, or an S3
 taken for an empty source it would push everything out of `current`.
 """
 
-import logging
 import os
 import subprocess
 import tempfile
@@ -35,8 +34,6 @@ from sources.engines.rclone_verdicts import Judgement, judge
 from sources.engines.results import GuardedProgress, failure, judge_ending, without_secret
 from sources.engines.runner import Command, Ended, Ending
 from sources.engines.versions import PARTIAL_SUFFIX, Copy, DestinationBusy, locked
-
-log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 300.0
 OBSCURE_SECONDS = 30.0

@@ -12,9 +12,9 @@ from django.db import connection, transaction
 
 from jobs import decisions
 from jobs.clock import database_clock
-from jobs.emitter import can_emit
 from jobs.models import Schedule
 from jobs.order import LONGEST_DEMOTION_DAYS
+from jobs.schedules.watermarks import can_emit
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify
 from sources.models import Policy
@@ -93,10 +93,11 @@ def emit_due(now: datetime | None = None, assignment_ids: Iterable[int] | None =
 def _emit(batches: list[tuple[Policy, datetime]], now: datetime, assignment_ids: list[int] | None) -> int:
     if not batches:
         return 0
-    lanes = lanes_of(policy for policy, _ in batches)
-    rows = [_batch_row(policy, trigger_at, lanes[policy.pk], now) for policy, trigger_at in batches]
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
     with transaction.atomic():
+        # in here: a throttle whose lane is named is not removed before the records stand in it
+        lanes = lanes_of(policy for policy, _ in batches)
+        rows = [_batch_row(policy, trigger_at, lanes[policy.pk], now) for policy, trigger_at in batches]
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
         with connection.cursor() as cursor:
             cursor.execute(EMIT, {**columns, "now": now, "assignment_ids": assignment_ids})
             counts = dict(cursor.fetchall())

@@ -3,6 +3,7 @@
 import json
 import ssl
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -51,6 +52,8 @@ class Asked:
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
+    at: float = field(default_factory=time.monotonic)
+    """When, in seconds of the monotonic clock."""
 
     @property
     def token(self) -> str:
@@ -87,12 +90,12 @@ class ContractServer:
     `meanwhile` is called before each answer, with the request.
     """
 
-    def __init__(self, port: int = 0, context: ssl.SSLContext | None = None) -> None:
+    def __init__(self, port: int = 0, context: ssl.SSLContext | None = None, address: str = "127.0.0.1") -> None:
         self.asked: list[Asked] = []
         self.next_answers: deque[Answer] = deque()
         self.always: Answer | None = None
         self.meanwhile: Callable[[Asked], None] = lambda asked: None
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
+        self._server = ThreadingHTTPServer((address, port), _handler(self))
         self._server.daemon_threads = True
         if context:
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
@@ -114,7 +117,7 @@ class ContractServer:
 
     @property
     def url(self) -> str:
-        return f"{self._scheme}://127.0.0.1:{self.port}"
+        return f"{self._scheme}://{self._server.server_address[0]!s}:{self.port}"
 
     def check_ins(self) -> list[dict[str, Any]]:
         return [asked.body for asked in self.asked if asked.path == "/api/check-in"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 AGENT = ROOT / "agent/backupsched-agent"
@@ -65,7 +65,7 @@ class Machine:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=2 * PATIENCE,
             check=False,
         )
 

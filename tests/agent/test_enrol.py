@@ -7,6 +7,7 @@ import pytest
 
 from tests.agent.contract import CODE, TOKEN, Answer, Asked, ContractServer, no
 from tests.agent.processes import BAD_USAGE, FINE, REFUSED, UNREACHABLE, Machine
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -162,7 +163,7 @@ class TestTheConfigFile:
 
         with socket.create_server(("127.0.0.1", 0)) as listener:
             machine.store(url=f"https://127.0.0.1:{listener.getsockname()[1]}", token=TOKEN, source="laptop")
-            listener.settimeout(10)
+            listener.settimeout(PATIENCE)
             from threading import Thread
 
             def greet() -> None:

@@ -2,7 +2,7 @@
 
 import ipaddress
 import stat
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -131,11 +131,10 @@ class TestBounds:
         self, enrolled: Machine, server: ContractServer, tmp_path: Path
     ) -> None:
         for name in ("busctl", "nmcli"):
-            program(tmp_path, name, "exec sleep 60")
+            program(tmp_path, name, "exec sleep 3600")
         supply(tmp_path, "BAT0", type="Battery", status="Discharging")
-        began = time.monotonic()
+        assert agent.FACTS_TIMEOUT == 2
         done = enrolled.agent("announce", "--sysfs-root", str(tmp_path), PATH=f"{tmp_path}:/usr/bin:/bin")
-        assert time.monotonic() - began < 6
         assert done.returncode == FINE
         [body] = server.check_ins()
         assert (body["metered"], body["on_battery"]) == (None, True)
@@ -147,13 +146,13 @@ class TestBounds:
             raise RuntimeError("no such thing")
 
         monkeypatch.setattr(agent, "on_battery", broken)
-        monkeypatch.setattr(agent, "addresses_towards", lambda url: time.sleep(60))
+        over = threading.Event()
+        monkeypatch.setattr(agent, "addresses_towards", lambda url: over.wait(3600))
         monkeypatch.setattr(agent, "metered", lambda: True)
         monkeypatch.setattr(agent, "FACTS_TIMEOUT", 0.2)
         monkeypatch.setattr(agent.socket, "gethostname", lambda: "lap\x00top\n" + "x" * 400)
-        began = time.monotonic()
         found = agent.facts(agent.Config("http://127.0.0.1", "token", "laptop"), "timer", "/sys")
-        assert time.monotonic() - began < 5
+        over.set()
         assert (found["on_battery"], found["addresses"], found["metered"]) == (None, [], True)
         assert found["hostname"].isprintable()
         assert len(found["hostname"]) <= 253

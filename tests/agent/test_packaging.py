@@ -13,7 +13,7 @@ import pytest
 
 from tests.agent.processes import AGENT, ROOT, as_module
 from tests.documents import table_rows
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 UNIT = ROOT / "agent/systemd/backupsched-agent.service"
 SNIPPET = ROOT / "agent/networkmanager/90-backupsched-agent"
@@ -127,7 +127,9 @@ class TestTheNetworkManagerSnippet:
 
     @pytest.mark.parametrize("action", ["up", "dhcp4-change", "dhcp6-change", "vpn-up"])
     def test_a_connection_is_announced_whatever_its_interface_is_called(self, snippet: Path, action: str) -> None:
-        subprocess.run(("sh", snippet, "--token $(touch evil)", action), check=True, cwd=snippet.parent, timeout=5)
+        subprocess.run(
+            ("sh", snippet, "--token $(touch evil)", action), check=True, cwd=snippet.parent, timeout=PATIENCE
+        )
         [call] = eventually(lambda: self.calls(snippet))
         assert call == f"announce --reason network --config {snippet.parent}/agent.json"
         assert not (snippet.parent / "evil").exists()
@@ -142,7 +144,7 @@ class TestTheNetworkManagerSnippet:
         gate = snippet.parent / "gate"
         os.mkfifo(gate)
         (snippet.parent / "agent").write_text(f"#!/bin/sh\nread word < {gate}\n")
-        subprocess.run(("sh", snippet, "eth0", "up"), check=True, timeout=5)
+        subprocess.run(("sh", snippet, "eth0", "up"), check=True, timeout=PATIENCE)
         assert is_running(snippet)
         gate.write_text("go on\n")
         eventually(lambda: not is_running(snippet))
@@ -150,7 +152,7 @@ class TestTheNetworkManagerSnippet:
     @pytest.mark.parametrize(("code", "times"), [(3, 3), (1, 1), (2, 1)])
     def test_only_an_unreachable_server_is_tried_again(self, snippet: Path, code: int, times: int) -> None:
         (snippet.parent / "code").write_text(str(code))
-        subprocess.run(("sh", snippet, "eth0", "up"), check=True, timeout=5)
+        subprocess.run(("sh", snippet, "eth0", "up"), check=True, timeout=PATIENCE)
         eventually(lambda: len(self.calls(snippet)) >= times)
         eventually(lambda: not is_running(snippet))
         assert len(self.calls(snippet)) == times

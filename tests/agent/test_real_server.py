@@ -17,7 +17,7 @@ from sources.planning import AVAILABILITY, KIND, subject_of
 from tests.agent.processes import FINE, REFUSED, Machine
 from tests.factories import make_record
 from tests.sources.factories import backed_up, make_policy, make_source, record_of
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -79,7 +79,7 @@ def test_an_announcement_makes_what_waited_for_its_recheck_ready_at_its_true_pla
     assert source.checked_in_at >= now
     assert source.hostname
     assert "127.0.0.1" in source.addresses
-    assert source.clock_skew == pytest.approx(0, abs=30)
+    assert source.clock_skew == pytest.approx(0, abs=PATIENCE)
     said = Decision.objects.get(what="checked in")
     assert said.facts["reason"] == "network"
 
@@ -106,7 +106,7 @@ def test_a_snooze_holds_the_backup_back_until_it_is_ended(enrolled: Machine, lap
     assert done.returncode == FINE
     source = Source.objects.get()
     assert source.snoozed_until is not None
-    assert source.snoozed_until - now == pytest.approx(timedelta(hours=2), abs=timedelta(minutes=1))
+    assert source.snoozed_until - now == pytest.approx(timedelta(hours=2), abs=timedelta(seconds=PATIENCE))
     assert done.stdout == f"snoozed until {source.snoozed_until:%Y-%m-%d %H:%M}\n"
     assert "snoozed until" in enrolled.agent("announce").stdout
     assert record_of(laptop).waiting_for == WaitingFor.SNOOZE

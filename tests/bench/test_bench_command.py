@@ -15,7 +15,7 @@ import psutil
 import pytest
 from django.conf import settings
 
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.slow
 
@@ -89,7 +89,7 @@ def test_a_bench_that_is_stopped_takes_everything_with_it(directory):
         assert process.poll() is None
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     eventually(lambda: not any(child.is_running() for child in children))
     assert list(directory.iterdir()) == []

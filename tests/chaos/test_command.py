@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 
 from chaos.server import make_directory, remove_directory
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +63,7 @@ def test_ctrl_c_ends_everything(place):
     storm = start(place, "--minutes", "5", "--seed", SEED)
     eventually(lambda: list(place.glob("*/journal-*")))
     storm.send_signal(signal.SIGINT)
-    output, _ = storm.communicate(timeout=60)
+    output, _ = storm.communicate(timeout=PATIENCE)
     assert (storm.returncode, output) == (130, "")
     assert left_behind(place) == []
 
@@ -74,7 +74,7 @@ def test_ctrl_c_ends_everything(place):
 )
 def test_bad_arguments_are_refused_before_anything_starts(place, arguments, said):
     storm = start(place, *arguments)
-    _, complaint = storm.communicate(timeout=30)
+    _, complaint = storm.communicate(timeout=PATIENCE)
     assert storm.returncode == 2
     assert said in complaint
     assert left_behind(place) == []

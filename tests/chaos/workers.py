@@ -34,12 +34,17 @@ class Workers:
         }
 
     def start(
-        self, doom: str = "", *, queues: Sequence[str] = ("default",), wait: bool = True
+        self, doom: str = "", *, queues: Sequence[str] = ("default",), wait: bool = True, lease: float | None = None
     ) -> subprocess.Popen[bytes]:
-        """Start one that serves `queues`, and wait until it is about to work; one with a `doom` ends there."""
+        """Start one that serves `queues`, and wait until it is about to work; one with a `doom` ends there.
+
+        `lease`: of this one, in seconds.
+        """
         number = len(self.started)
         ready = self.directory / f"ready-{number}"
         environment = {**self._environment, "DOOM": doom, "QUEUES": ",".join(queues), "WORKER_READY": str(ready)}
+        if lease is not None:
+            environment["BACKUPSCHED_LEASE"] = str(lease)
         with (self.directory / f"log-{number}").open("wb") as log:
             process = subprocess.Popen([sys.executable, str(SCRIPT)], env=environment, stderr=log)
         self.started.append(process)

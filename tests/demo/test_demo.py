@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 
 from backupsched.embedded import Server
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 
@@ -80,14 +80,14 @@ def test_an_ended_demo_ends_everything_it_started(var_dir, tmp_path, number):
     log = tmp_path / "log"
     with log.open("w") as output:
         demo = start(var_dir, "--hosts", "5", stdout=output, stderr=subprocess.STDOUT)
-    eventually(lambda: "starting web" in log.read_text() or demo.poll() is not None, seconds=60)
+    eventually(lambda: "starting web" in log.read_text() or demo.poll() is not None)
     assert demo.poll() is None, log.read_text()
-    eventually(lambda: len(processes_of(var_dir)) > 8, seconds=60)
+    eventually(lambda: len(processes_of(var_dir)) > 8)
     demo.send_signal(number)
-    demo.wait(60)
+    demo.wait(PATIENCE)
     if number == signal.SIGKILL:
         # a killed demo cannot stop the database, which others may use by now; all else dies with it
-        eventually(lambda: all("postgres" in process.name() for process in processes_of(var_dir)), seconds=60)
+        eventually(lambda: all("postgres" in process.name() for process in processes_of(var_dir)))
     else:
         assert processes_of(var_dir) == []
         assert "Traceback" not in log.read_text()
@@ -98,7 +98,7 @@ def test_a_second_demo_beside_the_first_is_refused(var_dir, tmp_path):
     with log.open("w") as output:
         demo = start(var_dir, "--hosts", "5", stdout=output, stderr=subprocess.STDOUT)
     try:
-        eventually(lambda: "preparing" in log.read_text(), seconds=60)
+        eventually(lambda: "preparing" in log.read_text())
         with start(var_dir, "--once", "--json", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as second:
             stdout, stderr = second.communicate()
         assert second.returncode == 1
@@ -107,4 +107,4 @@ def test_a_second_demo_beside_the_first_is_refused(var_dir, tmp_path):
         assert demo.poll() is None
     finally:
         demo.send_signal(signal.SIGINT)
-        demo.wait(60)
+        demo.wait(PATIENCE)

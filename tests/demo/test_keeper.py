@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tests.documents import ROOT
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.slow
 
@@ -30,6 +30,6 @@ def test_what_a_program_starts_while_it_is_being_ended_is_ended_too(tmp_path: Pa
     program = [sys.executable, "-c", STARTS_ONE_MORE_WHEN_IT_IS_ENDED, str(tmp_path)]
     keeper = subprocess.Popen([sys.executable, "-m", "demo.keeper", *program], cwd=ROOT, stdin=subprocess.PIPE)
     eventually((tmp_path / "begun").exists)
-    keeper.communicate(timeout=60)  # closes its standard input: whoever started it is gone
+    keeper.communicate(timeout=PATIENCE)  # closes its standard input: whoever started it is gone
     late = int((tmp_path / "late").read_text())
     assert not psutil.pid_exists(late)

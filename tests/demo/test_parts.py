@@ -16,6 +16,7 @@ from demo.files import AWKWARD_NAMES, generate
 from demo.sleeper import magic_packet
 from demo.state import Picture, Row
 from demo.summary import SourceSummary, Summary
+from tests.waiting import PATIENCE
 
 MAC = "02:00:5e:00:00:01"
 
@@ -73,7 +74,7 @@ def test_a_sleeper_wakes_for_its_own_packet_only(tmp_path):
             network.sendto(b"noise", ("127.0.0.1", port))
             assert not woken.exists()
             network.sendto(magic_packet(MAC), ("127.0.0.1", port))
-        assert sleeper.wait(20) == 0
+        assert sleeper.wait(PATIENCE) == 0
         assert woken.exists()
     finally:
         sleeper.kill()

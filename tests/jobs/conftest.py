@@ -14,7 +14,7 @@ from backupsched.embedded import Layout
 from jobs import claiming
 from tests.programs import needed
 from tests.sources.engines.peers import free_port
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 
 @pytest.fixture(autouse=True)
@@ -68,4 +68,4 @@ def pooled_url(tmp_path: Path) -> Iterator[str]:
     eventually(answers)
     yield url
     process.terminate()
-    process.wait(20)
+    process.wait(PATIENCE)

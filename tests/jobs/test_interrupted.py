@@ -19,14 +19,16 @@ from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.states import AttemptOutcome, Status
 from tests.chaos.workers import Workers
 from tests.factories import make_lane, make_throttle
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.slow
 
 SUCCEEDED, RESCUED = AttemptOutcome.SUCCEEDED, AttemptOutcome.RESCUED
 
-LEASE_SECONDS = 1.5
-OUTAGE_LEASE_SECONDS = 20
+LEASE_SECONDS = 4
+LONG_LEASE_SECONDS = 20
+"""Of those that work beside a victim, and are not to lose anything themselves."""
+OUTAGE_LEASE_SECONDS = 2 * PATIENCE
 """Longer than any restart here: nothing may be lost, so nothing may be rescued."""
 
 
@@ -68,15 +70,19 @@ class Doomed:
 
 
 def kill_workers_of(doomed: list[Doomed], workers: Workers) -> None:
-    victims = [workers.start(doom=each.step, queues=[each.queue], wait=False) for each in doomed]
+    """They start at different times: none may find the lease of another expired."""
+    victims = [
+        workers.start(doom=each.step, queues=[each.queue], wait=False, lease=OUTAGE_LEASE_SECONDS) for each in doomed
+    ]
     for victim in victims:
-        assert victim.wait(60) == -signal.SIGKILL
+        assert victim.wait(PATIENCE) == -signal.SIGKILL
 
 
 def finish(doomed: list[Doomed], workers: Workers) -> None:
-    """Let another worker finish these records, and one in each queue that comes after them."""
+    """Let their leases expire, and another worker finish these records, and one in each queue that comes after them."""
+    BacklogRecord.objects.running().update(lease_expires_at=database_clock())
     after = [put(queue=each.queue) for each in doomed]
-    survivor = workers.start(queues=[each.queue for each in doomed])
+    survivor = workers.start(queues=[each.queue for each in doomed], lease=LONG_LEASE_SECONDS)
     eventually(lambda: not BacklogRecord.objects.unfinished().exists())
     assert survivor.poll() is None
     assert [outcomes_of(record) for record in after] == [[SUCCEEDED]] * len(after)
@@ -146,7 +152,7 @@ class TestPoison:
                 workers.start(wait=False)
             return not BacklogRecord.objects.unfinished().exists()
 
-        eventually(over, seconds=60)
+        eventually(over)
         poison.refresh_from_db()
         assert (poison.status, poison.failures, poison.attempt) == (Status.FAILED, self.TRIES, self.TRIES)
         assert outcomes_of(poison) == [RESCUED] * self.TRIES
@@ -197,7 +203,7 @@ class TestTheDatabaseCrashesUnderLoad:
                 share = crash * self.COUNT // (self.CRASHES + 2)
                 eventually(lambda share=share: len(workers.runs()) > share)
                 crashing.restart_as_after_a_crash()
-            eventually(lambda: self.finished(crashing) == self.COUNT, seconds=60)
+            eventually(lambda: self.finished(crashing) == self.COUNT)
             assert len(workers.alive()) == 1
             assert "does not answer" in workers.log(0) or "cannot settle" in workers.log(0)
         finally:

@@ -6,7 +6,7 @@ from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome, Status
 from tests.factories import make_lane, make_record, make_retry_policy, make_throttle
 from tests.jobs.worker_processes import WorkerProcesses
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -24,7 +24,7 @@ def test_runs_everything_and_falls_back_on_nothing(pooled_url, tmp_path):
         late = make_record(kind="quick")
         eventually(lambda: BacklogRecord.objects.get(pk=late.pk).status == Status.SUCCEEDED)
         worker.terminate()
-        assert worker.wait(30) == 0
+        assert worker.wait(PATIENCE) == 0
     finally:
         workers.end()
     log = workers.log(0)

@@ -14,7 +14,7 @@ from jobs.outcomes import Failed, Guarded, Held
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_worker
 from tests.threads import at_once, beside, somebody_waits_for_a_lock
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -136,7 +136,7 @@ class TestAtTheSameMoment:
         with transaction.atomic():
             ACTIONS[verb]([mine.pk])
             sweep = beside(lambda: sweeps.process_backlog(1, now=LATER))
-            assert sweep.result(timeout=20).ready == 1
+            assert sweep.result(timeout=PATIENCE).ready == 1
         assert fresh(others).status == Status.READY
         assert fresh(mine).status == (Status.READY if verb == "retry" else Status.CANCELLED)
 
@@ -146,7 +146,7 @@ class TestAtTheSameMoment:
             assert sweeps.process_backlog(1, now=LATER).ready == 1
             acting = beside(lambda: ACTIONS[verb]([record.pk]))
             eventually(somebody_waits_for_a_lock)
-        acting.result(timeout=20)
+        acting.result(timeout=PATIENCE)
         assert fresh(record).status == (Status.READY if verb == "retry" else Status.CANCELLED)
 
     def test_a_look_at_breakers_passes_by_what_a_person_holds(self, verb: str) -> None:
@@ -154,7 +154,7 @@ class TestAtTheSameMoment:
         mine, others = held(breaker), held(breaker)
         with transaction.atomic():
             ACTIONS[verb]([mine.pk])
-            assert beside(lambda: breakers.look(LATER)).result(timeout=20) == 1
+            assert beside(lambda: breakers.look(LATER)).result(timeout=PATIENCE) == 1
         assert fresh(others).status == Status.READY
         assert fresh(mine).status == (Status.READY if verb == "retry" else Status.CANCELLED)
 

@@ -15,7 +15,7 @@ from jobs.states import Status
 from jobs.worker import settler as settler_module
 from jobs.worker.settler import Settler
 from tests.factories import NOON, make_record, make_worker
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -34,7 +34,7 @@ def settler(monkeypatch) -> Iterator[Listening]:
     settler = Listening()
     yield settler
     if settler.is_alive():
-        settler.end(20)
+        settler.end(PATIENCE)
 
 
 def claim(count: int) -> list[Claimed]:
@@ -71,7 +71,7 @@ class TestADatabaseThatIsAway:
         for record in records:
             settler.add(record, Succeeded())
         settler.start()
-        settled = settler.batches.get(timeout=20)
+        settled = settler.batches.get(timeout=PATIENCE)
         assert settled == records
         assert statuses() == [Status.SUCCEEDED] * 5
         assert Attempt.objects.count() == 5
@@ -99,7 +99,7 @@ class TestAHookThatRaises:
         for record in claim(3):
             settler.add(record, Succeeded())
         settler.start()
-        settler.batches.get(timeout=20)
+        settler.batches.get(timeout=PATIENCE)
         assert statuses() == [Status.WAITING, Status.SUCCEEDED, Status.SUCCEEDED]
         assert "no room for the result" in BacklogRecord.objects.order_by("pk").first().last_error
 
@@ -108,7 +108,7 @@ def test_the_end_writes_what_was_added_before_it(settler):
     settler.start()
     for record in claim(20):
         settler.add(record, Succeeded())
-    settler.end(20)
+    settler.end(PATIENCE)
     assert not settler.is_alive()
     assert statuses() == [Status.SUCCEEDED] * 20
 
@@ -118,7 +118,7 @@ def test_a_batch_is_bounded(settler, monkeypatch):
     for record in claim(10):
         settler.add(record, Succeeded())
     settler.start()
-    assert [len(settler.batches.get(timeout=20)) for _ in range(3)] == [4, 4, 2]
+    assert [len(settler.batches.get(timeout=PATIENCE)) for _ in range(3)] == [4, 4, 2]
     eventually(lambda: statuses() == [Status.SUCCEEDED] * 10)
 
 
@@ -127,5 +127,5 @@ def test_a_result_of_a_lost_lease_is_dropped_and_its_place_is_free(settler):
     claiming.rescue(now=NOON + timedelta(days=10_000))
     settler.start()
     settler.add(record, Succeeded())
-    assert settler.batches.get(timeout=20) == [record]
+    assert settler.batches.get(timeout=PATIENCE) == [record]
     assert statuses() == [Status.WAITING]

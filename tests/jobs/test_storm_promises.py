@@ -21,7 +21,7 @@ from tests.chaos.workers import Workers
 from tests.factories import build_record, make_lane, make_throttle, make_worker
 from tests.jobs.worker_processes import database_url
 from tests.threads import at_once, impatience
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -64,7 +64,7 @@ class TestNothingIsHandedOutTwice:
 
     def test_by_eight_claims_none_of_which_is_committed_and_none_waits_for_another(self):
         records = put(THREADS * 10)
-        all_have_claimed = threading.Barrier(THREADS, timeout=20)
+        all_have_claimed = threading.Barrier(THREADS, timeout=PATIENCE)
         workers = [make_worker().pk for _ in range(THREADS)]
 
         def work(worker_id: int) -> list[int]:
@@ -80,11 +80,11 @@ class TestNothingIsHandedOutTwice:
 
     def test_by_four_processes_that_run_thousands(self, tmp_path):
         records = put(RECORDS)
-        workers = Workers(tmp_path, lease=20)
+        workers = Workers(tmp_path, lease=2 * PATIENCE)
         try:
             for _ in range(PROCESSES):
                 workers.start(wait=False)
-            eventually(lambda: not BacklogRecord.objects.unfinished().exists(), seconds=60)
+            eventually(lambda: not BacklogRecord.objects.unfinished().exists())
         finally:
             workers.kill_all()
         assert workers.runs() == Counter(records)
@@ -95,7 +95,7 @@ class TestCapsWhileWorkersAreKilled:
     CAP, TIGHT_CAP = 5, 2
     KILLS = 6
     KILL_EVERY_SECONDS = 0.7
-    LEASE_SECONDS = 2
+    LEASE_SECONDS = 6
     SEED = 20
 
     @pytest.fixture
@@ -137,7 +137,7 @@ class TestCapsWhileWorkersAreKilled:
             rescued = Attempt.objects.filter(outcome=AttemptOutcome.RESCUED)
             return len(fleet.gone) >= self.KILLS and rescued.exists()
 
-        eventually(is_over, seconds=60)
+        eventually(is_over)
         return peaks
 
     def peaks_that_ran(self, fleet: Fleet) -> dict[int, int]:

@@ -110,7 +110,7 @@ def test_a_qcluster_runs_the_sweep_of_a_tier_when_its_time_has_come(start, capsy
     try:
         eventually(lambda: is_ready(old), 90)
         # django-q2 writes its own row after the task has ended
-        eventually(lambda: Success.objects.filter(func="jobs.periodic.process_backlog"), 30)
+        eventually(lambda: Success.objects.filter(func="jobs.periodic.process_backlog"))
     except AssertionError:
         raise AssertionError(log.read_text()) from None
     assert not is_ready(older)

@@ -14,6 +14,7 @@ from jobs.waits.tiers import TIERS
 from tests.factories import NOON
 from tests.jobs.sweeping import DAY, HOUR, MINUTE, NOW, SLOT, build_waiting, make_waiting, statuses
 from tests.threads import another_connection, at_once, beside, impatience
+from tests.waiting import PATIENCE
 
 
 @pytest.mark.django_db(transaction=True)
@@ -42,7 +43,7 @@ class TestAtTheSameMoment:
         with monkeypatch.context() as patched:
             patched.setattr(sweeps, "_write_down", die)
             with pytest.raises(Exception, match="terminat"):
-                beside(lambda: process_backlog(1, now=NOW)).result(20)
+                beside(lambda: process_backlog(1, now=NOW)).result(PATIENCE)
         assert not Sweep.objects.exists()
         assert run_overdue(NOW + MINUTE) == 1
 

@@ -16,12 +16,12 @@ from jobs.handlers import Kind, Run, registry
 from jobs.outcomes import Claimed, Failed, Outcome, Released, Succeeded
 from jobs.worker import units as units_module
 from jobs.worker.guard import Guard
+from jobs.worker.pace import AHEAD_SECONDS
 from jobs.worker.units import Units
 from tests.factories import make_claimed
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 PLACES = 2
-LONG = 20
 
 
 class Listening(Units):
@@ -41,7 +41,7 @@ class Listening(Units):
         self.start(list(records), boot_seconds())
 
     def outcome(self) -> Outcome:
-        return self.ended.get(timeout=LONG)[1]
+        return self.ended.get(timeout=PATIENCE)[1]
 
     def outcomes(self, count: int) -> list[Outcome]:
         return [self.outcome() for _ in range(count)]
@@ -187,7 +187,7 @@ class TestStopping:
             await asyncio.sleep(3600)
 
         units.run(make_claimed())
-        assert waiting.wait(LONG)
+        assert waiting.wait(PATIENCE)
         units.stop_waiting_for_answers()
         assert isinstance(units.outcome(), Released)
         handled(succeed_async)
@@ -209,9 +209,9 @@ class TestStopping:
         units.run(one, other)
         eventually(lambda: gate.began == 2)
         units.stop(units.find(one.id))
-        assert units.ended.get(timeout=LONG) == (one, Released())
+        assert units.ended.get(timeout=PATIENCE) == (one, Released())
         gate.open()
-        assert units.ended.get(timeout=LONG) == (other, Succeeded())
+        assert units.ended.get(timeout=PATIENCE) == (other, Succeeded())
 
     @pytest.mark.parametrize("handler", [succeed, succeed_async])
     def test_releases_a_handler_that_had_no_time_to_begin(self, units, handled, gate, handler):
@@ -222,26 +222,26 @@ class TestStopping:
         units.run(late)
         units.stop(units.find(late.id))
         gate.open()
-        outcomes = {record.id: outcome for record, outcome in [units.ended.get(timeout=LONG) for _ in range(3)]}
+        outcomes = {record.id: outcome for record, outcome in [units.ended.get(timeout=PATIENCE) for _ in range(3)]}
         assert isinstance(outcomes[late.id], Released)
         assert gate.began == PLACES
 
     def test_tells_a_handler_in_a_thread(self, units, handled):
         @handled
         def wait(run: Run):
-            return Released() if run.stop.wait(LONG) else Failed("was not told")
+            return Released() if run.stop.wait(PATIENCE) else Failed("was not told")
 
         units.run(make_claimed())
         units.stop_all()
         assert isinstance(units.outcome(), Released)
 
     def test_tells_an_earlier_attempt_when_the_record_is_claimed_once_more(self, units, handled):
-        handled(lambda run: Released() if run.stop.wait(LONG) else Failed("was not told"))
+        handled(lambda run: Released() if run.stop.wait(PATIENCE) else Failed("was not told"))
         first = make_claimed()
         second = first._replace(attempt=2)
         units.run(first)
         units.run(second)
-        assert units.ended.get(timeout=LONG) == (first, Released())
+        assert units.ended.get(timeout=PATIENCE) == (first, Released())
         assert [run.record for run in units.runs()] == [second]
 
 
@@ -309,13 +309,16 @@ class TestPlaces:
         assert units.outcomes(50) == [Succeeded()] * 50
 
     @pytest.mark.parametrize("handler", ["sync", "asynchronous"])
-    def test_that_are_all_taken_by_something_long_give_back_what_waits(self, units, handled, gate, handler):
+    def test_that_are_all_taken_by_something_long_give_back_what_waits(
+        self, units, handled, gate, handler, monkeypatch
+    ):
         handled(getattr(gate, handler))
         records = [make_claimed() for _ in range(10)]
         units.run(*records)
         eventually(lambda: gate.began == PLACES)
+        monkeypatch.setattr(units_module, "HOSTAGE_SECONDS", PATIENCE)
         assert units.hostages() == []
-        eventually(lambda: boot_seconds() - units.runs()[0].began_at > units_module.HOSTAGE_SECONDS)
+        monkeypatch.setattr(units_module, "HOSTAGE_SECONDS", 0.0)
         assert [run.record for run in units.hostages()] == records[PLACES:]
         gate.open()
         units.outcomes(PLACES)
@@ -336,11 +339,14 @@ class TestRoom:
 
     @pytest.mark.parametrize("handler", [succeed, succeed_async])
     def test_is_hundreds_for_quick_handlers(self, units, handled, handler):
-        self.learn(units, handler, handled)
-        assert units.room("default") > 500
+        def are_known() -> bool:
+            self.learn(units, handler, handled)
+            return units.room("default") > 500
+
+        eventually(are_known)  # what a busy machine holds up is not quick
 
     def test_is_one_per_free_place_for_long_handlers(self, units, handled, gate):
-        handled(lambda run: Succeeded(run.stop.wait(0.06)))
+        handled(lambda run: Succeeded(run.stop.wait(4 * AHEAD_SECONDS)))
         units.run(*[make_claimed() for _ in range(PLACES)])
         units.outcomes(PLACES)
         handled(gate.sync)
@@ -368,7 +374,7 @@ class TestRoom:
         assert units.room("default") == 0
         assert not units.room_was_made.is_set()
         gate.open()
-        assert units.room_was_made.wait(LONG)
+        assert units.room_was_made.wait(PATIENCE)
 
     def test_is_none_while_too_many_results_wait_to_be_settled(self, units, handled, monkeypatch):
         monkeypatch.setattr(units_module, "MAX_UNSETTLED", 30)
@@ -405,5 +411,5 @@ def test_ten_thousand_quick_records_give_one_outcome_each(units, handled, handle
     records = [make_claimed() for _ in range(10_000)]
     for first in range(0, 10_000, 500):
         units.run(*records[first : first + 500])
-    ended = Counter(units.ended.get(timeout=LONG)[0].id for _ in records)
+    ended = Counter(units.ended.get(timeout=PATIENCE)[0].id for _ in records)
     assert ended == Counter(record.id for record in records)

@@ -1,6 +1,7 @@
 """An idle worker sleeps on LISTEN and is woken by NOTIFY; its poll plays no part here."""
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 import pytest
 from django.db import connection, transaction
@@ -13,11 +14,11 @@ from jobs.worker.listener import Listener
 from tests.factories import NOON, make_record, make_worker
 from tests.jobs.held import Held
 from tests.threads import another_connection
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-LONG = 20
+LAST_WORD = "that was all"
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def bell(monkeypatch) -> Iterator[Bell]:
     bell = Bell()
     listener = Listener({"default"}, lambda _: bell.ring(), Held())
     listener.start()
-    assert bell.wait(LONG)  # after LISTEN: it may have missed some
+    assert bell.wait(PATIENCE)  # after LISTEN: it may have missed some
     yield bell
     listener.end()
     assert not listener.is_alive()
@@ -36,24 +37,24 @@ def bell(monkeypatch) -> Iterator[Bell]:
 class TestBell:
     def test_rings_for_a_queue_that_the_worker_serves(self, bell):
         wakeups.notify("default")
-        assert bell.wait(LONG)
+        assert bell.wait(PATIENCE)
 
     def test_rings_for_what_a_tick_promotes(self, bell):
         make_record(Status.WAITING, run_after=NOON)
         emitter.promote(NOON)
-        assert bell.wait(LONG)
+        assert bell.wait(PATIENCE)
 
     def test_rings_for_what_a_settle_makes_ready(self, bell):
         make_record()
         [record] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)
         claiming.settle([(record, Released())], now=NOON)
-        assert bell.wait(LONG)
+        assert bell.wait(PATIENCE)
 
     def test_rings_no_sooner_than_the_record_can_be_seen(self, bell):
         with transaction.atomic():
             wakeups.notify("default")
             assert not bell.wait(0.3)
-        assert bell.wait(LONG)
+        assert bell.wait(PATIENCE)
 
     def test_rings_after_the_connection_of_the_listener_broke(self, bell, monkeypatch):
         monkeypatch.setattr("jobs.worker.listener.RECONNECT_AFTER_SECONDS", 0.05)
@@ -63,18 +64,25 @@ class TestBell:
                 "WHERE query LIKE 'LISTEN%%' AND datname = current_database()"
             )
             assert cursor.rowcount
-        assert bell.wait(LONG)  # it listens again
+        assert bell.wait(PATIENCE)  # it listens again
 
 
 class TestLimit:
     @pytest.fixture
     def heard(self, monkeypatch) -> Iterator[list[str]]:
-        """What another connection hears, collected by `drain`."""
+        """What another connection hears, collected by `drain` up to a last word that follows it."""
         monkeypatch.setattr(wakeups, "_last_sent", {})
         with another_connection() as other:
             other.autocommit = True
             other.execute(f"LISTEN {wakeups.CHANNEL}")
-            self.drain = lambda: [note.payload for note in other.notifies(timeout=0.3)]
+
+            def drain() -> list[str]:
+                with connection.cursor() as cursor:
+                    cursor.execute("SELECT pg_notify(%s, %s)", [wakeups.CHANNEL, LAST_WORD])
+                payloads = (note.payload for note in other.notifies(timeout=PATIENCE))
+                return list(takewhile(LAST_WORD.__ne__, payloads))
+
+            self.drain = drain
             yield
 
     @pytest.mark.usefixtures("heard")

@@ -12,6 +12,12 @@ from django.db import connection
 from tests.waiting import eventually
 
 LEASE_SECONDS = 2
+SHORT_LEASE = {"BACKUPSCHED_LEASE": str(LEASE_SECONDS)}
+"""For those that are to lose it."""
+LONG_LEASE = {"BACKUPSCHED_LEASE": "3600"}
+"""That of all others: it outlasts a machine that stands still, and its heartbeat, every 15 min, finds nothing."""
+RESCUING_LEASE = {"BACKUPSCHED_LEASE": "20"}
+"""For those that are to rescue: they do so when the server has run for a lease."""
 SCRIPT = Path(__file__).parent / "worker_script.py"
 
 
@@ -38,7 +44,7 @@ class WorkerProcesses:
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "backupsched.settings",
             "DATABASE_URL": database_url(),
-            "BACKUPSCHED_LEASE": str(LEASE_SECONDS),
+            **LONG_LEASE,
             "PYTHONPATH": str(settings.BASE_DIR),
             "WORKER_READY": str(ready),
             **environment,

@@ -5,13 +5,12 @@ A host is an `rclone serve sftp` with a host key of its own. Those that are swit
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from django.conf import settings
 
@@ -19,9 +18,7 @@ from sources.engines.base import SourceSpec
 from sources.engines.programs import find_rclone
 from sources.models import Source
 from tests.sources.engines.peers import PASSWORD, USER, answers, free_port, new_host_key
-from tests.waiting import eventually
-
-ENDING_SECONDS = 20.0
+from tests.waiting import PATIENCE, eventually
 
 _numbers = count(1)
 
@@ -60,15 +57,17 @@ class Host:
         """Wait for the magic packet, then be there."""
         self.wake_port = free_port(self.address)
         waiting = ("-m", "demo.sleeper", self.address, str(self.wake_port), self.mac_address, "--")
-        self._start((sys.executable, *waiting, *self._serving()))
-        eventually(lambda: self._ears_are_open)
+        said = self.directory.parent / f"{self.directory.name}-said"
+        with said.open("wb") as file:
+            self._start((sys.executable, *waiting, *self._serving()), file)
+        eventually(lambda: b"asleep" in said.read_bytes())  # a look at its port would be in its way
         return self
 
     def go(self) -> None:
         """Lose its power in the middle of whatever it does."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait(ENDING_SECONDS)
+            self.process.wait(PATIENCE)
             self.process = None
 
     def move(self, address: str | None = None) -> "Host":
@@ -116,40 +115,25 @@ class Host:
             host_key=self.pinned,
         )
 
-    @property
-    def _ears_are_open(self) -> bool:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            return probe.connect_ex((self.address, self.wake_port)) == 0 and _is_bound(self.address, self.wake_port)
-
     def _serving(self) -> tuple[str, ...]:
         return (
             *(find_rclone(), "serve", "sftp", str(self.directory), f"--addr={self.address}:{self.port}"),
             *(f"--user={USER}", f"--pass={PASSWORD}", f"--key={self.key_file}", "--config=", "--dir-cache-time=0s"),
         )
 
-    def _start(self, command: tuple[str, ...]) -> None:
+    def _start(self, command: tuple[str, ...], said: IO[bytes] | int = subprocess.DEVNULL) -> None:
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.directory.parent)}
         self.process = subprocess.Popen(
             command,
             env=environment,
             cwd=settings.BASE_DIR,
-            stdout=subprocess.DEVNULL,
+            stdout=said,
             stderr=subprocess.DEVNULL,
         )
 
     def _signal(self, number: int) -> None:
         assert self.process is not None
         self.process.send_signal(number)
-
-
-def _is_bound(address: str, port: int) -> bool:
-    """Whether somebody has the UDP port."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((address, port))
-        except OSError:
-            return True
-    return False
 
 
 class Hosts:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from sources.models import Source
 from tests.sources.hosts import another_address
-
-ENDING_SECONDS = 20.0
+from tests.waiting import PATIENCE
 
 
 def host_at(address: str, port: int | None, kind: str = "sftp") -> Source:
@@ -55,9 +54,11 @@ def talker(*said: bytes, hang_up: bool = False, address: str = "") -> Iterator[t
                 for text in said:
                     client.sendall(text)
                 if hang_up:
-                    client.settimeout(0.2)  # heard out first, else the system would reset the connection
+                    client.settimeout(PATIENCE)  # heard out first, else the system would reset the connection
                     with contextlib.suppress(OSError):
-                        client.recv(4096)
+                        client.shutdown(socket.SHUT_WR)
+                        while client.recv(4096):
+                            pass
                     client.close()
                 else:
                     open_ones.append(client)
@@ -66,6 +67,6 @@ def talker(*said: bytes, hang_up: bool = False, address: str = "") -> Iterator[t
         thread.start()
         yield server.getsockname()
         server.shutdown(socket.SHUT_RDWR)
-        thread.join(ENDING_SECONDS)
+        thread.join(PATIENCE)
         for client in open_ones:
             client.close()

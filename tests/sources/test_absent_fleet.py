@@ -21,7 +21,7 @@ from tests.sources.factories import make_policy
 from tests.sources.hosts import another_address
 from tests.sources.strangers import black_hole
 from tests.sources.worker_process import worker_process
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ def test_seven_hundred_absent_sources_cost_no_unit_a_second(fleet: set[str], wor
 
     eventually(all_are_done, seconds=150)
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(20) == 0
+    assert worker.wait(PATIENCE) == 0
     everything = attempts()
     asked = [one for one in everything if one.queue == AVAILABILITY and one.outcome != AttemptOutcome.RELEASED]
     first, again = first_and_again(asked)

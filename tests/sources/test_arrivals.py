@@ -25,7 +25,7 @@ from tests.sources.factories import (
     settle,
 )
 from tests.threads import beside, somebody_waits_for_a_lock
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
 
@@ -235,13 +235,13 @@ def test_a_check_in_at_the_moment_of_the_settle_is_never_lost() -> None:
         with transaction.atomic():
             claiming.settle([(asked, SILENT)], now=NINE)
             settled.set()
-            assert may_commit.wait(20)
+            assert may_commit.wait(PATIENCE)
 
     settling = beside(settle_slowly)
-    assert settled.wait(20)
+    assert settled.wait(PATIENCE)
     arriving = beside(lambda: announce(assignment.source, NINE + MINUTE))
     eventually(somebody_waits_for_a_lock)
     may_commit.set()
-    settling.result(20)
-    assert arriving.result(20) == 1
+    settling.result(PATIENCE)
+    assert arriving.result(PATIENCE) == 1
     assert record_of(assignment).status == Status.READY

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection, transaction
 
-from jobs import claiming, emitter
+from jobs import claiming, closing, emitter
 from jobs.models import BacklogRecord, Schedule
 from jobs.outcomes import Handoff
 from jobs.states import Status, WaitingFor
@@ -24,7 +24,7 @@ from tests.sources.factories import (
     record_of,
 )
 from tests.threads import at_once, somebody_waits_for_a_lock
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
 
@@ -73,7 +73,7 @@ class TestBackUpNow:
         assignment = make_assignment(make_policy(window=NIGHTS))
         planning.emit_due(MONDAY + 23 * HOUR)
         planning.back_up_now([assignment], MONDAY + 23 * HOUR)
-        assert emitter.close_windows(MONDAY + 30 * HOUR) == 0
+        assert closing.close_windows(MONDAY + 30 * HOUR) == 0
         assert claim("availability", MONDAY + 30 * HOUR).id == record_of(assignment).pk
 
     def test_a_record_that_is_copied_is_left_alone(self) -> None:
@@ -175,7 +175,7 @@ def test_a_record_that_is_claimed_at_the_same_moment_is_left_to_its_claim() -> N
             claim("availability", NINE)
             asked = pool.submit(ask)
             eventually(somebody_waits_for_a_lock)
-        assert asked.result(timeout=20) == 1  # once it is settled
+        assert asked.result(timeout=PATIENCE) == 1  # once it is settled
     assert record_of(assignment).status == Status.RUNNING
 
 

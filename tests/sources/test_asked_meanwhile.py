@@ -9,7 +9,7 @@ from asgiref.sync import async_to_sync
 from django.db import transaction
 from django.db.utils import OperationalError
 
-from jobs import emitter
+from jobs import closing, emitter
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.outcomes import (
@@ -41,7 +41,7 @@ from tests.sources.factories import (
     settle,
 )
 from tests.threads import beside, meeting, somebody_waits_for_a_lock
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
 
@@ -252,7 +252,7 @@ class TestTwoAtOnce:
             done = Succeeded(EngineResult(Verdict.SUCCEEDED))
             settling = beside(lambda: settle(copied, done, NINE + MINUTE))
             eventually(somebody_waits_for_a_lock)
-        settling.result(20)
+        settling.result(PATIENCE)
         assignment.refresh_from_db()
         assert assignment.next_backup_at == NINE + HOUR
 
@@ -265,8 +265,8 @@ class TestTwoAtOnce:
         monkeypatch.setattr(requests, "end_waits_for_snooze", later(arrive, requests.end_waits_for_snooze))
         asked = beside(lambda: planning.back_up_now([assignment], NINE))
         ended = beside(lambda: planning.unsnooze([assignment.source], NINE))
-        asked.result(20)
-        ended.result(20)
+        asked.result(PATIENCE)
+        ended.result(PATIENCE)
         assert record_of(assignment).status == Status.READY
 
     def test_a_closing_window_and_an_edit_do_not_block_each_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,8 +275,8 @@ class TestTwoAtOnce:
         planning.emit_due(NINE)
         late = MONDAY + 19 * HOUR
         arrive = meeting()
-        monkeypatch.setattr(emitter.exclusivity, "give_back", later(arrive, emitter.exclusivity.give_back))
+        monkeypatch.setattr(closing.exclusivity, "give_back", later(arrive, closing.exclusivity.give_back))
         monkeypatch.setattr(replanning, "_move", later(arrive, replanning._move))
-        closed, edited = beside(lambda: emitter.close_windows(late)), beside(lambda: planning.replan(policy, late))
-        closed.result(20)
-        edited.result(20)
+        closed, edited = beside(lambda: closing.close_windows(late)), beside(lambda: planning.replan(policy, late))
+        closed.result(PATIENCE)
+        edited.result(PATIENCE)

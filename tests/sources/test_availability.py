@@ -25,10 +25,7 @@ from sources.models import Source
 from tests.sources.engines.peers import free_port, loopback_address, s3_bucket, webdav_share
 from tests.sources.hosts import Hosts, another_address
 from tests.sources.strangers import black_hole, host_at, mute_host, talker
-from tests.waiting import eventually
-
-PATIENCE = 20.0
-"""Seconds: no test waits so long unless something is broken."""
+from tests.waiting import PATIENCE, eventually
 
 
 class TestPorts:
@@ -36,7 +33,7 @@ class TestPorts:
         with talker(b"SSH-2.0-OpenSSH_9.9\r\n") as (address, port):
             assert ask_now(host_at(address, port), PATIENCE) == Answer(True, f"{address}:{port} answered")
 
-    @pytest.mark.timeout(20)
+    @pytest.mark.timeout(2 * PATIENCE)
     def test_a_frozen_host_accepts_connections_and_is_absent_all_the_same(self) -> None:
         with mute_host() as (address, port):
             answer = ask_now(host_at(address, port), 0.2)
@@ -72,7 +69,7 @@ class TestPorts:
         answer = ask_now(host_at(address, port), PATIENCE)
         assert answer == Answer(False, f"{address}:{port} did not answer: Connection refused")
 
-    @pytest.mark.timeout(20)  # the system itself would try for two minutes
+    @pytest.mark.timeout(2 * PATIENCE)  # the system itself would try for two minutes
     def test_a_host_that_is_switched_off_is_absent_after_the_timeout(self) -> None:
         address = another_address()
         with black_hole() as port:

@@ -16,9 +16,7 @@ from sources.models import Source
 from tests.sources.engines.peers import free_port
 from tests.sources.hosts import another_address
 from tests.sources.strangers import mute_host, talker
-
-PATIENCE = 20.0
-"""Seconds: no test waits so long unless something is broken."""
+from tests.waiting import PATIENCE
 
 
 def database(**fields: Any) -> Source:
@@ -79,7 +77,7 @@ class TestDatabases:
             answer = ask_now(database(address=address, port=port), PATIENCE)
         assert answer == Answer(True, f"{address}:{port} refused us: {message}")
 
-    @pytest.mark.timeout(20)
+    @pytest.mark.timeout(2 * PATIENCE)
     def test_one_that_hangs_is_absent_after_the_timeout(self) -> None:
         with mute_host() as (address, port):
             answer = ask_now(database(address=address, port=port), 0.3)

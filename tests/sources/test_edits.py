@@ -12,7 +12,7 @@ from sources.models import Policy
 from tests.jobs.api.asking import Program
 from tests.sources.factories import make_policy
 from tests.threads import beside, somebody_waits_for_a_lock
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,7 +50,7 @@ class TestTwoWhoEditOnePolicy:
 
         monkeypatch.setattr(Policies, "check", meet)
         assert program.patch(f"policies/{policy.pk}", {"priority": 7}).status_code == 200
-        others[0].result(20)
+        others[0].result(PATIENCE)
         schedule = Schedule.objects.get()
         assert (schedule.enabled, schedule.priority) == (False, 7)
 
@@ -63,5 +63,5 @@ class TestTwoWhoEditOnePolicy:
             eventually(somebody_waits_for_a_lock)
             schedule.enabled = False
             schedule.save()
-        assert asked.result(20).status_code == 412
+        assert asked.result(PATIENCE).status_code == 412
         assert Schedule.objects.get().priority == 0

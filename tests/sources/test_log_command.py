@@ -23,7 +23,7 @@ from sources.models import Assignment
 from tests.factories import NOON, make_claimed, make_record, make_worker
 from tests.jobs.worker_processes import database_url
 from tests.sources.factories import make_assignment, make_policy, make_source
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
 
@@ -274,7 +274,7 @@ class TestAsAProcess:
         doing("began", "and again")
         eventually(lambda: "and again" in out.read_text())
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
         assert "Traceback" not in (tmp_path / "err").read_text()
         assert [line.split("  ")[-1].strip() for line in out.read_text().splitlines()] == [
             "before it began", "while it looked", "and again",

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from sources.moved import ask_where_it_is, candidates_of, find, pinned_keys, sho
 from tests.sources.factories import MONDAY
 from tests.sources.hosts import Host, Hosts, another_address
 from tests.sources.strangers import black_hole
+from tests.waiting import PATIENCE
 
 TIMEOUT = 15.0
 FOLLOWS = Policy(address_follows=True)
@@ -36,7 +36,8 @@ def checked_in(host: Host, *addresses: str, **fields: object) -> Source:
 
 
 def ask(source: Source, policy: Policy = FOLLOWS, timeout: float = TIMEOUT) -> tuple[Answer, str | None]:
-    return asyncio.run(ask_where_it_is(source, policy, timeout))
+    """Raises: TimeoutError when it takes much longer than it should, whatever `timeout` is."""
+    return asyncio.run(asyncio.wait_for(ask_where_it_is(source, policy, timeout), PATIENCE))
 
 
 @pytest.mark.slow
@@ -54,10 +55,8 @@ class TestWhereItIs:
         source = checked_in(host, another_address())
         host.move(source.addresses[0])
         with socket.create_server((source.address, host.port)):  # and nobody accepts
-            began_at = time.monotonic()
-            answer, address = ask(source, timeout=60)
+            answer, address = ask(source, timeout=3600)
         assert (answer.present, address) == (True, host.address)
-        assert time.monotonic() - began_at < 20
 
     def test_one_that_stayed_is_not_looked_for(self, hosts: Hosts) -> None:
         host = hosts().come()
@@ -74,10 +73,8 @@ class TestWhereItIs:
         host = hosts().come()
         elsewhere = another_address()
         with socket.create_server((elsewhere, host.port)):  # and nobody accepts
-            began_at = time.monotonic()
-            answer, address = ask(checked_in(host, elsewhere), timeout=60)
+            answer, address = ask(checked_in(host, elsewhere), timeout=3600)
         assert (answer.present, address) == (True, None)
-        assert time.monotonic() - began_at < 20
 
     def test_another_host_at_the_old_address_does_not_hide_it(self, hosts: Hosts) -> None:
         host = hosts().come()
@@ -126,11 +123,9 @@ class TestWhereItIs:
     def test_one_that_is_nowhere_is_silent_within_the_timeout(self, hosts: Hosts) -> None:
         with black_hole() as port:
             source = checked_in(hosts(port=port), *[another_address() for _ in range(20)])
-            began_at = time.monotonic()
-            answer, address = ask(source, timeout=1.0)
+            answer, address = ask(source, timeout=4.0)  # one after the other they would need more than our patience
         assert (answer.present, address) == (False, None)
-        assert answer.said.endswith("did not answer within 1 s")
-        assert time.monotonic() - began_at < 3
+        assert answer.said.endswith("did not answer within 4 s")
 
     def test_a_policy_that_lets_no_address_follow_is_one_plain_question(self, hosts: Hosts) -> None:
         host = hosts().come()

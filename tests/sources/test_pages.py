@@ -22,7 +22,7 @@ from tests.factories import NOON, make_claimed, make_record, make_worker
 from tests.programs import needed
 from tests.sources.engines.peers import free_port
 from tests.sources.factories import make_assignment, make_policy
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -119,7 +119,7 @@ def browser(live_server: LiveServer, tmp_path: Path) -> Iterator[Browser]:
                 driver.delete(browser.session)
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(PATIENCE)
 
 
 @pytest.fixture

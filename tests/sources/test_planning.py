@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from django.core.exceptions import ValidationError
 
-from jobs import claiming, emitter
+from jobs import claiming, closing, emitter
 from jobs.models import BacklogRecord, Schedule
 from jobs.outcomes import Failed, Unavailable
 from jobs.states import Status, WaitingFor
@@ -165,7 +165,7 @@ class TestWindows:
     def test_what_is_still_ready_when_the_window_closes_goes_on_at_its_next_opening(self) -> None:
         assignment = make_assignment(make_policy(window=NIGHTS))
         planning.emit_due(MONDAY + 23 * HOUR)
-        assert emitter.close_windows(MONDAY + 30 * HOUR) == 1
+        assert closing.close_windows(MONDAY + 30 * HOUR) == 1
         record = record_of(assignment)
         assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
         assert (record.run_after, record.closes_at) == (MONDAY + 46 * HOUR, MONDAY + 54 * HOUR)
@@ -206,7 +206,7 @@ class TestUnreadableRows:
         broken, good = make_assignment(make_policy(window=NIGHTS)), make_assignment(make_policy(window=NIGHTS))
         planning.emit_due(MONDAY + 23 * HOUR)
         Policy.objects.filter(pk=broken.policy_id).update(window="none")
-        assert emitter.close_windows(MONDAY + 30 * HOUR) == 2
+        assert closing.close_windows(MONDAY + 30 * HOUR) == 2
         assert [record_of(each).waiting_for for each in (broken, good)] == [WaitingFor.WINDOW] * 2
 
     def test_a_policy_with_an_impossible_cron_emits_nothing_in_mid_period_and_the_others_do(self, caplog) -> None:

@@ -13,7 +13,6 @@ from sources.secrets_by_reference import SecretNotFound, read_secret
 from sources.validation import (
     check_engine_options,
     check_repository_location,
-    check_secret,
     check_source,
     check_window,
 )
@@ -124,7 +123,8 @@ def test_all_wrong_fields_are_told_at_once() -> None:
 
 def test_a_password_in_place_of_a_reference_is_never_repeated() -> None:
     with pytest.raises(ValidationError) as caught:
-        check_secret("correct horse battery staple")
+        check_source(source("sftp", secret="correct horse battery staple"))
+    assert list(caught.value.message_dict) == ["secret"]
     assert "horse" not in str(caught.value)
 
 

@@ -22,7 +22,7 @@ from sources.vanishing import Silence, Vigil
 from tests.sources.engines.peers import PASSWORD, task_for
 from tests.sources.factories import claimed_for, make_assignment, make_policy
 from tests.sources.hosts import Host, Hosts
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 LAPTOP = Source(name="laptop", kind="sftp", address="192.0.2.1")
 SILENT, THERE = Answer(False, "192.0.2.1:22 did not answer"), Answer(True, "192.0.2.1:22 answered")
@@ -113,7 +113,7 @@ class TestVigil:
     def test_a_silent_source_has_vanished_after_its_grace(self) -> None:
         began_at = time.monotonic()
         with vigil(Neighbour(SILENT), grace=0.5) as watch:
-            assert watch.stop.wait(20)
+            assert watch.stop.wait(PATIENCE)
             assert watch.vanished
             assert watch.said == SILENT.said
             assert time.monotonic() - began_at >= 0.6
@@ -157,7 +157,7 @@ class TestVigil:
         with vigil(Neighbour(THERE), stop=of_run) as watch:
             assert not watch.stop.wait(0.01)
             threading.Timer(0.1, of_run.set).start()
-            assert watch.stop.wait(20)
+            assert watch.stop.wait(PATIENCE)
             assert watch.stop.is_set()
         assert not watch.vanished
 
@@ -173,22 +173,20 @@ class TestVigil:
 
         async def hang(source: Source, timeout: float) -> Answer:
             asking.set()
-            await asyncio.sleep(60)
+            await asyncio.sleep(3600)
             return SILENT
 
         with vigil(hang) as watch:
-            assert asking.wait(20)
-            began_at = time.monotonic()
-        assert time.monotonic() - began_at < 2
+            assert asking.wait(PATIENCE)
         assert "vigil-laptop" not in [thread.name for thread in threading.enumerate()]
         assert not watch.vanished
 
     def test_it_leaves_no_thread_behind(self) -> None:
-        before = threading.active_count()
+        before = threading.enumerate()
         for _ in range(20):
             with vigil(Neighbour(SILENT), grace=1000):
                 pass
-        assert threading.active_count() == before
+        assert [thread for thread in threading.enumerate() if thread not in before] == []
 
     def test_a_question_that_breaks_ends_no_copy(self, caplog: pytest.LogCaptureFixture) -> None:
         questions = []
@@ -286,13 +284,16 @@ def test_a_backup_whose_host_freezes_is_no_failure(
     policy = make_policy(repository=repository, vanish_grace=0.5, connect_timeout=0.5, engine_options={"bwlimit": "1M"})
     run = Run(claimed_for(make_assignment(policy, source), queue=BACKUPS))
 
+    over = threading.Event()
+
     def freeze_in_the_middle() -> None:
-        eventually(lambda: list((tmp_path / "vault").rglob("film*")))
+        eventually(lambda: over.is_set() or list((tmp_path / "vault").rglob("film*")))
         host.freeze()
 
     thread = threading.Thread(target=freeze_in_the_middle, daemon=True)
     thread.start()
     outcome = copy_source(run)
-    thread.join(20)
+    over.set()
+    thread.join(PATIENCE)
     assert isinstance(outcome, Unavailable)
     assert outcome.reason.startswith("it vanished in mid-backup: ")

@@ -14,7 +14,7 @@ from sources.models import Policy, Source
 from tests.sources.engines.peers import loopback_address
 from tests.sources.factories import MONDAY, make_source
 from tests.sources.hosts import Hosts, another_address
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 MAC_ADDRESS = "02:00:00:aa:bb:cc"
 
@@ -23,7 +23,7 @@ MAC_ADDRESS = "02:00:00:aa:bb:cc"
 def network_card() -> Iterator[socket.socket]:
     """A UDP socket on a loopback address of this process, that waits 20 s for a packet."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as card:
-        card.settimeout(20)
+        card.settimeout(PATIENCE)
         card.bind((loopback_address(), 0))
         yield card
 
@@ -86,7 +86,7 @@ def test_a_packet_that_cannot_be_sent_is_an_error_message_and_not_remembered(
 def test_each_source_is_woken_at_its_own_broadcast_address_and_port(network_card: socket.socket) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind((another_address(), 0))
-        other.settimeout(20)
+        other.settimeout(PATIENCE)
         source, neighbour = sleeping_source(network_card), sleeping_source(other)
         neighbour.mac_address = "02:00:00:00:00:01"
         assert wake.wake(neighbour, MONDAY) is None
@@ -110,7 +110,7 @@ def test_a_name_that_nobody_answers_for_is_given_up(
     network_card: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answering = threading.Event()
-    monkeypatch.setattr(contact, "_look_up", lambda host: answering.wait(20) and [])
+    monkeypatch.setattr(contact, "_look_up", lambda host: answering.wait(PATIENCE) and [])
     monkeypatch.setattr(wake, "LOOKUP_SECONDS", 0.1)
     source = sleeping_source(network_card)
     source.wake_address = "silent.example"

@@ -10,6 +10,7 @@ from pathlib import Path
 from django.conf import settings
 
 from tests.jobs.worker_processes import database_url
+from tests.waiting import PATIENCE
 
 
 @contextmanager
@@ -32,4 +33,4 @@ def worker_process(queues: str, directory: Path, **environment: str) -> Iterator
         yield process
     finally:
         process.kill()
-        process.wait(20)
+        process.wait(PATIENCE)

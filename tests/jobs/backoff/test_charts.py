@@ -2,7 +2,6 @@
 
 import io
 import re
-import time
 from threading import Thread
 from xml.etree import ElementTree
 
@@ -12,11 +11,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from jobs.backoff import axes, charts, svg
+from jobs.backoff.arguments import FORMATS
 from jobs.backoff.frames import COLUMNS, Frame, columns, frame_of
 from jobs.backoff.pictures import inline
 from jobs.backoff.subjects import Study, Subject, every_algorithm, study
 from jobs.backoff.themes import DARK, LIGHT, THEMES
 from jobs.retries import Rule
+from tests.waiting import PATIENCE
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -69,16 +70,14 @@ class TestDots:
         assert len(list(tree_of(picture).iter(f"{SVG}image"))) >= 1
 
     def test_a_thousand_jobs_stay_a_small_file(self) -> None:
-        started = time.monotonic()
         picture = charts.draw([studied("phased", jobs=1_000, retries=12)])
-        assert time.monotonic() - started < 5  # 0.5 s on an idle machine
         assert len(picture) < 1_000_000
 
 
 class TestFiles:
     @pytest.mark.parametrize("subject", every_algorithm(), ids=lambda subject: subject.name)
     def test_equal_input_gives_equal_bytes(self, subject: Subject) -> None:
-        for form in charts.FORMATS:
+        for form in FORMATS:
             twice = [charts.draw([study(subject, jobs=20)], form) for _ in range(2)]
             assert twice[0] == twice[1]
 
@@ -113,7 +112,7 @@ class TestFiles:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE)
         assert len(found) == 9
         assert all(picture == expected[name] for name, picture in found)
 
@@ -152,7 +151,7 @@ class TestNames:
     )
     def test_any_name_can_be_drawn(self, name: str) -> None:
         found = study(Subject(name, Rule("constant")), jobs=2, retries=2)
-        for form in charts.FORMATS:
+        for form in FORMATS:
             assert charts.draw([found], form)
         root = tree_of(charts.draw([found]))
         assert root.find(f"{SVG}title") is not None
@@ -174,7 +173,7 @@ class TestGivingUp:
         assert words.replace("It gives up at", "").count("gives up") == 0
 
     def test_a_rule_that_retries_nothing_has_a_picture_that_says_so(self) -> None:
-        for form in charts.FORMATS:
+        for form in FORMATS:
             assert charts.draw([studied("constant", max_failures=1)], form)
         assert "nothing is retried" in words_of(charts.draw([studied("constant", max_failures=1)]))
 

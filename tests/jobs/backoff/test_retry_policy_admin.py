@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import DELETION, LogEntry
 from django.contrib.auth.models import Permission, User
 from django.db import OperationalError
 from django.db.models import ProtectedError
@@ -297,6 +298,9 @@ class TestDeleting:
         assert "It has come into use meanwhile" in told(admin_client)
         action = {"action": "delete_selected", "_selected_action": [policy.pk], "post": "yes"}
         admin_client.post(POLICIES, action)
-        assert "One has come into use meanwhile" in told(admin_client)
+        said = told(admin_client)
+        assert "One has come into use meanwhile" in said
+        assert "Successfully" not in said
+        assert not LogEntry.objects.filter(action_flag=DELETION).exists()
         with pytest.raises(ProtectedError):
             policy.delete()

@@ -2,7 +2,16 @@
 
 import pytest
 
+from jobs.delivery import lookup
+from tests.waiting import PATIENCE
+
 LOOPBACK = "127.0.0.1"
+
+
+@pytest.fixture(autouse=True)
+def _known_for_long(monkeypatch) -> None:
+    """What was looked up a moment ago is still known, though this machine may have stood still meanwhile."""
+    monkeypatch.setattr(lookup, "FRESH_SECONDS", 2 * PATIENCE)
 
 
 @pytest.fixture

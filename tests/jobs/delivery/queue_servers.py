@@ -21,7 +21,7 @@ from jobs.handlers import Run
 from jobs.models import Endpoint, EndpointKind
 from tests.factories import make_claimed
 from tests.sources.engines.peers import free_port, loopback_address
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "AKIAEXAMPLE",
@@ -55,7 +55,7 @@ class QueueServer:
     def kill(self) -> None:
         assert self.process
         self.process.kill()
-        self.process.wait(20)
+        self.process.wait(PATIENCE)
 
     def make_queue(self, name: str, **attributes: str) -> str:
         """A new queue. Returns its address."""
@@ -75,20 +75,20 @@ class QueueServer:
 
     @cached_property
     def client(self) -> Any:
-        config = Config(retries={"total_max_attempts": 1}, read_timeout=10)
+        config = Config(retries={"total_max_attempts": 1}, read_timeout=PATIENCE)
         keys = {name.lower(): CREDENTIALS[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
         return Session().client("sqs", region_name="eu-west-1", endpoint_url=self.url, config=config, **keys)
 
     def check_credentials(self, from_call: str) -> None:
         """Let it check credentials from so many calls on ("inf": never): those above are nobody's."""
         headers = {"Content-Type": "text/plain"}
-        urlopen(Request(f"{self.url}/moto-api/reset-auth", from_call.encode(), headers), timeout=10).close()
+        urlopen(Request(f"{self.url}/moto-api/reset-auth", from_call.encode(), headers), timeout=PATIENCE).close()
 
     def _answers(self) -> bool:
         assert self.process
         assert self.process.poll() is None, self.log.read_text()
         try:
-            urlopen(f"{self.url}/moto-api/data.json", timeout=5).close()
+            urlopen(f"{self.url}/moto-api/data.json", timeout=PATIENCE).close()
         except OSError:
             return False
         return True
@@ -131,7 +131,7 @@ def told_server() -> Iterator[ToldServer]:
             self.rfile.read(int(self.headers["Content-Length"]))
             told.asked.append(self.path)
             if told.silent:
-                ended.wait(20)
+                ended.wait(PATIENCE)
                 return
             self.send_response(told.status)
             headers = {"Content-Type": "application/x-amz-json-1.0", "Content-Length": str(len(told.body.encode()))}
@@ -153,7 +153,7 @@ def told_server() -> Iterator[ToldServer]:
         ended.set()
         server.shutdown()
         server.server_close()
-        thread.join(20)
+        thread.join(PATIENCE)
 
 
 def endpoint_at(url: str, **fields: Any) -> Endpoint:

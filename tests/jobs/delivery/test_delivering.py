@@ -21,12 +21,10 @@ from tests.jobs.delivery.certificates import make_certificate, served_with
 from tests.jobs.delivery.events import make_endpoint
 from tests.jobs.delivery.receiver import Receiver, accept, receiving, speaking
 from tests.sources.worker_process import worker_process
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
-LONG = 60
-"""Seconds: a worker starts meanwhile, on a machine that may be busy."""
 AUTHORIZATION = "Bearer s3cret-t0ken"
 
 
@@ -115,9 +113,9 @@ class TestAWorker:
             delivered += [put(at(receiving(slow)))[0].pk, put(at(speaking(flood)))[0].pk]
             delivered += [put(at(receiving(accept, tls=served_with(trusted))))[0].pk]
             process = start(SSL_CERT_FILE=str(trusted))
-            eventually(lambda: Attempt.objects.count() == len(failing) + len(delivered), LONG)
+            eventually(lambda: Attempt.objects.count() == len(failing) + len(delivered))
             process.send_signal(signal.SIGTERM)
-            assert process.wait(20) == 0
+            assert process.wait(PATIENCE) == 0
 
         records = BacklogRecord.objects.in_bulk()
         assert {pk: records[pk].get_status_display() for pk in delivered} == dict.fromkeys(delivered, "succeeded")
@@ -141,9 +139,9 @@ class TestAWorker:
         with receiving(wait) as receiver:
             records = put(make_endpoint(receiver.url), 20)
             process = start()
-            eventually(lambda: receiver.in_flight == 20, LONG)
+            eventually(lambda: receiver.in_flight == 20)
             process.send_signal(signal.SIGTERM)
-            assert process.wait(20) == 0
+            assert process.wait(PATIENCE) == 0
             eventually(lambda: receiver.in_flight == 0)
         for record in BacklogRecord.objects.in_bulk([record.pk for record in records]).values():
             assert (record.status, record.failures) == (Status.READY, 0)
@@ -152,8 +150,8 @@ class TestAWorker:
     def test_breaks_off_a_request_whose_record_is_cancelled(self, start):
         with receiving(wait) as receiver:
             kept, unwanted = put(make_endpoint(receiver.url), 2)
-            start(BACKUPSCHED_LEASE="2")
-            eventually(lambda: receiver.in_flight == 2, LONG)
+            start()
+            eventually(lambda: receiver.in_flight == 2)
             cancel([unwanted.pk])
             eventually(lambda: receiver.in_flight == 1)
             eventually(lambda: BacklogRecord.objects.get(pk=unwanted.pk).status == Status.CANCELLED)
@@ -165,9 +163,9 @@ class TestAWorker:
             delivered = [record.pk for record in put(make_endpoint(good.url), 300)]
             start()
             records = BacklogRecord.objects.filter(pk__in=delivered, status=Status.SUCCEEDED)
-            eventually(lambda: records.count() == len(delivered), LONG)
+            eventually(lambda: records.count() == len(delivered))
             waiting = BacklogRecord.objects.filter(waiting_for__in=[WaitingFor.BREAKER, WaitingFor.BACKOFF])
-            eventually(lambda: waiting.count() == len(held), LONG)
+            eventually(lambda: waiting.count() == len(held))
         breaker = Breaker.objects.get()
         assert breaker.title == failing.origin
         assert breaker.is_open

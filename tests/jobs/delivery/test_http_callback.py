@@ -13,7 +13,7 @@ from jobs.outcomes import Failed, Succeeded
 from jobs.sealing import seal
 from tests.jobs.delivery.events import EVENT_ID, deliver, deliver_at_once, failure_at, make_endpoint, make_event
 from tests.jobs.delivery.receiver import answering, receiving
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_loopback_allowed")]
 
@@ -41,7 +41,7 @@ class TestAnEventThatIsDelivered:
         assert outcome.proves is None
         assert outcome.facts["status"] == 200
         assert outcome.facts["bytes"] == len("thanks")
-        assert 0 < outcome.facts["seconds"] < 5
+        assert outcome.facts["seconds"] > 0
 
     def test_needs_no_endpoint_when_it_has_a_url(self):
         with receiving() as receiver:
@@ -193,7 +193,7 @@ class TestAnAnswerThatIsNoSuccess:
 
     def test_says_by_a_date_when_to_come_again(self):
         at = format_datetime(datetime.now(UTC) + timedelta(minutes=10), usegmt=True)
-        assert failure_at(answering(429, Retry_After=at)).retry_after == pytest.approx(600, abs=20)
+        assert 600 - PATIENCE < failure_at(answering(429, Retry_After=at)).retry_after <= 600
 
     def test_of_another_status_says_nothing_about_when(self):
         assert failure_at(answering(500, Retry_After="120")).retry_after == 0

@@ -11,6 +11,7 @@ from jobs.delivery.resolving import CheckedResolver, NoSuchName, NotAllowed
 from jobs.outcomes import Failed, Succeeded
 from tests.jobs.delivery.events import deliver, make_event, on_a_loop
 from tests.jobs.delivery.receiver import receiving
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ class TestAName:
 
         def look_up(host, family):
             if host == "slow.example":
-                let_go.wait(20)
+                let_go.wait(PATIENCE)
             return real(host, family)
 
         monkeypatch.setattr(resolving, "look_up", look_up)
@@ -96,7 +97,7 @@ class TestANameThatChangesItsAddress:
     def test_is_connected_to_at_the_address_that_was_checked(self, names, allow):
         allow("127.0.0.2")
         names["rebinding.example"] = [["127.0.0.2"], ["127.0.0.1"]]
-        with receiving(host="127.0.0.2") as outside, receiving(port=outside.port) as inside:
+        with receiving() as inside, receiving(host="127.0.0.2", port=inside.port) as outside:
             [outcome] = deliver(make_event(url=f"http://rebinding.example:{outside.port}/"))
         assert isinstance(outcome, Succeeded)
         assert len(outside.requests) == 1

@@ -111,7 +111,7 @@ class TestWhoseFaultItIs:
         outcome = self.deliver_to(told, timeout=0.2)
         assert outcome.fault_of
         assert "did not answer within 0.2 s" in outcome.error
-        assert Attempt.objects.get().facts["seconds"] == pytest.approx(0.2, abs=0.15)
+        assert Attempt.objects.get().facts["seconds"] > 0.19
 
     @pytest.mark.parametrize(("status", "code"), [(500, "InternalError"), (503, "ServiceUnavailable")])
     def test_an_error_of_its_own(self, status: int, code: str, told: ToldServer) -> None:

@@ -34,7 +34,7 @@ from tests.jobs.delivery.queue_servers import (
     told_server,
 )
 from tests.jobs.worker_processes import database_url
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -64,7 +64,7 @@ def worker(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
     yield process
     if process.poll() is None:
         process.kill()
-    process.wait(20)
+    process.wait(PATIENCE)
 
 
 def sessions() -> int:
@@ -85,7 +85,7 @@ class TestAWorker:
         payloads = [payload_for(endpoint, number) for number in range(1, EVENTS + 1)]
         backlog.enqueue("sqs_message", [(payload["event_id"], payload) for payload in payloads])
         delivered = BacklogRecord.objects.filter(status=Status.SUCCEEDED)
-        eventually(lambda: worker.poll() is not None or delivered.count() == EVENTS, 60)
+        eventually(lambda: worker.poll() is not None or delivered.count() == EVENTS)
         numbers = sorted(json.loads(message["Body"])["number"] for message in server.received(url))
         assert numbers == list(range(1, EVENTS + 1))
 
@@ -96,7 +96,7 @@ class TestAWorker:
         assert json.loads(message["Body"])["payload"] == {"test": True}
 
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(30) == 0
+        assert worker.wait(PATIENCE) == 0
 
 
 class TestItsThreads:
@@ -108,7 +108,7 @@ class TestItsThreads:
         monkeypatch.setattr(sqs_message, "KNOWN_FOR", -1.0)
         for name, value in CREDENTIALS.items():
             monkeypatch.setenv(name, value)
-        all_done, before = Barrier(THREADS + 1, timeout=60), sessions()
+        all_done, before = Barrier(THREADS + 1, timeout=PATIENCE), sessions()
 
         def deliver(run: Run) -> Outcome:
             outcome = sqs_message.deliver(run)

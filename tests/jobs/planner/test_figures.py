@@ -12,7 +12,7 @@ from jobs import emitter
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, Schedule
 from jobs.schedules.plan import MINUTES
-from jobs.schedules.plan_figures import gate_of, places_of, plan_of, seconds_each
+from jobs.schedules.plan_figures import gate_of, plan_of, seconds_each
 from jobs.schedules.plan_preview import coming_batches
 from jobs.schedules.plan_queue import FAST
 from jobs.states import AttemptOutcome, Status
@@ -93,16 +93,16 @@ class TestTheGate:
         assert gate_of(schedule, now).pace(0.0014) == 2 * FAST
 
     def test_workers_that_are_silent_or_have_stopped_do_not_count(self) -> None:
-        now = database_clock()
+        schedule, now = make_events(), database_clock()
         make_worker(queues={"callbacks": 1}, heartbeat_at=now - HOUR)
         make_worker(queues={"callbacks": 2}, stopped_at=now)
-        assert places_of("http_callback", now) is None
+        assert gate_of(schedule, now).places is None
         make_worker(queues={"callbacks": 4})
-        assert places_of("http_callback", now) == 4
+        assert gate_of(schedule, now).places == 4
 
     def test_a_backup_is_at_work_in_the_queue_that_its_home_queue_feeds(self) -> None:
         make_worker(queues={"availability": 200, "backups": 16})
-        assert places_of("backup", database_clock()) == 16
+        assert gate_of(Schedule(kind="backup"), database_clock()).places == 16
 
 
 class TestThePlan:

@@ -20,6 +20,7 @@ from jobs.states import Status
 from tests.factories import NOON, make_record, make_retry_policy
 from tests.jobs.planner.plans import emitter_beside, make_endpoint, make_events, make_throttle
 from tests.sources.factories import make_assignment, make_policy
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.django_db
 
@@ -271,7 +272,7 @@ class TestActions:
     def test_a_second_trigger_in_the_same_second_is_refused_in_words(self, admin_client: Client) -> None:
         schedule = make_events()
         now = database_clock().replace(microsecond=0)
-        for seconds in range(5):
+        for seconds in range(int(PATIENCE)):
             Trigger.objects.create(schedule=schedule, trigger_at=now + timedelta(seconds=seconds))
         admin_client.post(f"{SCHEDULES}{schedule.pk}/trigger/", {"confirmed": "yes"})
         assert "try again in a second" in told(admin_client)

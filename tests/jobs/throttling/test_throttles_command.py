@@ -11,7 +11,7 @@ from jobs import throttles
 from jobs.clock import database_clock
 from jobs.models import Throttle
 from jobs.states import Status
-from tests.factories import make_lane, make_record
+from tests.factories import make_lane, make_record, make_schedule
 from tests.jobs.throttling.rated import ready
 
 pytestmark = pytest.mark.django_db
@@ -143,6 +143,72 @@ class TestPauseAndResume:
 
     def test_nul_in_a_name_is_only_unknown(self):
         assert "there is no throttle" in refused("pause", "a\0b")
+
+
+class TestShow:
+    def test_has_its_numbers_and_the_schedules_that_name_it(self, hooks):
+        Throttle.objects.create(name="other", max_in_flight=0)
+        make_schedule(name="nightly", throttle=hooks)
+        ready(hooks, 3)
+        said = run("show", "hooks")
+        assert "other" not in said
+        assert said.splitlines()[-2].split()[:4] == ["hooks", "0", "5", "3"]
+        assert said.splitlines()[-1] == "schedules: nightly"
+
+    def test_of_a_paused_one_says_so(self, hooks):
+        run("pause", "hooks")
+        assert "hooks: 0 means paused" in run("show", "hooks")
+        assert "schedules: none" in run("show", "hooks")
+
+    def test_json_is_one_object(self, hooks):
+        make_schedule(name="nightly", throttle=hooks)
+        facts = json.loads(run("show", "hooks", "--json"))
+        assert (facts["name"], facts["max_in_flight"], facts["schedules"]) == ("hooks", 5, ["nightly"])
+
+    def test_of_an_unknown_one_is_refused(self, hooks):
+        assert refused("show", "hoks") == "there is no throttle 'hoks'; there are 'hooks'"
+
+
+class TestRemove:
+    def test_deletes_what_nothing_names(self, hooks):
+        make_record(Status.SUCCEEDED, lane=make_lane(hooks))
+        assert run("remove", "hooks", "--yes") == "hooks is removed\n"
+        assert not Throttle.objects.exists()
+
+    def test_tells_it_as_json(self, hooks):
+        assert json.loads(run("remove", "hooks", "--yes", "--json")) == {"removed": "hooks"}
+
+    def test_is_refused_while_a_record_that_names_it_is_unfinished(self, hooks):
+        ready(hooks, 3)
+        with pytest.raises(CommandError, match=r"hooks: of the records that name it 3 are ready\. Let them") as caught:
+            run("remove", "hooks", "--yes")
+        assert caught.value.returncode == 1
+        assert Throttle.objects.exists()
+
+    def test_is_refused_while_schedules_name_it_and_tells_the_first_of_them(self, hooks):
+        for number in range(7):
+            make_schedule(name=f"nightly {number}", throttle=hooks)
+        said = refused("remove", "hooks", "--yes")
+        assert said.startswith("hooks: named by schedule nightly 0, schedule nightly 1, ")
+        assert said.endswith("schedule nightly 4 and 2 more. Take it away there.")
+        assert Throttle.objects.exists()
+
+    def test_asks_first(self, hooks, monkeypatch):
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        monkeypatch.setattr("builtins.input", lambda question: "n")
+        assert run("remove", "hooks") == "nothing was changed\n"
+        monkeypatch.setattr("builtins.input", lambda question: "y")
+        assert run("remove", "hooks") == "hooks is removed\n"
+
+    def test_where_nobody_is_there_to_ask_says_what_to_do(self, hooks, monkeypatch):
+        monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+        with pytest.raises(CommandError, match=r"Remove the throttle hooks\? Nobody is there.*: add --yes") as caught:
+            run("remove", "hooks")
+        assert caught.value.returncode == 2
+        assert Throttle.objects.exists()
+
+    def test_of_an_unknown_one_is_refused(self, hooks):
+        assert refused("remove", "hoks", "--yes") == "there is no throttle 'hoks'; there are 'hooks'"
 
 
 def test_a_database_that_is_away_is_told_without_a_traceback(monkeypatch):

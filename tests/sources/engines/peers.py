@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sources.engines.base import BackupTask, SourceSpec
 from sources.engines.programs import find_rclone
+from tests.waiting import PATIENCE
 
-DEADLINE_SECONDS = 20.0
 USER = "backup"
 PASSWORD = "correct-horse-battery"
 ACCESS_KEY = "accesskey12345"
@@ -36,9 +36,9 @@ def free_port(address: str) -> int:
 
 def eventually(condition: Callable[[], Any], what: str) -> None:
     """Poll until `condition` holds; fail saying `what` did not happen."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
+    deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {DEADLINE_SECONDS:g} s"
+        assert time.monotonic() < deadline, f"{what}: not within {PATIENCE:g} s"
         time.sleep(0.02)
 
 

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import psutil
@@ -14,6 +13,7 @@ import pytest
 from sources.engines import runner
 from sources.engines.runner import Command, Ending, LineSplitter
 from tests.sources.engines.peers import eventually
+from tests.waiting import PATIENCE
 
 
 def python(code: str, **fields: float) -> Command:
@@ -81,7 +81,7 @@ def test_a_stop_is_polite_first() -> None:
         "time.sleep(60)"
     )
     stop = threading.Event()
-    ended = runner.run(python(code), stop=stop, on_line=lambda line: stop.set())
+    ended = runner.run(python(code, grace=PATIENCE), stop=stop, on_line=lambda line: stop.set())
     assert (ended.ending, ended.exit_code, ended.last_lines) == (Ending.STOPPED, 3, ("ready", "tidied up"))
 
 
@@ -117,12 +117,10 @@ def test_a_program_that_takes_too_long_is_ended_though_it_gets_on() -> None:
 def test_a_child_that_the_program_left_behind_is_gone_too() -> None:
     code = (
         "import subprocess, sys\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'])\n"
         "print(child.pid, flush=True)"
     )
-    began = time.monotonic()
     ended = runner.run(python(code), stop=never())
-    assert time.monotonic() - began < 10
     eventually(lambda: is_gone(int(ended.last_lines[0])), "the child is gone")
 
 

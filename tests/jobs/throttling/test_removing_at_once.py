@@ -1,0 +1,183 @@
+"""A throttle is removed at the moment in which a record comes under it: one of both comes first."""
+
+from concurrent.futures import Future
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.db import transaction
+from django.test import Client
+
+from jobs import backlog, claiming, emitter, throttle_verbs, throttles
+from jobs.handlers import Kind, registry
+from jobs.models import BacklogRecord, Schedule, Throttle
+from jobs.states import Status
+from tests.factories import NOON, install_presets, make_lane, make_record, make_schedule, make_throttle, make_worker
+from tests.people import staff
+from tests.threads import another_connection, beside, impatience, somebody_waits_for_a_lock
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+AT_THIS_MOMENT = "put on the backlog at this moment"
+
+
+@pytest.fixture(autouse=True)
+def _kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    install_presets()
+    monkeypatch.setitem(registry.kinds, "event", Kind("event"))
+
+
+@pytest.fixture
+def throttle() -> Throttle:
+    return make_throttle(5)
+
+
+def remove(throttle: Throttle) -> None:
+    throttle_verbs.remove([throttle])
+
+
+def refusal(throttle: Throttle) -> str:
+    """What somebody else who removes it now is told; empty: nothing, it was removed."""
+
+    def try_to() -> str:
+        try:
+            remove(throttle)
+        except throttle_verbs.InUse as error:
+            return str(error)
+        return ""
+
+    return beside(try_to).result(20)
+
+
+def enter(throttle: Throttle) -> None:
+    make_record(lane=make_lane(throttle))
+
+
+class TestARecordThatComesFirst:
+    def test_into_a_lane_that_is_there_keeps_the_throttle(self, throttle: Throttle) -> None:
+        make_lane(throttle)
+        with transaction.atomic():
+            enter(throttle)
+            assert AT_THIS_MOMENT in refusal(throttle)
+        assert "1 are ready" in refusal(throttle)
+
+    def test_into_a_new_lane_keeps_it_too(self, throttle: Throttle) -> None:
+        other = make_throttle(1)
+        with transaction.atomic():
+            make_record(lane=make_lane(throttle, other))
+            removing = beside(lambda: remove(throttle))
+            eventually(somebody_waits_for_a_lock)
+        with pytest.raises(throttle_verbs.InUse, match="1 are ready"):
+            removing.result(20)
+        assert Throttle.objects.count() == 2
+
+    def test_as_part_of_a_batch_keeps_it_also_when_its_schedule_names_it_no_more(self, throttle: Throttle) -> None:
+        make_lane(throttle)
+        values = {"kind": "event", "provider": "", "event_count": 2, "cron": "0 12 * * *", "next_trigger_at": NOON}
+        schedule = make_schedule(**values, throttle=throttle)
+        with transaction.atomic():
+            emitter.emit_triggers(NOON)
+            assert AT_THIS_MOMENT in refusal(throttle)
+        Schedule.objects.filter(pk=schedule.pk).update(throttle=None)
+        assert "2 are ready" in refusal(throttle)
+
+    def test_that_is_opened_again_keeps_it(self, throttle: Throttle) -> None:
+        record = make_record(Status.FAILED, lane=make_lane(throttle))
+        with transaction.atomic():
+            backlog.retry([record.pk])
+            assert AT_THIS_MOMENT in refusal(throttle)
+        assert "1 are ready" in refusal(throttle)
+
+    def test_says_nothing_of_another_throttle(self, throttle: Throttle) -> None:
+        other = make_throttle(1)
+        make_lane(other), make_lane(throttle)
+        with transaction.atomic():
+            enter(throttle)
+            assert refusal(other) == ""
+
+
+class TestARemovalThatComesFirst:
+    @pytest.mark.parametrize("is_new", [False, True])
+    def test_is_waited_for_by_who_looks_for_a_lane(self, throttle: Throttle, is_new: bool) -> None:
+        if not is_new:
+            make_lane(throttle)
+        with transaction.atomic():
+            remove(throttle)
+            entering: Future[None] = beside(lambda: enter(throttle))
+            eventually(somebody_waits_for_a_lock)
+        entering.result(20)
+        assert not Throttle.objects.exists()
+
+    def test_is_waited_for_by_a_retry(self, throttle: Throttle) -> None:
+        record = make_record(Status.FAILED, lane=make_lane(throttle))
+        with transaction.atomic():
+            remove(throttle)
+            retrying = beside(lambda: backlog.retry([record.pk]))
+            eventually(somebody_waits_for_a_lock)
+        assert retrying.result(20).ready == [record.pk]
+
+    def test_of_several_is_one_of_all_or_of_none(self, throttle: Throttle) -> None:
+        free = make_throttle(1)
+        enter(throttle)
+        with pytest.raises(throttle_verbs.InUse):
+            throttle_verbs.remove([free, throttle])
+        assert Throttle.objects.count() == 2
+
+
+class TestWhoWorksMeanwhile:
+    def test_claims_under_a_throttle_whose_lane_is_being_filled(self, throttle: Throttle) -> None:
+        enter(throttle)
+        with another_connection() as emitting, impatience():
+            emitting.execute("SELECT FROM jobs_lane FOR KEY SHARE")
+            assert len(claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)) == 1
+
+    def test_two_fill_one_lane_at_the_same_moment(self, throttle: Throttle) -> None:
+        make_lane(throttle)
+        with transaction.atomic():
+            enter(throttle)
+            beside(lambda: enter(throttle)).result(20)
+        assert BacklogRecord.objects.count() == 2
+
+    def test_a_removal_that_is_refused_holds_no_claim_up(self, throttle: Throttle) -> None:
+        enter(throttle)
+        assert "1 are ready" in refusal(throttle)
+        with impatience():
+            assert len(claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)) == 1
+
+    def test_lanes_that_are_known_lock_no_throttle(self, throttle: Throttle) -> None:
+        lane = make_lane(throttle)
+        with another_connection() as claiming_now, impatience():
+            claiming_now.execute("SELECT FROM jobs_throttle FOR UPDATE")
+            assert throttles.lane_of([throttle.pk]) == lane
+
+
+class TestTheWaysToRemove:
+    """Between the page and the button a record has come: each way asks again behind the locks."""
+
+    @pytest.mark.parametrize("many", [False, True])
+    def test_the_admin(
+        self, throttle: Throttle, admin_client: Client, monkeypatch: pytest.MonkeyPatch, many: bool
+    ) -> None:
+        enter(throttle)
+        told, answers = throttle_verbs.obstacle_to_removing, iter(["look"])
+        monkeypatch.setattr(
+            throttle_verbs, "obstacle_to_removing", lambda live: "" if next(answers, "") else told(live)
+        )
+        address = "/admin/jobs/throttle/" + ("" if many else f"{throttle.pk}/delete/")
+        answer = {"post": "yes", "action": "delete_selected", "_selected_action": [throttle.pk]}
+        page = admin_client.post(address, answer, follow=True).content.decode()
+        assert ("none was deleted." if many else "look again.") in page
+        assert "1 are ready. Let them end or cancel them first." in page
+        assert "uccessfully deleted" not in page
+        assert not LogEntry.objects.exists()
+        assert Throttle.objects.exists()
+
+    def test_the_api(self, throttle: Throttle) -> None:
+        make_lane(throttle)
+        person = staff("delete_throttle")
+        with another_connection() as emitting:
+            emitting.execute("SELECT FROM jobs_lane FOR KEY SHARE")
+            answer = person.delete(f"/api/throttles/{throttle.pk}")
+            assert answer.status_code == 409
+            assert AT_THIS_MOMENT in answer.json()["detail"]
+        assert person.delete(f"/api/throttles/{throttle.pk}").status_code == 204
