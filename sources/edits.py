@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 
 from jobs import rescheduling
 from jobs.breakers import verbs
@@ -34,9 +34,9 @@ def save_policy(policy: Policy, changed: Collection[str] | None) -> list[str]:
     """
     if policy.pk:
         lock_policy(policy.pk)
-    _save_schedule(policy.schedule, changed)
+    _save(policy.schedule, SCHEDULE_FIELDS, changed)
     policy.schedule = policy.schedule  # takes over the id of a new one
-    policy.save()
+    _save(policy, _columns(policy, but=("id", "schedule")), changed)
     if changed is not None and not PLANNED_FROM.isdisjoint(changed):
         planning.replan(policy)
     else:
@@ -57,17 +57,22 @@ def lock_policy(policy_id: int) -> bool:
     return True
 
 
-def _save_schedule(schedule: Schedule, changed: Collection[str] | None) -> None:
-    """Save what an edit changed of it. The rest is read again: it may have been edited since it was first read, and
-    what is computed anew goes by it. The watermark is left to the emitter."""
-    if not schedule.pk:
-        schedule.save()
+def _save(row: Model, fields: Collection[str], changed: Collection[str] | None) -> None:
+    """Save what an edit changed of these fields. The others are read again: they may have been edited since they were
+    first read, and what is computed anew goes by them. A field that is none of these is left to whom it belongs, as a
+    schedule's watermark to the emitter."""
+    if not row.pk:
+        row.save()
         return
-    edited = [name for name in SCHEDULE_FIELDS if changed is None or name in changed]
-    if others := [name for name in SCHEDULE_FIELDS if name not in edited]:
-        schedule.refresh_from_db(fields=others)
+    edited = [name for name in fields if changed is None or name in changed]
+    if others := [name for name in fields if name not in edited]:
+        row.refresh_from_db(fields=others)
     if edited:
-        schedule.save(update_fields=edited)
+        row.save(update_fields=edited)
+
+
+def _columns(row: Model, but: Collection[str]) -> list[str]:
+    return [field.name for field in row._meta.concrete_fields if field.name not in but]
 
 
 def delete_policies(policies: Iterable[Policy]) -> None:
@@ -85,7 +90,7 @@ def save_repository(repository: Repository, changed: Collection[str] | None, by:
     What is corrected is tried at once: a new location ends the wait of an open breaker. `changed` as for a policy;
     `by`: who edits it.
     """
-    repository.save()
+    _save(repository, _columns(repository, but=("id",)), changed)
     warnings = []
     try:
         make_directory(repository.location)

@@ -1,5 +1,6 @@
 """Edits of one policy by two at once: of the admin's page and of the API."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from django.db import transaction
 from jobs.models import Schedule
 from sources import edits
 from sources.api.policies import Policies
-from sources.models import Policy
+from sources.models import Policy, Repository
 from tests.jobs.api.asking import Program
 from tests.sources.factories import make_policy
 from tests.threads import beside, somebody_waits_for_a_lock
@@ -38,6 +39,28 @@ class TestTwoWhoEditOnePolicy:
         schedule = Schedule.objects.get()
         assert (schedule.enabled, schedule.priority) == (False, 7)
         assert not second.schedule.enabled  # what is planned anew goes by it
+
+    def test_keep_what_the_other_one_has_changed_of_the_policy_itself(self) -> None:
+        policy = make_policy()
+        first, second = read(policy), read(policy)
+        first.seeding_limit, first.keep_versions = 3, 7
+        second.recheck_after = 1234
+        with transaction.atomic():
+            edits.save_policy(first, {"seeding_limit", "keep_versions"})
+        with transaction.atomic():
+            edits.save_policy(second, {"recheck_after"})
+        found = Policy.objects.get()
+        assert (found.seeding_limit, found.keep_versions, found.recheck_after) == (3, 7, 1234)
+        assert found.seeding_throttle is not None
+
+    def test_keep_what_the_other_one_has_changed_of_a_repository(self, tmp_path: Path) -> None:
+        repository = make_policy().repository
+        first, second = (Repository.objects.get(pk=repository.pk) for _ in range(2))
+        first.name, second.location = "elsewhere", str(tmp_path / "moved")
+        edits.save_repository(first, {"name"}, by="admin")
+        edits.save_repository(second, {"location"}, by="admin")
+        found = Repository.objects.get()
+        assert (found.name, found.location) == ("elsewhere", str(tmp_path / "moved"))
 
     def test_wait_for_each_other_and_both_succeed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         policy, program, check = make_policy(), Program(), Policies.check
