@@ -70,6 +70,21 @@ def finish_ended(now: datetime, schedule_ids: Sequence[int] | None = None) -> in
     return finishing.finish(ended, now) if ended else 0
 
 
+def schedules_under_way(schedule_ids: Sequence[int], now: datetime) -> set[int]:
+    """Which of these schedules have a batch that is unfinished, or one that waits to be emitted. What is seen to have
+    ended is noted.
+
+    A batch that has ended counts as that also while it is held by who asks for retries of it, which may open nothing:
+    a trigger would be skipped for good.
+    """
+    unfinished = Trigger.objects.filter(schedule__in=schedule_ids, finished_at=None).order_by()
+    rows = list(unfinished.values_list("pk", "schedule_id", "emitted_at"))
+    ended = set(_without_witness([pk for pk, _, emitted_at in rows if emitted_at is not None]))
+    if ended:
+        finishing.finish(sorted(ended), now)
+    return {schedule_id for pk, schedule_id, _ in rows if pk not in ended}
+
+
 def _without_witness(ids: list[int]) -> list[int]:
     """Those of these triggers of which no record is unfinished, as it seems: nothing is locked."""
     known = {trigger_id: _witnesses[trigger_id] for trigger_id in ids if trigger_id in _witnesses}

@@ -15,7 +15,7 @@ from django.db.models import F, Q
 
 from jobs import decisions
 from jobs.handlers import registry
-from jobs.models import Overlap, Schedule, Trigger
+from jobs.models import Overlap, Schedule
 from jobs.schedules import batches
 from jobs.schedules.statements import INTEND, MOVE_WATERMARKS
 from jobs.schedules.watermarks import COUNTED, LOOK_AT_BROKEN_AGAIN, Due, can_emit, due
@@ -89,10 +89,7 @@ def _intents(found: list[tuple[Schedule, Due]], now: datetime) -> list[Intent]:
 def busy_ones(schedules: Iterable[Schedule], now: datetime) -> set[int]:
     """The ids of those that skip a trigger now, since a batch of theirs is unfinished. Asked under their locks."""
     ids = [schedule.pk for schedule in schedules if schedule.overlap == Overlap.SKIP]
-    if not ids:
-        return set()
-    batches.finish_ended(now, ids)
-    return set(Trigger.objects.filter(schedule__in=ids, finished_at=None).values_list("schedule_id", flat=True))
+    return batches.schedules_under_way(ids, now) if ids else set()
 
 
 def reason_to_skip(schedule: Schedule, busy: set[int]) -> str:

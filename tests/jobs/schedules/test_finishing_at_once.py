@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from jobs import backlog
+from jobs import backlog, emitter
+from jobs.backlog.selection import locked_batches
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Schedule, Trigger
 from jobs.schedules import batches
@@ -18,7 +19,7 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-SECOND = timedelta(seconds=1)
+SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +33,9 @@ def _rows_of_their_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def schedule() -> Schedule:
-    return make_schedule(kind="event", provider="", event_count=2, next_trigger_at=NOON + timedelta(days=1))
+    return make_schedule(
+        kind="event", provider="", event_count=2, cron="0 * * * *", next_trigger_at=NOON + timedelta(days=1)
+    )
 
 
 def make_ended(schedule: Schedule, **fields: Any) -> BacklogRecord:
@@ -131,6 +134,33 @@ class TestARetryBesideOthers:
             assert other.execute("SELECT FROM jobs_backlogrecord FOR UPDATE").rowcount == 1
             other.rollback()
             assert retrying.result(20).ready == [record.pk]
+
+    def test_of_many_holds_its_trigger_before_its_records_too(self, schedule: Schedule) -> None:
+        record = make_ended(schedule)
+
+        def lock_all() -> list[list[int]]:
+            return list(locked_batches(BacklogRecord.objects.all(), 10))
+
+        with another_connection() as other:
+            other.execute("SELECT FROM jobs_trigger FOR UPDATE")
+            retrying = beside(lock_all)
+            eventually(somebody_waits_for_a_lock)
+            other.execute("SET lock_timeout = '200ms'")
+            assert other.execute("SELECT FROM jobs_backlogrecord FOR UPDATE").rowcount == 1
+            other.rollback()
+            assert retrying.result(20) == [[record.pk]]
+
+    def test_that_opens_nothing_makes_the_next_trigger_skip_nothing(self, schedule: Schedule) -> None:
+        """It holds the batch, so that its end is not noted; a trigger that is skipped for that would be lost."""
+        record = make_ended(schedule)
+        BacklogRecord.objects.update(status=Status.SUCCEEDED)
+        Schedule.objects.update(overlap="skip", next_trigger_at=NOON + HOUR)
+        with transaction.atomic():
+            assert backlog.retry([record.pk]).ready == []
+            beside(lambda: emitter.emit_triggers(NOON + HOUR)).result(20)
+        emitter.emit_triggers(NOON + HOUR + SECOND)
+        latest = Trigger.objects.latest("trigger_at")
+        assert (latest.trigger_at, latest.skipped_for, latest.events) == (NOON + HOUR, "", 2)
 
 
 class TestAFinishBesideOthers:

@@ -81,6 +81,13 @@ class TestARecordThatComesFirst:
         Schedule.objects.filter(pk=schedule.pk).update(throttle=None)
         assert "2 are ready" in refusal(throttle)
 
+    def test_that_a_program_puts_into_a_lane_that_it_knew_keeps_it(self, throttle: Throttle) -> None:
+        lane = make_lane(throttle)
+        with transaction.atomic():
+            backlog.enqueue("event", [("one", {})], lane=lane)
+            assert AT_THIS_MOMENT in refusal(throttle)
+        assert "1 are ready" in refusal(throttle)
+
     def test_that_is_opened_again_keeps_it(self, throttle: Throttle) -> None:
         record = make_record(Status.FAILED, lane=make_lane(throttle))
         with transaction.atomic():
