@@ -19,7 +19,7 @@ from jobs.backoff.charts import PIXELS_PER_INCH  # charts makes matplotlib write
 from jobs.backoff.lettering import drawable
 from jobs.backoff.themes import LIGHT, Theme
 from jobs.schedules.plan import MINUTES, Curve, Plan
-from jobs.schedules.plan_sentences import told_load, who_limits
+from jobs.schedules.plan_sentences import told_load, told_share, who_limits
 
 COLUMN = 15
 """Minutes a column of the picture: its busiest minute. Seven days have 672, about as many as a page has pixels for."""
@@ -29,8 +29,6 @@ PACE_IN_SIGHT = 2.0
 
 LEAST_IN_SIGHT = 0.015
 """Of the busiest minute: how high a column of the schedule itself is at least, also beside a thousand times as many."""
-
-OTHERS = "faint: together with the others of its throttle"
 
 _one_at_a_time = Lock()
 
@@ -70,18 +68,15 @@ def _draw_one(plot: Axes, plan: Plan, curve: Curve, theme: Theme) -> None:
     both, own = columns(curve.both), columns(curve.own)
     top = max(1.0, curve.peak)
     edges = [number * COLUMN for number in range(len(both) + 1)]
-    if any(curve.others):
+    if share := told_share(curve):
         plot.stairs(both, edges, fill=True, color=theme.grid, linewidth=0.6, edgecolor=theme.faint)
-        plot.set_title(OTHERS, loc="right", fontsize=panels.SMALL, color=theme.faint, pad=7)
+        _label(plot, f"faint: {share}", (0, 1), (3, -3), theme.faint, theme)
     seen = [max(value, LEAST_IN_SIGHT * top) if value else 0 for value in own]
     plot.stairs(seen, edges, fill=True, color=theme.accent, linewidth=0.6, edgecolor=theme.accent)
     pace = plan.verdict.pace * 60 if plan.verdict else 0.0
     if 0 < pace <= PACE_IN_SIGHT * top:
         plot.axhline(pace, color=theme.ink, linewidth=1, linestyle=(0, (4, 3)))
-        plot.annotate(
-            drawable(f"what {who_limits(plan)} lets through"), (1, pace), xycoords=("axes fraction", "data"),
-            xytext=(-2, 2), textcoords="offset points", ha="right", va="bottom", fontsize=panels.SMALL, color=theme.ink,
-        )  # fmt: skip
+        _label(plot, drawable(f"what {who_limits(plan)} lets through"), (1, pace), (-2, 3), theme.ink, theme)
         top = max(top, pace)
     plot.set_xlim(0, MINUTES)
     plot.set_ylim(0, top * 1.18)
@@ -93,6 +88,19 @@ def _draw_one(plot: Axes, plan: Plan, curve: Curve, theme: Theme) -> None:
     plot.xaxis.set_major_formatter(FixedFormatter([f"{day:%a %d %b}" for _, day in days]))
     for label in plot.get_xticklabels():
         label.set_horizontalalignment("left")
+
+
+def _label(
+    plot: Axes, text: str, at: tuple[float, float], away: tuple[float, float], colour: str, theme: Theme
+) -> None:
+    """Some words on the background's colour: `at` a share of the width and a height, some points `away` from there."""
+    ground = {"facecolor": theme.background, "edgecolor": "none", "pad": 1}
+    left, below = away[0] > 0, away[1] < 0
+    plot.annotate(
+        text, at, xycoords=("axes fraction", "axes fraction" if below else "data"), xytext=away,
+        textcoords="offset points", ha="left" if left else "right", va="top" if below else "bottom",
+        fontsize=panels.SMALL, color=colour, bbox=ground,
+    )  # fmt: skip
 
 
 def midnights(start: datetime, zone: str) -> list[tuple[float, datetime]]:

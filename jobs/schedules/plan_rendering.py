@@ -12,13 +12,16 @@ from jobs.backlog.rendering import Column, plain, table
 from jobs.models import Schedule
 from jobs.schedules.plan import Curve, Plan
 from jobs.schedules.plan_facts import STATES
-from jobs.schedules.plan_sentences import Sentence, span_of, told_load
+from jobs.schedules.plan_sentences import Sentence, span_of, told_load, told_share
 from jobs.telling import moment
 
 MARKS = {"bad": ("! ", "red"), "warning": ("! ", "yellow"), "good": ("", "green"), "": ("", "")}
 
 BARS = " ▁▂▃▄▅▆▇█"
 HOURS_A_BAR = 3
+
+OF_SECONDS = ("window_for", "catch_up_for")
+"""Of the facts of a schedule: its durations."""
 
 
 def list_view(schedules: Iterable[Schedule]) -> RenderableType:
@@ -70,7 +73,8 @@ def plan_view(plan: Plan, said: Iterable[Sentence]) -> RenderableType:
     parts: list[RenderableType] = []
     for name, curve in curves:
         chosen = " (as it is set)" if curve is plan.chosen and len(curves) > 1 else ""
-        parts.append(Text(f"{name}{chosen}: {plain(told_load(plan, curve))}", style="bold"))
+        share = f", {told_share(curve)}" if any(curve.others) else ""
+        parts.append(Text(f"{name}{chosen}: {plain(told_load(plan, curve))}{share}", style="bold"))
         parts.append(Text(f"  {bars(curve)}"))
     since = f"  since {plan.start.astimezone(ZoneInfo(plan.schedule.zone)):%a %Y-%m-%d %H:%M} {plan.schedule.zone}"
     parts.append(Text(f"{since}, the busiest minute of every {HOURS_A_BAR} hours", style="dim"))
@@ -87,9 +91,15 @@ def bars(curve: Curve) -> str:
 
 
 def facts_view(facts: dict[str, Any]) -> RenderableType:
-    """A line a fact."""
-    shown = ((name.replace("_", " "), value) for name, value in facts.items() if value not in (None, ""))
+    """A line a fact, by `schedule_facts`."""
+    told = facts | {name: f"{facts[name]} s" for name in OF_SECONDS if facts[name] is not None}
+    told["next_trigger_at"] = "paused" if not facts["enabled"] else _utc(facts["next_trigger_at"])
+    shown = ((name.replace("_", " "), value) for name, value in told.items() if value not in (None, ""))
     return table([Column(""), Column("")], shown)
+
+
+def _utc(instant: datetime | None) -> str:
+    return f"{moment(instant)} UTC" if instant else ""
 
 
 def past_view(facts: Iterable[dict[str, Any]]) -> RenderableType:

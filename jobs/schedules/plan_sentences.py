@@ -128,6 +128,11 @@ def told_load(plan: Plan, curve: Curve) -> str:
     return f"{curve.peak:,.0f} in the busiest minute ({busiest:%a %H:%M}), {told_mean(curve.mean)} a minute on average"
 
 
+def told_share(curve: Curve) -> str:
+    """That others are counted in, and how many are its own in a minute; empty where it is alone."""
+    return f"with all that shares its throttle; {max(curve.own):,.0f} of its own at most" if any(curve.others) else ""
+
+
 def told_mean(mean: float) -> str:
     """A mean number of events, to two digits below ten."""
     return f"{mean:,.0f}" if mean >= 10 else f"{mean:.2g}"

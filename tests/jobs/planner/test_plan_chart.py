@@ -7,10 +7,12 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.figure import Figure
 
+from jobs.backlog.rendering import text_of
 from jobs.backoff.themes import DARK, LIGHT
 from jobs.schedules import plan_chart
 from jobs.schedules.plan import Plan
 from jobs.schedules.plan_queue import Gate
+from jobs.schedules.plan_rendering import plan_view
 from tests.jobs.planner.plans import plan_for, planned
 
 SLOW = Gate(in_flight=50, rate=1, burst=1, name="slow")
@@ -59,8 +61,8 @@ class TestThePicture:
         behind, before = (patch.get_data().values for patch in plot.patches)
         assert max(behind) == 100_010
         assert max(before) == plan_chart.LEAST_IN_SIGHT * 100_010
-        assert plan_chart.OTHERS in texts(plan)
-        assert plan_chart.OTHERS not in texts(plan_for())
+        assert "faint: with all that shares its throttle; 10 of its own at most" in texts(plan)
+        assert not [text for text in texts(plan_for()) if "shares" in text]
         assert [bool(value) for value in before] == [bool(value) for value in plan_chart.columns(plan.chosen.own)]
 
     def test_of_nothing_can_be_drawn(self) -> None:
@@ -92,3 +94,10 @@ class TestThePicture:
         found = plan_chart.midnights(start, "Europe/Berlin")
         assert [minutes for minutes, _ in found][:3] == [12 * 60, 37 * 60, 61 * 60]
         assert [f"{day:%d}" for _, day in found] == ["25", "26", "27", "28", "29", "30", "31"]
+
+
+def test_at_a_terminal_the_load_of_others_is_told_as_theirs() -> None:
+    told = text_of(plan_view(plan_for(planned(name="large", events=10_000), events=60, gate=SLOW), []))
+    assert "168 in the busiest minute" in told
+    assert "with all that shares its throttle; 1 of its own at most" in " ".join(told.split())
+    assert "shares" not in text_of(plan_view(plan_for(), []))
