@@ -61,6 +61,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "jobs.api.errors.JsonErrors",
     "jobs.web.nul.NulRefused",
+    "jobs.web.database_away.DatabaseAway",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

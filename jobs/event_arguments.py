@@ -1,4 +1,4 @@
-"""The arguments of `manage.py events`: filters, and what names an event or a schedule."""
+"""The arguments of `manage.py events`: filters, and what names an event, a schedule or an endpoint."""
 
 from argparse import ArgumentParser, ArgumentTypeError
 from datetime import UTC, datetime, timedelta
@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from django.utils.dateparse import parse_date, parse_datetime
 
 from jobs.event_list import Answer, State, with_answers, with_event_id
-from jobs.models import EndpointKind, Schedule
+from jobs.models import Endpoint, EndpointKind, Schedule
 from jobs.models.event import Event
 
 LARGEST_ID = 2**63 - 1
@@ -21,7 +21,11 @@ SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 def add_filters(parser: ArgumentParser, default: Any) -> None:
     """Add the filters. `default`: of those that are not given."""
     which = parser.add_argument_group("which events")
-    which.add_argument("--schedule", default=default, metavar="NAME", help="of this schedule: its name or its id")
+    which.add_argument(
+        "--schedule", default=default, metavar="NAME",
+        help="of this schedule: its name or its id; of one that is gone, its name; `test`: of tests of endpoints",
+    )  # fmt: skip
+    which.add_argument("--endpoint", default=default, metavar="NAME", help="that go to this endpoint: its name or id")
     which.add_argument("--state", default=default, choices=State.values, help="where they are on their way")
     which.add_argument("--answer", default=default, choices=Answer.values, help="what the last attempt was answered")
     which.add_argument("--kind", default=default, choices=EndpointKind.values, help="how they are delivered")
@@ -34,30 +38,48 @@ def add_filters(parser: ArgumentParser, default: Any) -> None:
     )
 
 
-def find_schedule(named: str) -> Schedule:
-    """Raises: ValueError naming some that there are."""
-    found = Schedule.objects.filter(name=named).first() if "\0" not in named else None
-    if found is None and named.isascii() and named.isdigit() and int(named) <= LARGEST_ID:
-        found = Schedule.objects.filter(pk=int(named)).first()
-    if found is None:
-        delivering = Schedule.objects.filter(kind__in=EndpointKind.values).order_by("name")
-        known = list(delivering.values_list("name", flat=True)[:MOST_KNOWN])
-        there_are = f"there are {', '.join(known)}" if known else "there is none that delivers"
-        raise ValueError(f"there is no schedule {named!r}; {there_are}")
-    return found
+def find_schedule(named: str) -> Schedule | None:
+    """The one with that name or id. Raises: ValueError for what cannot be a name."""
+    if "\0" in named:
+        raise no_schedule(named)
+    found = Schedule.objects.filter(name=named).first()
+    return found or (Schedule.objects.filter(pk=int(named)).first() if _is_id(named) else None)
+
+
+def no_schedule(named: str) -> ValueError:
+    """That nothing is known of a schedule, naming some that there are."""
+    delivering = Schedule.objects.filter(kind__in=EndpointKind.values).order_by("name")
+    known = list(delivering.values_list("name", flat=True)[:MOST_KNOWN])
+    there_are = f"there are {', '.join(known)}" if known else "there is none that delivers"
+    return ValueError(f"there is no schedule {named!r}, nor such an event of one that was; {there_are}")
+
+
+def find_endpoint(named: str) -> int:
+    """The id of the one with that name or id; also one that is gone has an id. Raises: ValueError naming some."""
+    found = Endpoint.objects.filter(name=named).first() if "\0" not in named else None
+    if found is None and not _is_id(named):
+        known = list(Endpoint.objects.order_by("name").values_list("name", flat=True)[:MOST_KNOWN])
+        there_are = f"there are {', '.join(known)}" if known else "there is none"
+        raise ValueError(f"there is no endpoint {named!r}; {there_are}")
+    return found.pk if found else int(named)
 
 
 def find_event(named: str) -> Event:
-    """Raises: CommandError."""
+    """Raises: CommandError, with code 2 for what is no id, as event ids have numbers."""
     events = with_answers(Event.objects.all())
     found: Event | None = None
-    if named.isascii() and named.isdigit() and int(named) <= LARGEST_ID:
+    if _is_id(named):
         found = events.filter(pk=int(named)).first()
     elif "\0" not in named:
         found = with_event_id(events, named).order_by("-pk").first()
     if found is None:
-        raise CommandError(f"there is no event {named}; `manage.py events list` shows some", returncode=1)
+        code = 1 if any(map(str.isdigit, named)) else 2
+        raise CommandError(f"there is no event {named}; `manage.py events list` shows some", returncode=code)
     return found
+
+
+def _is_id(named: str) -> bool:
+    return named.isascii() and named.isdigit() and int(named) <= LARGEST_ID
 
 
 def _since(said: str) -> datetime | timedelta:

@@ -85,6 +85,13 @@ def answered(events: QuerySet[Any], answer: Answer) -> QuerySet[Any]:
     return undelivered.filter(answer_status__gte=least, answer_status__lt=least + 100)
 
 
+def of_schedule_named(events: Events, name: str) -> Events:
+    """Those that carry this name: what a schedule emitted that is gone or is called otherwise now, and test events.
+
+    No index serves that."""
+    return events.filter(payload__schedule=name)
+
+
 def with_event_id(events: Events, event_id: str) -> Events:
     """Those with that id: one. By the index of batches, when the id tells schedule and launch time."""
     schedule, _, rest = event_id.partition("-")

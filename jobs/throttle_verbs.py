@@ -5,8 +5,9 @@ from math import isfinite
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import DEFAULT_DB_ALIAS, transaction
 from django.db.models import ProtectedError
+from django.db.models.deletion import Collector
 
 from jobs import throttles
 from jobs.models import BacklogRecord, Lane, Throttle, Trigger
@@ -91,20 +92,32 @@ def remove(asked: Iterable[Throttle]) -> None:
         if len(free) < lanes.count():
             names = ", ".join(throttle.name for throttle in held)
             raise InUse(f"{names}: records that name it are put on the backlog at this moment. Try again in a moment.")
-        being_emitted = Trigger.objects.filter(finished_at=None, emitted_at=None)
-        for live in throttles.live(ids):
-            if being_emitted.filter(recipe__throttle_id=live.throttle.pk).exists():
-                raise InUse(f"{live.throttle.name}: a batch under it is being emitted. Let it end or cancel it first.")
-            if said := obstacle_to_removing(live):
-                raise InUse(f"{said}. Let them end or cancel them first.")
+        _refuse_in_flight(ids)
         for throttle in held:
-            _delete(throttle)
+            _refuse_named(throttle)
+            throttle.delete()
 
 
-def _delete(throttle: Throttle) -> None:
+def refuse_in_use(throttle: Throttle) -> None:
+    """Look, before a person is asked, whether `remove` would refuse it now. Raises: InUse."""
+    _refuse_named(throttle)
+    _refuse_in_flight([throttle.pk])
+
+
+def _refuse_in_flight(ids: list[int]) -> None:
     """Raises: InUse."""
+    being_emitted = Trigger.objects.filter(finished_at=None, emitted_at=None)
+    for live in throttles.live(ids):
+        if being_emitted.filter(recipe__throttle_id=live.throttle.pk).exists():
+            raise InUse(f"{live.throttle.name}: a batch under it is being emitted. Let it end or cancel it first.")
+        if said := obstacle_to_removing(live):
+            raise InUse(f"{said}. Let them end or cancel them first.")
+
+
+def _refuse_named(throttle: Throttle) -> None:
+    """Raises: InUse naming the rows that refer to it."""
     try:
-        throttle.delete()
+        Collector(using=DEFAULT_DB_ALIAS).collect([throttle])
     except ProtectedError as error:
         names = sorted({f"{each._meta.verbose_name} {each}" for each in error.protected_objects})
         more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""

@@ -11,6 +11,7 @@ from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.utils.safestring import SafeString
+from unfold.dataclasses import UnfoldAction
 
 from jobs.web.permissions import may_operate
 
@@ -71,6 +72,17 @@ class AsksFirst(Generic[Verb]):
 
     called: str
     """What one row is called in a message."""
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[UnfoldAction]:
+        """The buttons of a row's page: those of the verbs that would do something to it."""
+        offered: list[UnfoldAction] = super().get_actions_detail(request, object_id)  # type: ignore[misc]
+        row = self.get_object(request, str(object_id))  # type: ignore[attr-defined]
+        idle = self.idle_verbs(row) if row else set()
+        return [each for each in offered if each.method.__name__ not in idle]
+
+    def idle_verbs(self, row: Any) -> set[str]:
+        """Names of those in `actions_detail` that would do nothing to this row as it is now."""
+        return set()
 
     def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Of verbs that put records on the backlog, move them or take them off: who may operate records may do them."""

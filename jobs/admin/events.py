@@ -53,6 +53,9 @@ MOST_LISTED = 10_000
 SHOWN_LENGTH = 80
 """Characters of an error in the list."""
 
+ANSWER_STYLE = "min-width: 8rem; overflow-wrap: anywhere"
+"""What receivers say may be one long word, and breaks where it must: the columns beside it do not."""
+
 STATE_LABELS = {
     "delivered": "success", "failed": "danger", "running": "info", "ready": "info", "waiting": "warning",
     "cancelled": "",
@@ -104,7 +107,7 @@ class EventAdmin(RecordActions, ReadOnlyAdmin):
 
     called = "event"
     list_display = (
-        "event_id", "state", "schedule_name", "launch", "delivered_at", "lag", "code", "took", "attempt", "short_error",
+        "event_id", "state", "schedule_name", "launch", "delivered_at", "lag", "attempt", "answer",
     )  # fmt: skip
     list_filter = (StateFilter, AnswerFilter, EndedFilter, EventKindFilter, ScheduleFilter, TriggerFilter)
     search_fields = ("subject",)
@@ -114,7 +117,10 @@ class EventAdmin(RecordActions, ReadOnlyAdmin):
     show_full_result_count = False
     list_per_page = 50
     fieldsets = (
-        (None, {"fields": ("event_id", "state", "why", "last_error", "schedule_name", "its_endpoint", "its_record")}),
+        (
+            None,
+            {"fields": ("event_id", "state", "why", "its_last_error", "schedule_name", "its_endpoint", "its_record")},
+        ),
         ("When (UTC)", {"fields": ("its_trigger", "launch", "its_run_after", "delivered_at", "lag")}),
         ("Attempts", {"fields": ("its_attempts",)}),
         ("What is delivered", {"fields": ("its_body",)}),
@@ -155,8 +161,8 @@ class EventAdmin(RecordActions, ReadOnlyAdmin):
         return answer
 
     @admin.display(description="event")
-    def event_id(self, event: Event) -> str:
-        return str(event.payload.get("event_id") or event.subject)
+    def event_id(self, event: Event) -> SafeString:
+        return _in_one_line(event.payload.get("event_id") or event.subject)
 
     @display(description="state", label=STATE_LABELS)
     def state(self, event: Event) -> str:
@@ -172,32 +178,29 @@ class EventAdmin(RecordActions, ReadOnlyAdmin):
         return format_html('<a href="{}" class="text-link">{}</a>', url, name or f"schedule {event.schedule_id}")
 
     @admin.display(description="launch (UTC)")
-    def launch(self, event: Event) -> str:
-        return moment(_launch(event)) or "-"
+    def launch(self, event: Event) -> SafeString:
+        return _in_one_line(moment(_launch(event)) or "-")
 
     @admin.display(description="delivered (UTC)")
-    def delivered_at(self, event: Event) -> str:
-        return moment(event.finished_at) if event.status == Status.SUCCEEDED else "-"
+    def delivered_at(self, event: Event) -> SafeString:
+        return _in_one_line(moment(event.finished_at) if event.status == Status.SUCCEEDED else "-")
 
     @admin.display(description="lag")
-    def lag(self, event: Event) -> str:
+    def lag(self, event: Event) -> SafeString:
         seconds = lag_of(event, _launch(event))
-        return "-" if seconds is None else _short(max(0.0, seconds))
+        return _in_one_line("-" if seconds is None else _short(max(0.0, seconds)))
 
     @admin.display(description="response")
-    def code(self, event: Any) -> str:
-        return "-" if event.answer_status is None else str(event.answer_status)
+    def answer(self, event: Any) -> SafeString:
+        """The code and after how long it came, or how long was waited for one; below it the error, whole as a hint."""
+        code, seconds, said = event.answer_status, event.answer_seconds, _last_error(event)
+        told = str(code or "-") if seconds is None else f"{code or 'none'} in {_short(seconds)}"
+        short = said if len(said) <= SHOWN_LENGTH else f"{said[: SHOWN_LENGTH - 1]}…"
+        return format_html('<div style="{}" title="{}">{}<br>{}</div>', ANSWER_STYLE, said, told, short)
 
-    @admin.display(description="answered in")
-    def took(self, event: Any) -> str:
-        return "-" if event.answer_seconds is None else _short(event.answer_seconds)
-
-    @admin.display(description="error")
-    def short_error(self, event: Event) -> str:
-        if event.status == Status.SUCCEEDED:
-            return ""
-        said = event.last_error
-        return said if len(said) <= SHOWN_LENGTH else f"{said[: SHOWN_LENGTH - 1]}…"
+    @admin.display(description="last error")
+    def its_last_error(self, event: Event) -> str:
+        return _last_error(event) or "-"
 
     @admin.display(description="why it is not delivered now")
     def why(self, event: Event) -> SafeString | str:
@@ -237,7 +240,7 @@ class EventAdmin(RecordActions, ReadOnlyAdmin):
                 facts["outcome"],
                 facts["code"] or "-",
                 "-" if facts["seconds"] is None else _short(facts["seconds"]),
-                facts["error"],
+                format_html('<div style="{}">{}</div>', ANSWER_STYLE, facts["error"]),
             )
             for facts in map(attempt_facts, attempts_of(event))
         )
@@ -247,6 +250,15 @@ class EventAdmin(RecordActions, ReadOnlyAdmin):
     def its_body(self, event: Event) -> SafeString:
         written = json.dumps(event.payload.get("body"), indent=2, ensure_ascii=False)
         return format_html('<pre style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', written)
+
+
+def _last_error(event: Event) -> str:
+    """Empty for what was delivered: what failed before that is told by its attempts."""
+    return "" if event.status == Status.SUCCEEDED else event.last_error
+
+
+def _in_one_line(text: object) -> SafeString:
+    return format_html('<span class="whitespace-nowrap">{}</span>', text)
 
 
 def _launch(event: Any) -> Any:

@@ -16,7 +16,7 @@ from jobs.admin.asking import AsksFirst, is_confirmed, question
 from jobs.backlog.rows import BATCH
 from jobs.backlog.selection import locked_batches
 from jobs.models import BacklogRecord
-from jobs.states import Status
+from jobs.states import FINISHED, Status
 from jobs.web import audit
 
 SHOWN_TO_CONFIRM = 10
@@ -30,6 +30,9 @@ CANCEL_MEANS = (
     "Its trigger does not emit it again."
 )
 
+LEFT_ALONE = (Status.READY, Status.RUNNING, Status.SUCCEEDED)
+"""What *Retry now* does nothing to."""
+
 Verb = Callable[[Iterable[int]], Any]
 
 
@@ -39,6 +42,10 @@ class RecordActions(AsksFirst[Verb]):
     called = "record"
     actions = ("retry_now", "cancel")
     actions_detail = ("retry_this_now", "cancel_this")
+
+    def idle_verbs(self, row: BacklogRecord) -> set[str]:
+        idle = {"cancel_this"} if row.status in FINISHED else set()
+        return idle | {"retry_this_now"} if row.status in LEFT_ALONE else idle
 
     @admin.action(description="Retry now", permissions=["operate"])
     def retry_now(self, request: HttpRequest, records: QuerySet[BacklogRecord]) -> HttpResponse | None:

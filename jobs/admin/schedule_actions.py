@@ -59,6 +59,12 @@ class ScheduleActions(AsksFirst[Verb]):
     actions = ("trigger_now", "pause", "resume")
     actions_detail = ("trigger_this_now", "pause_this", "resume_this")
 
+    def idle_verbs(self, row: Schedule) -> set[str]:
+        """All of them for the schedule of a policy, which is operated there."""
+        if obstacle_to_editing(row):
+            return set(self.actions_detail)
+        return {"resume_this" if row.enabled else "pause_this"}
+
     @admin.action(description="Trigger now", permissions=["operate"])
     def trigger_now(self, request: HttpRequest, found: QuerySet[Schedule]) -> HttpResponse | None:
         return self.ask_or_do(request, found, "Trigger now", TRIGGER_MEANS, _trigger)

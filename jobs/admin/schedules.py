@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 
 from jobs import rescheduling
 from jobs.admin.base import SMALL_TEXT_AREAS, moment
+from jobs.admin.deleting import ToldWhyNot
 from jobs.admin.previewing import PreviewedForm
 from jobs.admin.schedule_actions import ScheduleActions
 from jobs.admin.schedule_form import ScheduleForm, other_providers
@@ -27,7 +28,7 @@ from jobs.telling import span
 
 
 @admin.register(Schedule)
-class ScheduleAdmin(ScheduleActions, PreviewedForm):
+class ScheduleAdmin(ScheduleActions, ToldWhyNot, PreviewedForm):
     """Schedules of all kinds. That of a policy is to be looked at here, and edited with the policy."""
 
     form = ScheduleForm

@@ -12,4 +12,4 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, empty: st
     if not cells:
         return empty
     context = {"table": {"headers": list(headers), "rows": cells}}
-    return render_to_string("unfold/components/table.html", context)
+    return render_to_string("jobs/table.html", context)

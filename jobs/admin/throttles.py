@@ -5,17 +5,21 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin
+from django.urls import reverse
+from django.utils.html import format_html
 from unfold.decorators import display
 
 from jobs import throttle_verbs, throttles
 from jobs.admin.base import ReadOnlyAdmin, span
 from jobs.admin.deleting import ToldObstacles
-from jobs.models import Lane, Throttle
+from jobs.models import Lane, Schedule, Throttle
 from jobs.throttle_verbs import InUse
 from jobs.throttles import Live
 
 LIVE = ("state", "in_flight", "ready", "waiting", "shown_rate", "shown_tokens", "next_token")
+MOST_NAMED = 20
+"""Schedules that are told to stand against deleting."""
+
 STATES = {"open": "success", "full": "warning", "no token": "warning", "paused": "danger"}
 
 
@@ -35,6 +39,22 @@ def state_of(live: Live) -> str:
     if live.in_flight >= live.throttle.max_in_flight:
         return "full"
     return "no token" if live.next_token_in else "open"
+
+
+def _schedules_under(rows: list[Throttle]) -> list[str]:
+    """A sentence for each schedule that names one of `rows`, with a link, as far as a page has room for them."""
+    found = Schedule.objects.filter(throttle__in=rows).select_related("throttle").order_by("throttle__name", "name")
+    schedules = list(found[: MOST_NAMED + 1])
+    said: list[str] = [
+        format_html(
+            '{}: the schedule <a href="{}" class="text-link">{}</a>; choose another throttle there, or none',
+            schedule.throttle,
+            reverse("admin:jobs_schedule_change", args=[schedule.pk]),
+            schedule,
+        )
+        for schedule in schedules[:MOST_NAMED]
+    ]
+    return [*said, "… and further schedules"] if len(schedules) > MOST_NAMED else said
 
 
 @admin.register(Throttle)
@@ -65,15 +85,11 @@ class ThrottleAdmin(ToldObstacles):
         for said in throttle_verbs.warnings(obj, live):
             self.message_user(request, f"{obj.name}: {said}.", messages.WARNING)
 
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """With the schedules that name one, as Django finds them."""
-        named, counts, missing, protected = ModelAdmin.get_deleted_objects(self, objs, request)
-        return named, counts, missing, [*protected, *self.obstacles_to_deleting(list(objs))]
-
     def obstacles_to_deleting(self, rows: list[Throttle]) -> list[str]:
-        """What names one must end first: its records would go on unthrottled."""
+        """Schedules name one, or unfinished records, which would go on unthrottled."""
         asked = throttles.live([throttle.pk for throttle in rows])
-        return [said for live in asked if (said := throttle_verbs.obstacle_to_removing(live))]
+        records = [said for live in asked if (said := throttle_verbs.obstacle_to_removing(live))]
+        return [*_schedules_under(rows), *(f"{said}; let them end, or cancel them" for said in records)]
 
     def delete_model(self, request: HttpRequest, obj: Throttle) -> None:
         throttle_verbs.remove([obj])

@@ -15,8 +15,9 @@ from ninja.openapi.schema import OpenAPISchema
 from jobs.api.auth import Staff
 from jobs.api.bodies import ObjectParser, checked
 from jobs.api.document import Document
-from jobs.api.errors import ApiError, add_handlers, not_valid
-from jobs.api.wording import MOST_ERRORS, UNKNOWN_PARAMETER, shown
+from jobs.api.errors import ApiError, add_handlers, database_away, not_valid
+from jobs.api.wording import MOST_ERRORS, REPEATED_PARAMETER, UNKNOWN_PARAMETER, shown
+from jobs.web.database_away import DATABASE_AWAY
 
 LIGHT_OR_DARK = """
     <script>
@@ -31,6 +32,11 @@ LIGHT_OR_DARK = """
     </script>"""
 """As the admin was set to in this browser. The page's style sheet knows dark; its layout has no switch for it."""
 
+ROOM_FOR_CODE = (
+    "<style>.swagger-ui .renderedMarkdown p{line-height:1.9}.swagger-ui .renderedMarkdown code{padding:1px 4px}</style>"
+)
+"""The boxes of code in the introduction are higher than the lines of the page's style sheet, and would hide them."""
+
 
 class Pages(Swagger):
     """The page of the document. What is tried on it goes by the session of who looks at it, with its CSRF token."""
@@ -43,6 +49,7 @@ class Pages(Swagger):
         context = {"swagger_settings": json.dumps(settings), "api": api, "add_csrf": True}
         page = render(request, self.template, context)
         page.content = page.content.replace(b"<head>", b"<head>" + LIGHT_OR_DARK.encode(), 1)
+        page.content = page.content.replace(b"</head>", ROOM_FOR_CODE.encode() + b"</head>", 1)  # after its style sheet
         return page
 
 
@@ -61,8 +68,8 @@ class Api(NinjaAPI):
 
 
 def known_parameters_only(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Refuse query parameters that an operation does not know: a filter that is misspelt and left unread would choose
-    more than was meant."""
+    """Refuse query parameters that an operation does not know, or that come twice: a filter that is misspelt or left
+    unread would choose other things than were meant. No operation takes a list of values."""
     models = view._ninja_operation.models  # type: ignore[attr-defined]
     known = {
         name for model in models if model.__ninja_param_source__ == "query" for name in model.__ninja_flatten_map__
@@ -74,6 +81,9 @@ def known_parameters_only(view: Callable[..., Any]) -> Callable[..., Any]:
         if unknown:
             there_are = f"there are {', '.join(sorted(known))}" if known else "it has none"
             raise not_valid([(name, UNKNOWN_PARAMETER) for name in unknown[:MOST_ERRORS]], there_are)
+        repeated = sorted(name for name, values in request.GET.lists() if len(values) > 1)
+        if repeated:
+            raise not_valid([(name, REPEATED_PARAMETER) for name in repeated], "ask once for each value")
         return view(request, *args, **kwargs)
 
     return strict_view
@@ -93,4 +103,11 @@ def for_staff(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
             return error.response(request)
         return view(request, *args, **kwargs)
 
-    return guarded
+    @functools.wraps(view)
+    def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            return guarded(request, *args, **kwargs)
+        except DATABASE_AWAY as error:
+            return database_away(request, error)
+
+    return answered

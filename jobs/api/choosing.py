@@ -8,9 +8,10 @@ from django.db import connection, transaction
 from django.db.utils import OperationalError
 from psycopg.errors import QueryCanceled
 
-from jobs.api.errors import DATABASE_AWAY_SECONDS, ApiError, not_valid
+from jobs.api.errors import ApiError, not_valid
 from jobs.backlog.selection import Filters
 from jobs.states import Status
+from jobs.web.database_away import DATABASE_AWAY_SECONDS
 
 PATIENCE_SECONDS = 10
 """An answer that takes longer would hold up one of a few web threads: a search without an index in millions."""

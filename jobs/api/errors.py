@@ -15,12 +15,13 @@ from typing import Any
 from urllib.parse import quote
 
 from django.conf import settings
-from django.db import DataError, IntegrityError, InterfaceError, OperationalError
+from django.db import DataError, IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
 
 from jobs.api.wording import field_errors
+from jobs.web.database_away import DATABASE_AWAY, DATABASE_AWAY_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +31,6 @@ CONTENT_TYPE = "application/problem+json"
 
 NOT_KEPT = "no-store"
 """No cache keeps an answer: some hold secrets that are shown once, and ETags here do not cover what machines move."""
-
-DATABASE_AWAY_SECONDS = 10
-"""When to try again while the database is away, or a lock is held for too long."""
 
 USUAL: dict[int, tuple[str, str]] = {
     400: ("the request cannot be read", "send one JSON object, encoded in UTF-8"),
@@ -132,8 +130,7 @@ def add_handlers(api: NinjaAPI) -> None:
         HttpError: lambda request, error: problem(request, error.status_code),
         ValidationError: lambda request, error: not_valid(field_errors(error.errors)).response(request),
         Http404: lambda request, error: problem(request, 404),
-        OperationalError: _database_away,
-        InterfaceError: _database_away,
+        **dict.fromkeys(DATABASE_AWAY, database_away),
         IntegrityError: _clash,
         DataError: _not_storable,
     }
@@ -141,7 +138,8 @@ def add_handlers(api: NinjaAPI) -> None:
         api.add_exception_handler(exception, handler)
 
 
-def _database_away(request: HttpRequest, error: Exception) -> HttpResponse:
+def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Status 503, with a line in the log."""
     log.error("an answer was not possible: %s", error)
     return problem(request, 503, headers={"Retry-After": str(DATABASE_AWAY_SECONDS)})
 

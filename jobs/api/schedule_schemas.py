@@ -56,7 +56,8 @@ class ScheduleBody(Body):
 class ScheduleAnswer(Schema):
     """`provider` empty: its batch is `event_count` events. Else the batch comes from what is named, as `assignments`.
 
-    `next_trigger_at` null: not seen by an emitter yet. It and the names of what it refers to are no part of the ETag.
+    `next_trigger_at` null: paused, or not seen by an emitter yet. It and the names of what it refers to are no part of
+    the ETag.
     """
 
     id: int

@@ -53,8 +53,12 @@ class Schedules(Resource[Schedule]):
         return Schedule.objects.select_related("endpoint", "throttle", "retry_policy")
 
     def facts(self, rows: Sequence[Schedule]) -> list[dict[str, Any]]:
-        """With the names of what they refer to by id."""
-        return [self.own_facts(row) | names_of(row, "endpoint", "throttle", "retry_policy") for row in rows]
+        """With the names of what they refer to by id. A paused one triggers nothing next."""
+        untold = {False: {"next_trigger_at": None}, True: {}}
+        return [
+            self.own_facts(row) | names_of(row, "endpoint", "throttle", "retry_policy") | untold[row.enabled]
+            for row in rows
+        ]
 
     def fill(self, row: Schedule, values: dict[str, Any]) -> set[str]:
         """Cron by fields becomes one expression."""

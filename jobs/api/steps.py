@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 PAGING = ("limit", "cursor", "ordering")
 
+DO_WHAT_IT_SAYS = "do what `detail` says, then delete it again"
+"""The hint of a 409 whose detail tells for each use what to do about it."""
+
 
 def contents(resource: "Resource[Any]", rows: Sequence[Any]) -> list[dict[str, Any]]:
     """Rows as JSON, as the resource's answer says."""
@@ -107,7 +110,7 @@ def delete(resource: "Resource[Any]", request: HttpRequest, row_id: int) -> Http
     """Raises: ApiError (403, 404, 409, 412)."""
     row = _locked(resource, request, row_id)
     if uses := resource.uses_of(row):
-        raise _in_use(resource, " ".join(uses))
+        raise _in_use(resource, " ".join(uses), DO_WHAT_IT_SAYS)
     history.deleted(request, row)
     try:
         with transaction.atomic():
@@ -117,7 +120,9 @@ def delete(resource: "Resource[Any]", request: HttpRequest, row_id: int) -> Http
     except RestrictedError as error:
         raise _in_use(resource, _told(error.restricted_objects)) from error
     except IntegrityError as error:
-        raise _in_use(resource, "It has come into use meanwhile.") from error
+        raise _in_use(
+            resource, "it came into use meanwhile", "delete it again: it is told then what uses it"
+        ) from error
     return HttpResponse(status=204)
 
 
@@ -165,8 +170,8 @@ def _missing(resource: "Resource[Any]") -> ApiError:
     return ApiError(404, f"there is no such {resource.name}", f"GET /api{resource.path} lists those there are")
 
 
-def _in_use(resource: "Resource[Any]", told: str) -> ApiError:
-    return ApiError(409, f"the {resource.name} is in use: {told}", "take it away there first")
+def _in_use(resource: "Resource[Any]", told: str, hint: str = "take it away there first") -> ApiError:
+    return ApiError(409, f"the {resource.name} is in use: {told}", hint)
 
 
 def _told(rows: Any) -> str:

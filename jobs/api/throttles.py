@@ -11,8 +11,10 @@ from jobs import throttle_verbs, throttles
 from jobs.api.errors import ApiError
 from jobs.api.fields import Body, Name, Title
 from jobs.api.resources import Resource
-from jobs.models import Throttle
+from jobs.api.steps import DO_WHAT_IT_SAYS
+from jobs.models import Schedule, Throttle
 from jobs.models.throttle import MOST_A_SECOND, MOST_IN_FLIGHT
+from jobs.throttle_verbs import SHOWN_NAMES
 
 
 class ThrottleBody(Body):
@@ -74,12 +76,30 @@ class Throttles(Resource[Throttle]):
         live = {each.throttle.pk: _live(each) for each in throttles.live([row.pk for row in rows])} if rows else {}
         return [self.own_facts(row) | {"paused": not row.max_in_flight, "live": live[row.pk]} for row in rows]
 
+    def uses_of(self, row: Throttle) -> list[str]:
+        """The schedules that name it, and its unfinished records. `remove` asks again, behind locks."""
+        found = [told] if (told := _told_schedules(row)) else []
+        [live] = throttles.live([row.pk])
+        if obstacle := throttle_verbs.obstacle_to_removing(live):
+            found.append(f"{obstacle}. Let them end or cancel them first.")
+        return found
+
     def remove(self, request: HttpRequest, row: Throttle) -> None:
         """Raises: ApiError (409) while a schedule or an unfinished record names it."""
         try:
             throttle_verbs.remove([row])
         except throttle_verbs.InUse as error:
-            raise ApiError(409, f"the throttle is in use: {error}", "take it away there first") from error
+            raise ApiError(409, f"the throttle is in use: {error}", DO_WHAT_IT_SAYS) from error
+
+
+def _told_schedules(throttle: Throttle) -> str:
+    """Which schedules name it, with what to do; empty: none."""
+    names = list(Schedule.objects.filter(throttle=throttle).order_by("name").values_list("name", flat=True))
+    if not names:
+        return ""
+    shown = ", ".join(names[:SHOWN_NAMES]) + (f" and {len(names) - SHOWN_NAMES:,} more" if names[SHOWN_NAMES:] else "")
+    told = f"{throttle.name} is named by the schedule{'s' if len(names) > 1 else ''} {shown}"
+    return f"{told}. Choose another throttle, or none, there or in its policy."
 
 
 def _live(live: throttles.Live) -> dict[str, Any]:

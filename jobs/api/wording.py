@@ -10,6 +10,7 @@ LONGEST_MESSAGE = 500
 
 UNKNOWN_FIELD = "is unknown here"
 UNKNOWN_PARAMETER = "is no parameter of this operation"
+REPEATED_PARAMETER = "is sent more than once"
 MOST_ERRORS = 100
 """Told at once: a body may hold thousands of wrong fields."""
 

@@ -71,8 +71,10 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[str]:
 
 def _of_breaker(breaker: BreakerSummary) -> str:
     waiting = f"{breaker.waiting:,} record{'s' if breaker.waiting != 1 else ''}"
+    # a URL is no word that begins a sentence
+    name = breaker.title if "://" in breaker.title else f"{breaker.title[:1].upper()}{breaker.title[1:]}"
     return (
-        f"{breaker.title[:1].upper()}{breaker.title[1:]} has failed for everybody for {span(breaker.open_for)} "
+        f"{name} has failed for everybody for {span(breaker.open_for)} "
         f"({breaker.last_error}); {waiting} wait for it. Correct it; `manage.py breakers probe {breaker.key}` then "
         "tries it at once."
     )

@@ -49,7 +49,7 @@ def check(endpoint: Endpoint) -> None:
     try:
         endpoint.full_clean()
     except ValidationError as error:
-        errors = dict(error.message_dict)
+        errors = dict(error.error_dict)
     for field, problem in problems_of(endpoint).items():
         errors.setdefault(field, [problem])
     if errors:

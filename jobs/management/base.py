@@ -1,14 +1,28 @@
 """What the commands share: verbs that are methods, refusals without a traceback, and a question at the terminal."""
 
+import logging
+import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
-from django.db.utils import Error
+from django.db import connection, transaction
+from django.db.utils import Error, IntegrityError, OperationalError
+from psycopg.errors import QueryCanceled
 from rich.console import RenderableType
 
+from jobs import unreachable
 from jobs.backlog.rendering import text_of
+from jobs.decisions import LOGGERS
+from jobs.models import Level
+
+PATIENCE_SECONDS = 30.0
+"""Of a search at a terminal: no index serves it, and it costs the database as much as it takes."""
+
+CLASHES = "others saved something meanwhile that this clashes with; nothing was changed. Look again and repeat it."
 
 
 class TerminalCommand(BaseCommand):
@@ -41,6 +55,8 @@ class VerbCommand(TerminalCommand):
             raise CommandError(self.told_problems(error, options), returncode=2) from error
         except ValueError as error:
             raise CommandError(f"{error}", returncode=2) from error
+        except IntegrityError as error:
+            raise CommandError(CLASHES, returncode=2) from error
         except Error as error:
             raise unanswered(error) from error
 
@@ -51,7 +67,38 @@ class VerbCommand(TerminalCommand):
 
 def unanswered(error: Error, before: str = "") -> CommandError:
     """What to raise when the database does not answer, or lacks what is asked of it. `before`: what was not done."""
-    return CommandError(
-        f"{before}{str(error).strip()}\nIs the database running, and were its migrations applied (manage.py migrate)?",
-        returncode=2,
-    )
+    otherwise = f"{str(error).strip()}\nTry again; `manage.py doctor` looks what is wrong with the database."
+    return CommandError(f"{before}{unreachable.told(error) or otherwise}", returncode=2)
+
+
+def told_of_taken_name(error: ValidationError, field_texts: str, change: str, name: str) -> str:
+    """`field_texts`, which are those of a name; of one that is taken with the command that changes what has it."""
+    if not any(problem.code == "unique" for problem in error.error_dict.get("name", [])):
+        return field_texts
+    return f"{field_texts.rstrip('.')}; `manage.py {change} {shlex.quote(name)}` changes it"
+
+
+@contextmanager
+def patiently(ask_for_less: str) -> Iterator[None]:
+    """Give up what takes too long, as a search without an index. Raises: ValueError, which says how to ask for less."""
+    try:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute("SET LOCAL statement_timeout = %s", [int(PATIENCE_SECONDS * 1000)])
+            yield
+    except OperationalError as error:
+        if not isinstance(error.__cause__, QueryCanceled):
+            raise
+        raise ValueError(f"that took more than {PATIENCE_SECONDS:g} s; {ask_for_less}") from error
+
+
+@contextmanager
+def without_its_log_lines() -> Iterator[None]:
+    """What is done is told by the command itself: the lines of *doing* are kept as rows, and not printed above that."""
+    logger = LOGGERS[Level.DOING]
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

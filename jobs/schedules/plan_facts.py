@@ -15,7 +15,10 @@ STATES = ("waiting", "ready", "running", "succeeded", "failed", "cancelled")
 
 
 def schedule_facts(schedule: Schedule) -> dict[str, Any]:
-    """Durations are seconds, instants aware; what it names is told by name, null for none."""
+    """Durations are seconds, instants aware; what it names is told by name, null for none.
+
+    `next_trigger_at` is null also for one that is paused.
+    """
     return {
         "id": schedule.pk,
         "name": schedule.name,
@@ -35,7 +38,7 @@ def schedule_facts(schedule: Schedule) -> dict[str, Any]:
         "throttle": schedule.throttle.name if schedule.throttle else None,
         "retry_policy": schedule.retry_policy.name if schedule.retry_policy else None,
         "priority": schedule.priority,
-        "next_trigger_at": schedule.next_trigger_at,
+        "next_trigger_at": schedule.next_trigger_at if schedule.enabled else None,
     }
 
 

@@ -38,6 +38,8 @@ def _problems_of_batch(schedule: "Schedule") -> dict[str, str]:
     if schedule.provider:
         if schedule.provider not in registry.providers:
             errors["provider"] = f"no provider {schedule.provider!r} is registered here; {_known(registry.providers)}"
+        elif _is_in_mid_batch(schedule):
+            errors["provider"] = "a batch of events is being put on the backlog; try again when it is there"
         if count is not None:
             errors["event_count"] = f"is not for this schedule: its batch comes from {schedule.provider}"
         if schedule.catch_up_for is not None:
@@ -52,6 +54,14 @@ def _problems_of_batch(schedule: "Schedule") -> dict[str, str]:
         if schedule.late == Late.DROP:
             errors["late"] = "needs a window after which an event is late; say how long in window_for"
     return errors
+
+
+def _is_in_mid_batch(schedule: "Schedule") -> bool:
+    """Whether a counted batch is begun and not complete: its provider would not be asked at that launch time."""
+    from jobs.models import Trigger
+
+    begun = Trigger.objects.filter(schedule=schedule.pk, finished_at=None, emitted_at=None, recipe__isnull=False)
+    return bool(schedule.pk) and begun.exists()
 
 
 def _problems_of_delivery(schedule: "Schedule") -> dict[str, str]:
@@ -70,7 +80,7 @@ def _problems_of_delivery(schedule: "Schedule") -> dict[str, str]:
                 f"{endpoint} is for {EndpointKind(endpoint.kind).label}, and this schedule's kind is {kind}; "
                 "choose another endpoint or kind"
             )
-        elif problem := _problem_with(endpoint.url, endpoint.kind):
+        elif (problem := _problem_with(endpoint.url, endpoint.kind)) and not _went_there_before(schedule):
             errors["endpoint"] = f"{endpoint} cannot be delivered to: {problem}"
     elif endpoint is not None and schedule.provider and kind in EndpointKind.values:
         # with an unknown provider nobody can tell
@@ -93,6 +103,20 @@ def _problem_with(url: str, kind: str) -> str:
     from jobs.delivery import addresses
 
     return str(addresses.problem_with(url, kind))
+
+
+def _went_there_before(schedule: "Schedule") -> bool:
+    """Whether it was saved with this endpoint and kind, and is not being enabled: no edit of where it goes.
+
+    The address may be allowed where the workers run, and unknown to the shell in which something else is edited.
+    """
+    from jobs.models import Schedule
+
+    same = {"pk": schedule.pk, "endpoint": schedule.endpoint, "kind": schedule.kind, "provider": ""}
+    as_saved = Schedule.objects.filter(**same)
+    if schedule.enabled:
+        as_saved = as_saved.filter(enabled=True)
+    return schedule.pk is not None and as_saved.exists()
 
 
 def _problem_of_template(template: object) -> str:
@@ -123,7 +147,17 @@ def obstacle_to_editing(schedule: "Schedule") -> str:
     owner = owner_of(schedule)
     if owner is None:
         return ""
-    return f"{schedule} is the schedule of the {owner._meta.verbose_name} {owner}: edit or delete that"
+    return f"{_told_owner(schedule, owner)}: edit or delete that"
+
+
+def obstacle_to_triggering(schedule: "Schedule") -> str:
+    """Why a schedule is not triggered by itself, with what is done instead; empty: it is."""
+    owner = owner_of(schedule)
+    return f"{_told_owner(schedule, owner)}: use *back up now*" if owner else ""
+
+
+def _told_owner(schedule: "Schedule", owner: Any) -> str:
+    return f"{schedule} is the schedule of the {owner._meta.verbose_name} {owner}"
 
 
 def obstacle_to_deleting(schedule: "Schedule") -> str:

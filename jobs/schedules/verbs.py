@@ -13,7 +13,7 @@ from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Schedule, Trigger
 from jobs.schedules import batches, emission
 from jobs.schedules.triggers import busy_ones, reason_to_skip
-from jobs.schedules.validation import obstacle_to_editing
+from jobs.schedules.validation import obstacle_to_triggering
 from jobs.schedules.watermarks import can_emit
 
 WATERMARK_FOLLOWS = {"cron", "zone", "enabled"}
@@ -31,7 +31,7 @@ def trigger_now(schedule: Schedule, asked_by: str, now: datetime | None = None) 
 
     Raises: ValueError when it has a trigger in this very second, or belongs to something that is triggered as a whole.
     """
-    if obstacle := obstacle_to_editing(schedule):
+    if obstacle := obstacle_to_triggering(schedule):
         raise ValueError(obstacle)
     instant = now or database_clock()
     trigger_at = instant.replace(microsecond=0)

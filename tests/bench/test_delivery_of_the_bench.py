@@ -5,9 +5,9 @@ import urllib.request
 import pytest
 
 from bench.parts.delivery import counts, receiver
-from tests.bench.test_bench_command import directory, measure
+from tests.bench.test_bench_command import LONGEST_SECONDS, directory, measure
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(LONGEST_SECONDS + 60)]
 
 __all__ = ["directory"]
 

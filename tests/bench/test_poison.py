@@ -25,7 +25,7 @@ from jobs.models import Attempt, BacklogRecord, Breaker, Decision, RetryPolicy, 
 from jobs.order import in_claim_order
 from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
 from jobs.states import Status
-from tests.bench.test_bench_command import contestants, directory, measure
+from tests.bench.test_bench_command import LONGEST_SECONDS, contestants, directory, measure
 from tests.factories import install_presets, make_record, make_retry_policy
 
 __all__ = ["directory"]
@@ -288,6 +288,7 @@ class TestWhatIsTold:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(LONGEST_SECONDS + 60)
 def test_both_parts_tell_each_preset_and_leave_nothing_behind(directory):
     found = measure(directory, "poison", "outage", "--quick", "--poison", "20")
     assert found["failures"] == []

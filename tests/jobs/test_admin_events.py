@@ -4,6 +4,7 @@ import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
+from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
 from jobs.admin import events as admin_events
@@ -53,7 +54,7 @@ def listed(rf: RequestFactory, **query: object) -> list[Event]:
 def ids_on(text: str) -> list[str]:
     """The event ids of the rows, in their order."""
     rows = text.split('class="field-event_id')[1:]
-    return [row.split("</a>")[0].rsplit(">", 1)[1].strip() for row in rows]
+    return [row.split("</span>")[0].rsplit(">", 1)[1].strip() for row in rows]
 
 
 class TestTheList:
@@ -69,6 +70,13 @@ class TestTheList:
         assert "123 ms" in text
         assert "1.0 s" in text
         assert f'href="/admin/jobs/schedule/{schedule.pk}/change/"' in text
+
+    def test_a_long_error_is_shortened_with_the_whole_as_a_hint(self, onlooker: Client) -> None:
+        error = "https://example.com:443 answered 503: " + "<please> wait " * 20
+        make_event(make_event_schedule(), 1, Status.FAILED, failures=1, last_error=error)
+        text = page(onlooker)
+        assert text.count(f'title="{escape(error)}"') == text.count(escape(error)) == 1
+        assert "&lt;please&gt; wait &lt;please&gt; wait &lt;please&gt; wait…</div>" in text
 
     def test_has_only_what_is_delivered(self, onlooker: Client) -> None:
         make_record(kind="backup", subject="assignment:7")
@@ -184,6 +192,14 @@ class TestThePage:
         event = refused(make_event_schedule())
         assert "retry it" in onlooker.get(f"{LIST}{event.pk}/change/").content.decode()
 
+    def test_of_what_was_delivered_after_all_tells_no_last_error(self, onlooker: Client) -> None:
+        schedule = make_event_schedule()
+        for event, times in (
+            (make_event(schedule, 1, Status.FAILED, last_error="out of reach", failures=1), 2),  # and why it is not
+            (make_event(schedule, 2, Status.SUCCEEDED, last_error="out of reach"), 0),
+        ):
+            assert onlooker.get(f"{LIST}{event.pk}/change/").content.decode().count("out of reach") == times
+
     def test_nobody_edits_one(self, operator: Client) -> None:
         event = make_event(make_event_schedule())
         assert operator.post(f"{LIST}{event.pk}/change/", {"priority": 9}).status_code == 403
@@ -202,6 +218,25 @@ class TestRetryAndCancel:
         event = make_event(make_event_schedule())
         operator.post(f"{LIST}{event.pk}/cancel/", {"confirmed": "yes"})
         assert BacklogRecord.objects.get().status == Status.CANCELLED
+
+    @pytest.mark.parametrize("model", ["event", "backlogrecord"])
+    @pytest.mark.parametrize(
+        ("status", "offered"),
+        [
+            (Status.WAITING, ["retry", "cancel"]),
+            (Status.READY, ["cancel"]),
+            (Status.RUNNING, ["cancel"]),
+            (Status.FAILED, ["retry"]),
+            (Status.CANCELLED, ["retry"]),
+            (Status.SUCCEEDED, []),
+        ],
+    )
+    def test_the_page_of_one_offers_what_would_do_something(
+        self, status: Status, offered: list[str], model: str, operator: Client
+    ) -> None:
+        event = make_event(make_event_schedule(), 1, status)
+        text = operator.get(f"/admin/jobs/{model}/{event.pk}/change/").content.decode()
+        assert [verb for verb in ("retry", "cancel") if f'/{event.pk}/{verb}/"' in text] == offered
 
     def test_an_onlooker_does_neither(self, onlooker: Client) -> None:
         event = make_event(make_event_schedule())

@@ -103,7 +103,7 @@ class TestAddAndSet:
     @pytest.mark.parametrize(
         ("arguments", "told"),
         [
-            (["add", "hooks", URL], "name: Endpoint with this Name already exists"),
+            (["add", "hooks", URL], "already exists; `manage.py endpoints set hooks` changes it"),
             (["add", "new", "http://169.254.169.254/"], "url: 169.254.169.254 is not public"),
             (["add", "new", URL, "--headers", "[]"], "headers: are a JSON object"),
             (["add", "new", URL, "--headers", "{"], "that is no JSON"),

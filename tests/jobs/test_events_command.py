@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from freezegun import freeze_time
 
-from jobs.models import Endpoint
+from jobs.models import Endpoint, Schedule
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record
 from tests.jobs.event_records import (
@@ -101,6 +101,31 @@ class TestList:
         assert found("--state", "delivered", "--since", "90m") == [2]
         assert found("--state", "delivered", "--since", "1d") == [2, 1]
 
+    def test_a_schedule_that_is_gone_is_found_by_the_name_that_its_events_carry(self) -> None:
+        gone, other = make_event_schedule(name="gone"), make_event_schedule(name="other")
+        delivered(gone, 1), refused(gone, 2), delivered(other, 3)
+        gone.delete()
+        assert found("--schedule", "gone") == [2, 1]
+        assert found("--schedule", "gone", "--state", "delivered") == [1]
+        assert refused_for("--schedule", "gone", "--state", "cancelled").returncode == 2
+
+    def test_one_that_is_there_has_its_own_alone(self) -> None:
+        delivered(make_event_schedule(name="first"), 1)
+        Schedule.objects.update(name="second")
+        delivered(make_event_schedule(name="first"), 2)
+        assert found("--schedule", "first") == [2]
+
+    def test_by_endpoint(self) -> None:
+        endpoint = Endpoint.objects.create(name="hook", url="https://example.com/")
+        schedule = make_event_schedule()
+        there = delivered(schedule, 1)
+        delivered(schedule, 2)
+        there.payload |= {"endpoint": endpoint.pk}
+        there.save()
+        assert found("--endpoint", "hook") == found("--endpoint", str(endpoint.pk)) == [1]
+        endpoint.delete()
+        assert found("--endpoint", str(there.payload["endpoint"])) == [1]
+
     def test_none_is_told(self) -> None:
         make_record(kind="backup")
         assert "no event matches" in str(refused_for())
@@ -109,7 +134,12 @@ class TestList:
     @pytest.mark.parametrize(
         ("arguments", "told"),
         [
-            (["--schedule", "nothing"], "there is no schedule 'nothing'; there are nightly"),
+            (
+                ["--schedule", "nothing"],
+                "there is no schedule 'nothing', nor such an event of one that was; there are nightly",
+            ),
+            (["--endpoint", "nowhere"], "there is no endpoint 'nowhere'; there are hook"),
+            (["--endpoint", "a\0b"], "there is no endpoint"),
             (["--schedule", "a\0b"], "there is no schedule"),
             (["--since", "yesterday"], "is no instant; write 2026-03-02"),
             (["--since", "2026-13-45"], "is no instant"),
@@ -120,6 +150,7 @@ class TestList:
     )
     def test_bad_usage_is_refused_in_words(self, arguments: list[str], told: str) -> None:
         make_event_schedule(name="nightly")
+        Endpoint.objects.create(name="hook", url="https://example.com/")
         error = refused_for(*arguments)
         assert told in str(error)
         assert error.returncode in (1, 2)
@@ -155,13 +186,19 @@ class TestShow:
         record = make_record(kind="http_callback", subject="test-7-now")
         assert json.loads(run("show", "test-7-now", "--json"))["id"] == record.pk
 
-    @pytest.mark.parametrize(
-        "named", ["4711", "7-20260302T120000Z-3", "a\0b", "9" * 30, "x-y-z", "99999-20269999T120000Z-1"]
-    )
+    @pytest.mark.parametrize("named", ["4711", "7-20260302T120000Z-3", "9" * 30, "99999-20269999T120000Z-1"])
     def test_one_that_is_not_there_is_told(self, named: str) -> None:
         error = refused_for("show", named)
         assert "there is no event" in str(error)
         assert error.returncode == 1
+
+    @pytest.mark.parametrize("named", ["abc", "x-y-z", "a\0b"])
+    def test_what_is_no_id_is_bad_usage(self, named: str) -> None:
+        assert refused_for("show", named).returncode == 2
+
+    def test_an_id_without_a_number_is_found_all_the_same(self) -> None:
+        record = make_record(kind="http_callback", subject="abc")
+        assert json.loads(run("show", "abc", "--json"))["id"] == record.pk
 
     def test_says_why_it_is_not_delivered(self) -> None:
         event = refused(make_event_schedule())

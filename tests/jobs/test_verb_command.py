@@ -1,12 +1,16 @@
 """What the commands share: verbs, refusals with code 2, and the question at the terminal."""
 
+from types import SimpleNamespace
 from typing import Any
 
+import psycopg
 import pytest
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
-from django.db.utils import OperationalError
+from django.db import connection
+from django.db.utils import Error, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
+from jobs import unreachable
 from jobs.management import base
 from jobs.management.base import VerbCommand
 
@@ -43,7 +47,8 @@ def test_a_verb_names_a_method_and_none_is_the_list(verb, said, capsys):
     [
         (ValueError("there is no such thing"), "there is no such thing"),
         (ValidationError(["too long", "too old"]), "too long; too old"),
-        (OperationalError("connection refused\n"), "connection refused\nIs the database running"),
+        (OperationalError("too many meanwhile\n"), "too many meanwhile\nTry again; `manage.py doctor`"),
+        (IntegrityError("violates foreign key constraint"), base.CLASHES),
     ],
 )
 def test_what_a_verb_refuses_ends_it_with_code_2(error, said):
@@ -60,10 +65,63 @@ def test_a_refusal_keeps_the_code_that_its_verb_gave_it():
     assert caught.value.returncode == 1
 
 
-def test_without_the_database_it_says_what_was_not_done():
-    assert str(base.unanswered(OperationalError("gone\n"), "nothing was swept: ")).startswith(
-        "nothing was swept: gone\n"
+def caused(error: Error, cause: Exception) -> Error:
+    error.__cause__ = cause
+    return error
+
+
+class TestWithoutTheDatabase:
+    def test_it_says_what_was_not_done(self):
+        gone = caused(OperationalError("gone\n"), psycopg.OperationalError("gone"))
+        assert str(base.unanswered(gone, "nothing was swept: ")).startswith("nothing was swept: the database 'test")
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            caused(OperationalError("refused\nmore"), psycopg.OperationalError("refused")),
+            caused(OperationalError("refused"), psycopg.errors.AdminShutdown("refused")),
+            caused(InterfaceError("refused"), psycopg.InterfaceError("refused")),
+        ],
     )
+    def test_it_names_the_place_and_what_to_do(self, error, monkeypatch):
+        shop = {"NAME": "shop", "HOST": "db", "PORT": "", "PASSWORD": "hunter2"}
+        monkeypatch.setattr(unreachable, "settings", SimpleNamespace(DATABASES={"default": shop}))
+        assert unreachable.told(error) == (
+            "the database 'shop' at db:5432 does not answer: refused\n"
+            "Check DATABASE_URL, and that the server runs; unset it to use the embedded one."
+        )
+
+    def test_one_without_tables_is_not_migrated(self):
+        error = caused(ProgrammingError("no relation x\nLINE 1"), psycopg.errors.UndefinedTable())
+        assert unreachable.told(error) == (
+            "the database is not migrated (no relation x). Run `manage.py migrate` first."
+        )
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            OperationalError("somebody was faster"),
+            caused(OperationalError("too late"), psycopg.errors.QueryCanceled()),
+            caused(ProgrammingError("syntax"), psycopg.errors.SyntaxError()),
+        ],
+    )
+    def test_one_that_has_answered_is_not_said_to_be_away(self, error):
+        assert unreachable.told(error) == ""
+
+
+class TestPatience:
+    def test_what_takes_too_long_says_how_to_ask_for_less(self, db, monkeypatch):
+        monkeypatch.setattr(base, "PATIENCE_SECONDS", 0.01)
+        with (
+            pytest.raises(ValueError, match=r"that took more than 0\.01 s; ask for less"),
+            base.patiently("ask for less"),
+            connection.cursor() as cursor,
+        ):
+            cursor.execute("SELECT pg_sleep(60)")
+
+    def test_another_error_is_told_as_it_is(self, db):
+        with pytest.raises(OperationalError, match="gone"), base.patiently("ask for less"):
+            raise OperationalError("gone")
 
 
 class TestTheQuestion:

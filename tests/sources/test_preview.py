@@ -16,7 +16,7 @@ from freezegun import freeze_time
 
 from jobs.clock import database_clock
 from jobs.cron import Period
-from jobs.models import Trigger
+from jobs.models import Schedule, Trigger
 from sources import previews
 from sources.domain.windows import Opening, Window
 from sources.models import Policy
@@ -320,6 +320,12 @@ class TestAScheduleOfEvents:
             said["Each batch of 100 events takes 1 min 40 s at 1 a second: it completes in its window of 60 min."]
             == "good"
         )
+
+    def test_a_paused_one_is_headed_as_one(self) -> None:
+        make_events()
+        assert "paused" not in run("nightly")
+        Schedule.objects.update(enabled=False)
+        assert "stagger even; it is paused, so none of this happens until it is resumed" in run("nightly")
 
     def test_people_see_a_line_a_trigger_and_the_verdict(self) -> None:
         make_events(throttle=make_throttle(max_in_flight=0))

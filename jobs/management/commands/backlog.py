@@ -20,10 +20,15 @@ from jobs.clock import database_clock
 from jobs.management.base import VerbCommand
 from jobs.models import Attempt, BacklogRecord
 from jobs.querysets import BacklogRecordQuerySet
-from jobs.states import UNFINISHED, Status
+from jobs.states import FINISHED, UNFINISHED, Status
 
 SHOWN_IN_A_DRY_RUN = 20
 WITHOUT_A_STATUS = {"cancel": UNFINISHED, "retry": (Status.FAILED,)}
+LEFT_ALONE = {
+    "cancel": {status.label for status in FINISHED},
+    "retry": {Status.RUNNING.label, Status.SUCCEEDED.label},
+}
+"""Labels of the statuses in which a verb changes nothing: nobody has to be asked about that."""
 VERBS: dict[str, Callable[[Iterable[int]], Any]] = {"cancel": cancel, "retry": retry}
 
 
@@ -146,6 +151,9 @@ class Command(VerbCommand):
             ids = ", ".join(map(str, options["ids"]))
             raise CommandError(f"there is no record {ids}" if by_id else "no record matches", returncode=1)
         if options["dry_run"]:
+            return
+        if not options["yes"] and not options["json"] and set(counts) <= LEFT_ALONE[verb]:
+            self.stdout.write(f"nothing is left to {verb}: {_told_counts(counts)}")
             return
         question = f"{verb.capitalize()} {_told_counts(counts)}?"
         if not options["yes"] and not self.is_confirmed(

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error
 
+from jobs import unreachable
 from jobs.doctor import NAMES, Severity, examine
 from jobs.doctor.rendering import report
 
@@ -40,10 +41,7 @@ class Command(BaseCommand):
         try:
             findings = examine(skip=options["skip"])
         except Error as error:
-            raise CommandError(
-                f"the database does not answer: {str(error).strip()}\nIs it running, and is DATABASE_URL right?",
-                returncode=2,
-            ) from error
+            raise CommandError(unreachable.told(error) or unreachable.told_away(error), returncode=2) from error
         if options["json"]:
             self.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
         else:

@@ -23,7 +23,7 @@ from jobs.endpoints import (
 )
 from jobs.endpoints.checking import asks_for_authorization_again, check, problem_of_authorization
 from jobs.endpoints.testing import send_test, told, wait_for_test
-from jobs.management.base import VerbCommand
+from jobs.management.base import VerbCommand, told_of_taken_name
 from jobs.models import Endpoint, EndpointKind
 from jobs.telling import moment, span
 
@@ -43,8 +43,10 @@ class Command(VerbCommand):
         arguments.add_arguments(parser)
 
     def told_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
-        problems = "\n".join(f"{field}: {' '.join(said)}" for field, said in error.message_dict.items())
-        return f"nothing was saved:\n{problems}"
+        said = {field: " ".join(texts) for field, texts in error.message_dict.items()}
+        if options["verb"] == "add" and "name" in said:
+            said["name"] = told_of_taken_name(error, said["name"], "endpoints set", options["name"])
+        return "\n".join(["nothing was saved:", *(f"{field}: {text}" for field, text in said.items())])
 
     def _list(self, options: dict[str, Any]) -> None:
         found = [endpoint_facts(endpoint) for endpoint in Endpoint.objects.order_by("name")]

@@ -8,7 +8,7 @@ from jobs.backlog.facts import as_json
 from jobs.backlog.reasons import reasons
 from jobs.backlog.rendering import Column, plain, table
 from jobs.clock import database_clock
-from jobs.event_arguments import DEFAULT_LIMIT, add_filters, find_event, find_schedule
+from jobs.event_arguments import DEFAULT_LIMIT, add_filters, find_endpoint, find_event, find_schedule, no_schedule
 from jobs.event_list import (
     Answer,
     State,
@@ -20,12 +20,15 @@ from jobs.event_list import (
     in_state,
     latest_first,
     launch_instants,
+    of_schedule_named,
     shown_payload,
     with_answers,
 )
-from jobs.management.base import VerbCommand
+from jobs.management.base import VerbCommand, patiently
 from jobs.models.event import Event
 from jobs.telling import moment, span
+
+ASK_FOR_LESS = "ask for less: --state, --since, or the name of a schedule that is there"
 
 
 class Command(VerbCommand):
@@ -54,13 +57,21 @@ class Command(VerbCommand):
             events = answered(events, Answer(options["answer"]))
         if options["kind"]:
             events = events.filter(kind=options["kind"])
-        if options["schedule"]:
-            events = events.filter(schedule=find_schedule(options["schedule"]), trigger_at__isnull=False)
+        schedule = find_schedule(options["schedule"]) if options["schedule"] else None
+        if schedule:
+            events = events.filter(schedule=schedule, trigger_at__isnull=False)
+        elif options["schedule"]:
+            events = of_schedule_named(events, options["schedule"])
+        if options["endpoint"]:
+            events = events.filter(payload__endpoint=find_endpoint(options["endpoint"]))
         if options["since"]:
             since = database_clock() - options["since"] if isinstance(options["since"], timedelta) else options["since"]
             named = "finished_at" if state and state != State.UNFINISHED else "inserted_at"
             events = events.filter(**{f"{named}__gte": since})
-        shown = list(latest_first(events, state)[: options["limit"] or DEFAULT_LIMIT])
+        with patiently(ASK_FOR_LESS):
+            shown = list(latest_first(events, state)[: options["limit"] or DEFAULT_LIMIT])
+        if not shown and options["schedule"] and not schedule:
+            raise no_schedule(options["schedule"])
         launches, names = launch_instants(shown), endpoint_names(shown)
         found = [facts_of(event, launches[event.pk], names) for event in shown]
         if options["json"]:

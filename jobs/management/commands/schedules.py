@@ -12,7 +12,7 @@ from rich.text import Text
 
 from jobs import rescheduling
 from jobs.backlog.facts import as_json
-from jobs.management.base import VerbCommand
+from jobs.management.base import VerbCommand, without_its_log_lines
 from jobs.management.schedule_fields import RELATED, change_fields, find_schedule, new_schedule, told_problems
 from jobs.models import BacklogRecord, Schedule, Trigger
 from jobs.schedules import batches, verbs
@@ -27,11 +27,13 @@ from jobs.schedules.plan_rendering import (
     said_view,
     triggers_view,
 )
-from jobs.schedules.validation import obstacle_to_deleting, obstacle_to_editing
+from jobs.schedules.validation import obstacle_to_deleting, obstacle_to_editing, obstacle_to_triggering
 from jobs.states import UNFINISHED
 from jobs.telling import moment
 
 WHO = "a person at the command line"
+LOST = "Its triggers are deleted with it, and with them launch and lag of what it delivered."
+"""Its events stay, for as long as finished records are kept."""
 
 
 class Command(VerbCommand):
@@ -76,7 +78,7 @@ class Command(VerbCommand):
 
     def _set(self, options: dict[str, Any]) -> None:
         schedule = find_schedule(options["name"])
-        _refuse(obstacle_to_editing(schedule))
+        _refuse_as_usage(obstacle_to_editing(schedule))
         cron_before = schedule.cron
         changed = change_fields(schedule, options)
         with transaction.atomic():
@@ -92,7 +94,9 @@ class Command(VerbCommand):
 
     def _trigger(self, options: dict[str, Any]) -> None:
         schedule = find_schedule(options["name"])
-        trigger = verbs.trigger_now(schedule, WHO)
+        _refuse_as_usage(obstacle_to_triggering(schedule))
+        with without_its_log_lines():
+            trigger = verbs.trigger_now(schedule, WHO)
         if options["json"]:
             self.stdout.write(as_json(_trigger_facts([trigger])[0]))
         else:
@@ -100,7 +104,7 @@ class Command(VerbCommand):
 
     def _pause(self, options: dict[str, Any]) -> None:
         schedule = find_schedule(options["name"])
-        _refuse(obstacle_to_editing(schedule))
+        _refuse_as_usage(obstacle_to_editing(schedule))
         changed = schedule.enabled
         if changed:
             verbs.pause(schedule)
@@ -109,7 +113,7 @@ class Command(VerbCommand):
 
     def _resume(self, options: dict[str, Any]) -> None:
         schedule = find_schedule(options["name"])
-        _refuse(obstacle_to_editing(schedule))
+        _refuse_as_usage(obstacle_to_editing(schedule))
         changed = not schedule.enabled
         if changed:
             verbs.resume(schedule)
@@ -119,7 +123,7 @@ class Command(VerbCommand):
 
     def _cancel(self, options: dict[str, Any]) -> None:
         schedule = find_schedule(options["name"])
-        _refuse(obstacle_to_editing(schedule))
+        _refuse_as_usage(obstacle_to_editing(schedule))
         found = _batches_under_way(schedule)
         if not found:
             self._told(schedule, "no batch of it is under way", False, options, batches=0, cancelled=0)
@@ -135,8 +139,9 @@ class Command(VerbCommand):
 
     def _remove(self, options: dict[str, Any]) -> None:
         schedule = find_schedule(options["name"])
+        _refuse_as_usage(obstacle_to_editing(schedule))
         _refuse(_obstacle_to_removing(schedule))
-        if not options["yes"] and not self.is_confirmed(f"Delete the schedule {schedule}?"):
+        if not options["yes"] and not self.is_confirmed(f"Delete the schedule {schedule}? {LOST}"):
             self.stdout.write("nothing was changed")
             return
         with transaction.atomic():
@@ -177,10 +182,12 @@ class Command(VerbCommand):
 
 
 def _batches_under_way(schedule: Schedule) -> list[Trigger]:
-    """Those that are unfinished, the latest first; also one that had finished, and has an event tried again."""
+    """Those that are queued, being emitted or have unfinished events, the latest first."""
     unfinished = BacklogRecord.objects.filter(schedule=schedule, trigger_at__isnull=False, status__in=UNFINISHED)
     of_events = unfinished.order_by().values("trigger_at")
-    return list(Trigger.objects.filter(Q(finished_at=None) | Q(trigger_at__in=of_events), schedule=schedule))
+    return list(
+        Trigger.objects.filter(Q(finished_at=None, emitted_at=None) | Q(trigger_at__in=of_events), schedule=schedule)
+    )
 
 
 def _trigger_facts(triggers: list[Trigger]) -> list[dict[str, Any]]:
@@ -191,6 +198,11 @@ def _trigger_facts(triggers: list[Trigger]) -> list[dict[str, Any]]:
 def _refuse(obstacle: str) -> None:
     if obstacle:
         raise CommandError(obstacle, returncode=1)
+
+
+def _refuse_as_usage(obstacle: str) -> None:
+    if obstacle:
+        raise CommandError(obstacle, returncode=2)
 
 
 def _obstacle_to_removing(schedule: Schedule) -> str:

@@ -10,7 +10,7 @@ from django.db.utils import Error
 
 from jobs import throttle_verbs, throttles
 from jobs.backlog.rendering import Column, plain, table, text_of
-from jobs.management.base import TerminalCommand, unanswered
+from jobs.management.base import TerminalCommand, told_of_taken_name, unanswered
 from jobs.models import Schedule, Throttle
 from jobs.telling import span
 from jobs.throttles import Live
@@ -68,7 +68,7 @@ class Command(TerminalCommand):
         except throttle_verbs.InUse as error:
             raise CommandError(plain(error).plain, returncode=1) from None
         except ValidationError as error:
-            raise CommandError(_told_of(error), returncode=2) from None
+            raise CommandError(_told_of(error, options), returncode=2) from None
         except Error as error:
             raise unanswered(error) from error
 
@@ -111,6 +111,7 @@ class Command(TerminalCommand):
     def _remove(self, name: str, as_json: bool, *, sure: bool) -> None:
         throttle = throttle_verbs.find(name)
         shown = plain(throttle.name).plain
+        throttle_verbs.refuse_in_use(throttle)
         if not sure and not self.is_confirmed(f"Remove the throttle {shown}?"):
             self.stdout.write("nothing was changed")
             return
@@ -150,9 +151,14 @@ def _number_or_none(number: Callable[[str], Any]) -> Callable[[str], Any]:
 _rate, _burst = _number_or_none(float), _number_or_none(int)
 
 
-def _told_of(error: ValidationError) -> str:
-    said = (f"--{field.replace('_', '-')}: {' '.join(texts)}" for field, texts in error.message_dict.items())
-    return "nothing was changed; " + "; ".join(said)
+def _told_of(error: ValidationError, options: dict[str, Any]) -> str:
+    said = {field: " ".join(texts) for field, texts in error.message_dict.items()}
+    if options["verb"] == "add" and "name" in said:
+        said["name"] = told_of_taken_name(error, said["name"], "throttles set", options["name"])
+    if any(problem.code == "min_value" for problem in error.error_dict.get("rate", [])):
+        said["rate"] += " `none` takes the rate away, `--max-in-flight 0` pauses."
+    lines = (f"{'NAME' if field == 'name' else '--' + field.replace('_', '-')}: {said[field]}" for field in said)
+    return "nothing was changed; " + "; ".join(lines)
 
 
 def _facts(one: Live) -> dict[str, Any]:

@@ -123,6 +123,8 @@ def _view_of_schedule(schedule: Schedule, batches: list[ComingBatch], said: list
     about = f"{schedule.name}: `{schedule.cron}` in {schedule.zone}, {batch}"
     if schedule.window_for:
         about += f", window of {span(schedule.window_for)}, stagger {schedule.stagger}"
+    if not schedule.enabled:
+        about += "; it is paused, so none of this happens until it is resumed"
     columns = [Column("trigger"), Column("UTC"), Column("first event"), Column("last event"), Column("window closes")]
     rows = (
         (

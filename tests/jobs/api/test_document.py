@@ -158,3 +158,20 @@ def test_the_page_is_light_or_dark_as_the_admin_is() -> None:
 @pytest.mark.parametrize(("method", "path"), [("GET", "me"), ("GET", "schedules"), ("POST", "queues/default/resume")])
 def test_an_address_with_an_unknown_parameter_is_refused(method: str, path: str) -> None:
     assert list(fields_of(Program().ask(method, f"{path}?dry_run=1"))) == ["dry_run"]
+
+
+@pytest.mark.parametrize(
+    ("path", "field"), [("events?state=delivered&state=failed", "state"), ("throttles?limit=1&name=x&limit=1", "limit")]
+)
+def test_an_address_that_sends_a_parameter_twice_is_refused(path: str, field: str) -> None:
+    assert fields_of(Program().get(path)) == {field: "is sent more than once"}
+
+
+def test_the_lines_of_the_introduction_have_room_for_their_code() -> None:
+    client = Client()
+    client.force_login(make_user())
+    page = client.get("/api/docs").content.decode()
+    room = page.partition("</head>")[0].partition('rel="stylesheet"')[2]  # of two rules the later one wins
+    [script] = re.findall(r'src="/static/(ninja/swagger-ui-bundle[^"]*)"', page)
+    assert '"renderedMarkdown"' in Path(finders.find(script) or "").read_text()
+    assert re.search(r"\.renderedMarkdown p\{line-height:[\d.]+\}.*\.renderedMarkdown code\{padding:", room)

@@ -211,11 +211,15 @@ class TestRetryingMany:
     def test_by_the_answer_of_an_endpoint_that_was_down(self, program: Program) -> None:
         schedule = make_event_schedule()
         down, gone, elsewhere = refused(schedule, 1, 503), refused(schedule, 2, 410), refused(schedule, 3, 503)
-        for event, endpoint in ((down, 7), (gone, 7), (elsewhere, 8)):
+        waiting = make_event(schedule, 4, Status.WAITING, attempt=1, failures=1)
+        attempt(waiting, error="HTTP 503", status=503, seconds=0.25)
+        for event, endpoint in ((down, 7), (gone, 7), (elsewhere, 8), (waiting, 7)):
             Event.objects.filter(pk=event.pk).update(payload=event.payload | {"endpoint": endpoint})
         asked = {"endpoint": 7, "answer": "5xx"}
         counted = told(program.post("events/retry", asked | {"dry_run": True}))
         assert counted == {"would_retry": {"failed": 1}, "next": None}
+        counted = told(program.post("events/retry", asked | {"state": "unfinished", "dry_run": True}))
+        assert list(counted["would_retry"].values()) == [1]
         assert status_of(down) == Status.FAILED
         assert told(program.post("events/retry", asked))["ready"] == [down.pk]
 

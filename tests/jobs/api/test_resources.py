@@ -10,9 +10,10 @@ from django.test import Client
 
 from jobs.api.etags import etag_of
 from jobs.api.pruning import prune
+from jobs.api.throttles import Throttles
 from jobs.clock import database_clock
-from jobs.models import IdempotencyKey, Throttle
-from tests.factories import NOON, make_schedule, make_throttle
+from jobs.models import Endpoint, IdempotencyKey, Throttle
+from tests.factories import NOON, make_lane, make_record, make_schedule, make_throttle
 from tests.jobs.api.asking import Program, fields_of, make_user, problem_of
 
 pytestmark = pytest.mark.django_db
@@ -215,9 +216,36 @@ class TestDeleting:
         throttle = make_throttle(1)
         make_schedule(name="hourly", throttle=throttle)
         problem = problem_of(program.delete(f"throttles/{throttle.pk}"), 409)
-        assert "hourly" in problem["detail"]
+        assert "by the schedule hourly" in problem["detail"]
+        assert "`detail`" in problem["hint"]
         assert Throttle.objects.exists()
         assert not LogEntry.objects.exists()
+
+    def test_of_a_throttle_schedules_and_records_are_both_told(self, program: Program) -> None:
+        throttle = make_throttle(1)
+        for number in range(7):
+            make_schedule(name=f"s{number}", throttle=throttle)
+        make_record(lane=make_lane(throttle))
+        detail = problem_of(program.delete(f"throttles/{throttle.pk}"), 409)["detail"]
+        assert "s0, s1, s2, s3, s4 and 2 more" in detail
+        assert "1 are ready" in detail
+
+    def test_what_came_into_use_after_the_check_stays_and_says_what_to_do(
+        self, program: Program, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        throttle = make_throttle(1)
+        make_schedule(name="hourly", throttle=throttle)
+        monkeypatch.setattr(Throttles, "uses_of", lambda resource, row: [])
+        problem = problem_of(program.delete(f"throttles/{throttle.pk}"), 409)
+        assert "hourly" in problem["detail"]
+        assert "`detail`" in problem["hint"]
+
+    def test_of_an_endpoint_the_hint_leads_to_what_is_told(self, program: Program) -> None:
+        endpoint = Endpoint.objects.create(name="receiver", url="https://example.com/")
+        make_schedule(name="hourly", endpoint=endpoint)
+        problem = problem_of(program.delete(f"endpoints/{endpoint.pk}"), 409)
+        assert "another endpoint" in problem["detail"]
+        assert "`detail`" in problem["hint"]
 
     def test_what_is_gone_is_not_there(self, program: Program) -> None:
         throttle = make_throttle(1)

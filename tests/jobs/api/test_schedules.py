@@ -101,6 +101,12 @@ class TestEditing:
         program.patch(f"schedules/{schedule.pk}", {"cron": "0 4 * * *"})
         assert Schedule.objects.get().next_trigger_at != NOON
 
+    def test_a_paused_one_triggers_nothing_next(self, schedule: Schedule, program: Program) -> None:
+        Schedule.objects.update(next_trigger_at=NOON)
+        assert program.get(f"schedules/{schedule.pk}").json()["next_trigger_at"] is not None
+        Schedule.objects.update(enabled=False)
+        assert program.get(f"schedules/{schedule.pk}").json()["next_trigger_at"] is None
+
     def test_what_the_emitter_moves_is_no_part_of_the_etag(self, schedule: Schedule, program: Program) -> None:
         before = program.get(f"schedules/{schedule.pk}")
         Schedule.objects.update(next_trigger_at=NOON)

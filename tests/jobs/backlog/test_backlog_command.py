@@ -178,6 +178,17 @@ class TestChanging:
         assert "nothing was changed" in run("cancel", record.pk)
         assert status_of(record) == Status.READY
 
+    @pytest.mark.parametrize(
+        ("verb", "status", "label"),
+        [("retry", Status.SUCCEEDED, "succeeded"), ("retry", Status.RUNNING, "running"),
+         ("cancel", Status.CANCELLED, "cancelled")],
+    )  # fmt: skip
+    def test_where_nothing_would_change_nobody_is_asked(self, verb, status, label, monkeypatch):
+        record = make_record(status)
+        asked = self.answer(monkeypatch, "y")
+        assert run(verb, record.pk) == f"nothing is left to {verb}: 1 record (1 {label})\n"
+        assert not asked
+
     def test_with_nobody_to_ask_it_says_what_to_do(self, monkeypatch):
         record = make_record()
         monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))

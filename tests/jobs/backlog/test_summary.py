@@ -169,6 +169,11 @@ class TestAttention:
         assert said.startswith("Repository nas has failed for everybody for 1 h (no space left); 212 records wait")
         assert "`manage.py breakers probe repository:3`" in said
 
+    def test_a_url_keeps_its_letters(self):
+        breaker = BreakerSummary("http:1", "http://127.0.0.1:8766", 3600.0, 1, "refused")
+        [said] = attention(a_summary(QueueSummary("callbacks", True, workers=1), breakers=[breaker]))
+        assert said.startswith("http://127.0.0.1:8766 has failed for everybody")
+
     def test_with_no_worker_alive_it_says_that_once(self):
         queues = [QueueSummary(name, True, ready=1, overdue_for=999.0) for name in ("a", "b")]
         assert attention(a_summary(*queues, workers=[])) == ["No worker is alive: start one with `manage.py worker`."]

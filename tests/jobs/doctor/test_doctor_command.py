@@ -128,7 +128,10 @@ def test_a_real_pooler_is_noticed(pooled_url, wake, severity):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("url", "code", "said"),
-    [("postgresql://127.0.0.1:1/none", 2, "the database does not answer"), ("sqlite://x", None, "only PostgreSQL")],
+    [
+        ("postgresql://127.0.0.1:1/none", 2, "the database 'none' at 127.0.0.1:1 does not answer"),
+        ("sqlite://x", None, "only PostgreSQL"),
+    ],
 )
 def test_as_a_process_it_names_a_database_that_is_away(url, code, said):
     ended = run_doctor(url)

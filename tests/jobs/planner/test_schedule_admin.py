@@ -45,6 +45,12 @@ def told(client: Client) -> str:
     return " ".join(str(message) for message in client.get(SCHEDULES).context["messages"])
 
 
+def offered_on_the_page_of(schedule: Schedule, client: Client) -> list[str]:
+    """The verbs that have a button there."""
+    page = client.get(f"{SCHEDULES}{schedule.pk}/change/").content.decode()
+    return [verb for verb in ("trigger", "pause", "resume") if f'{SCHEDULES}{schedule.pk}/{verb}/"' in page]
+
+
 def person(client: Client, *permissions: str) -> User:
     user = User.objects.create_user(f"person {User.objects.count()}", is_staff=True)
     user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
@@ -229,6 +235,10 @@ class TestThatOfAPolicy:
         assert admin_client.post(f"{path}change/", form(endpoint="")).status_code == 403
         assert admin_client.post(f"{path}delete/", {"post": "yes"}).status_code == 403
 
+    def test_its_page_offers_none_of_the_verbs(self, admin_client: Client) -> None:
+        make_policy()
+        assert offered_on_the_page_of(Schedule.objects.get(), admin_client) == []
+
     def test_is_not_paused_here(self, admin_client: Client) -> None:
         policy = make_policy()
         admin_client.post(f"{SCHEDULES}{policy.schedule_id}/pause/", {"confirmed": "yes"})
@@ -286,6 +296,12 @@ class TestActions:
         assert "Pause: b: it was paused before." in told(admin_client)
         admin_client.post(SCHEDULES, {"action": "resume", **chosen})
         assert Schedule.objects.filter(enabled=True, next_trigger_at__isnull=False).count() == 2
+
+    @pytest.mark.parametrize(("is_paused", "offered"), [(True, ["trigger", "resume"]), (False, ["trigger", "pause"])])
+    def test_a_page_offers_what_would_do_something(
+        self, is_paused: bool, offered: list[str], admin_client: Client
+    ) -> None:
+        assert offered_on_the_page_of(make_events(enabled=not is_paused), admin_client) == offered
 
     def test_are_for_who_may_operate(self, client: Client) -> None:
         schedule = make_events()

@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -9,12 +10,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import OperationalError
 
+from jobs import decisions
 from jobs.clock import database_clock
-from jobs.models import BacklogRecord, Schedule, Trigger
+from jobs.management.base import without_its_log_lines
+from jobs.models import BacklogRecord, Decision, Schedule, Trigger
 from jobs.states import Status
 from tests.factories import NOON, make_record
 from tests.jobs.planner.plans import emitter_beside, make_endpoint, make_events, make_throttle
@@ -65,6 +69,18 @@ class TestLooking:
         assert facts["payload_template"] == {"shard": "$number"}
         assert len(facts["next_triggers"]) == 10
         assert facts["next_triggers"][0]["trigger_at_local"].endswith(("03:00:00+01:00", "03:00:00+02:00"))
+
+    def test_show_has_units(self) -> None:
+        make_events(catch_up_for=60, next_trigger_at=NOON)
+        lines = [" ".join(line.split()) for line in run("show", "nightly").splitlines()]
+        assert {"window for 3600 s", "catch up for 60 s", "next trigger at 2026-03-02 12:00:00 UTC"} <= set(lines)
+
+    def test_a_paused_one_triggers_nothing_next(self) -> None:
+        make_events(enabled=False, next_trigger_at=NOON)
+        said = run("show", "nightly")
+        assert "next trigger at paused" in " ".join(said.split())
+        assert "It is paused: none of this happens until it is resumed." in said
+        assert told("show", "nightly")["next_trigger_at"] is told("list")[0]["next_trigger_at"] is None
 
     def test_plan_draws_both_ways_and_says_whether_it_completes(self) -> None:
         make_events(throttle=make_throttle(rate=50.0, max_in_flight=99), event_count=1_000_000, window_for=60)
@@ -283,6 +299,17 @@ class TestChanging:
         assert (facts["events"], facts["asked_by"], facts["waiting"]) == (3, "a person at the command line", 3)
         assert BacklogRecord.objects.count() == 3
 
+    def test_trigger_answers_without_its_lines_of_the_log(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+        make_events(event_count=3)
+        run("trigger", "nightly")
+        assert not [record for record in caplog.records if record.name == "jobs.doing"]
+        assert Decision.objects.filter(what="triggered").exists()
+        with without_its_log_lines():
+            pass
+        decisions.doing("triggered", "again")
+        assert [record.message for record in caplog.records if record.name == "jobs.doing"]
+
     def test_a_policys_is_changed_with_it(self) -> None:
         policy = make_policy()
         name = policy.schedule.name
@@ -293,11 +320,19 @@ class TestChanging:
             ("cancel", name, "--yes"),
             ("remove", name, "--yes"),
         ):
-            assert "edit or delete that" in refused(*arguments, code=1)
+            assert "edit or delete that" in refused(*arguments)
+        assert refused("trigger", name).endswith(f"is the schedule of the policy {name}: use *back up now*")
         assert Schedule.objects.get().enabled
 
 
 class TestCancelling:
+    def test_a_batch_whose_events_have_ended_is_none(self) -> None:
+        make_events(event_count=3)
+        run("trigger", "nightly")
+        BacklogRecord.objects.update(status=Status.SUCCEEDED, waiting_for=None, finished_at=NOON)
+        assert Trigger.objects.get().finished_at is None  # no worker has seen it yet
+        assert "no batch of it is under way" in run("cancel", "nightly")
+
     def test_batches_under_way_and_queued_are_cancelled(self) -> None:
         schedule = make_events(event_count=3)
         run("trigger", "nightly")
@@ -329,7 +364,8 @@ class TestCancelling:
 class TestRemoving:
     def test_asks_first(self) -> None:
         make_events()
-        assert "Nobody is there to ask: add --yes" in refused("remove", "nightly")
+        said = refused("remove", "nightly")
+        assert "with them launch and lag of what it delivered. Nobody is there to ask: add --yes" in said
         assert Schedule.objects.exists()
         assert "is deleted" in run("remove", "nightly", "--yes")
         assert not Schedule.objects.exists()
@@ -363,10 +399,10 @@ class TestBadUsage:
 
     def test_a_database_that_does_not_answer_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def away(*args: Any, **kwargs: Any) -> Any:
-            raise OperationalError("connection refused")
+            raise OperationalError("refused") from psycopg.OperationalError("refused")
 
         monkeypatch.setattr(Schedule.objects, "select_related", away)
-        assert "Is the database running" in refused("list")
+        assert "does not answer: refused" in refused("list")
 
     def test_a_row_that_was_stored_past_the_forms_is_told(self) -> None:
         make_events(cron="soon")

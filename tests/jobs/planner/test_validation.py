@@ -83,6 +83,36 @@ def test_an_address_that_is_allowed_here_is_none(settings: Any) -> None:
     assert problems_of(schedule(endpoint=make_endpoint(url="http://127.0.0.1/hook"))) == {}
 
 
+class TestAnAddressThatIsNotAllowedHere:
+    """As in a shell that lacks the setting of the workers."""
+
+    URL = "http://127.0.0.1/hook"
+
+    @pytest.fixture
+    def saved(self) -> Schedule:
+        found = schedule(endpoint=make_endpoint(url=self.URL))
+        found.save()
+        return found
+
+    def test_does_not_stop_an_edit_of_something_else(self, saved: Schedule) -> None:
+        saved.cron = "0 4 * * *"
+        saved.full_clean()
+        saved.enabled = False
+        saved.full_clean()
+
+    def test_is_told_of_another_endpoint(self, saved: Schedule) -> None:
+        saved.endpoint = make_endpoint(name="other", url=self.URL)
+        assert set(problems_of(saved)) == {"endpoint"}
+
+    def test_is_told_of_one_that_is_enabled(self, saved: Schedule) -> None:
+        Schedule.objects.update(enabled=False)
+        assert set(problems_of(saved)) == {"endpoint"}
+
+    def test_is_told_of_another_kind(self, saved: Schedule) -> None:
+        Schedule.objects.update(kind="sqs_message")
+        assert set(problems_of(saved)) == {"endpoint"}
+
+
 def test_all_mistakes_are_told_at_once() -> None:
     wrong = schedule(cron="soon", zone="Mars/Olympus", event_count=None, endpoint=None, window_for=0)
     assert set(problems_of(wrong)) == {"cron", "zone", "event_count", "endpoint", "stagger"}

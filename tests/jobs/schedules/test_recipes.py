@@ -10,7 +10,7 @@ from django.db import DataError
 from jobs import emitter, endpoints, rescheduling, throttle_verbs
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Decision, Endpoint, Lane, Schedule, Trigger
-from jobs.schedules import batches, chunks, recipes, verbs
+from jobs.schedules import batches, chunks, recipes, validation, verbs
 from jobs.schedules.stagger import offsets
 from jobs.states import Status
 from tests.factories import NOON, make_lane, make_retry_policy, make_schedule, make_throttle
@@ -233,6 +233,13 @@ class TestTheRecipe:
         assert "is being emitted" in endpoints.obstacle_to_removing(endpoint)
         emit_the_rest()
         assert endpoints.obstacle_to_removing(endpoint) == ""
+
+    def test_keeps_its_schedule_from_being_given_a_provider(self) -> None:
+        schedule = begin()
+        schedule.event_count, schedule.provider = None, "assignments"
+        assert "is being put on the backlog" in validation.problems_of(schedule)["provider"]
+        emit_the_rest()
+        assert "provider" not in validation.problems_of(schedule)
 
     @staticmethod
     def end_what_is_out() -> None:

@@ -3,6 +3,7 @@
 import json
 from io import StringIO
 
+import psycopg
 import pytest
 from django.core.management import CommandError, call_command
 from django.db.utils import OperationalError
@@ -42,7 +43,9 @@ class TestAdd:
         assert (made.name, made.max_in_flight, made.rate, made.burst) == ("billing", 20, 5, None)
 
     def test_of_a_name_that_is_taken_is_refused_and_changes_nothing(self, hooks):
-        assert "already exists" in refused("add", "hooks", "--max-in-flight", "1")
+        assert refused("add", "hooks", "--max-in-flight", "1").endswith(
+            "NAME: Throttle with this Name already exists; `manage.py throttles set hooks` changes it"
+        )
         assert Throttle.objects.get().max_in_flight == 5
 
     @pytest.mark.parametrize("arguments", [["--max-in-flight", "-1"], ["--max-in-flight", "1", "--rate", "nan"], []])
@@ -107,7 +110,7 @@ class TestSet:
             (("--max-in-flight", "-1"), "nothing was changed; --max-in-flight: Ensure this value is greater than"),
             (("--max-in-flight", "5000000"), "--max-in-flight: Ensure this value is less than or equal to 1000000."),
             (("--max-in-flight", "many"), "argument --max-in-flight: invalid int value: 'many'"),
-            (("--rate", "0"), "--rate: Ensure this value is greater than or equal to 0.001."),
+            (("--rate", "0"), "or equal to 0.001. `none` takes the rate away, `--max-in-flight 0` pauses."),
             (("--rate", "nan"), "--rate: A number, not nan."),
             (("--rate", "inf"), "--rate: A number, not inf."),
             (("--rate", "fast"), "argument --rate: a number or `none`, not 'fast'"),
@@ -200,6 +203,17 @@ class TestRemove:
         monkeypatch.setattr("builtins.input", lambda question: "y")
         assert run("remove", "hooks") == "hooks is removed\n"
 
+    @pytest.mark.parametrize("by_schedule", [True, False])
+    def test_of_one_in_use_nobody_is_asked(self, by_schedule, hooks, monkeypatch):
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        monkeypatch.setattr("builtins.input", lambda question: pytest.fail(question))
+        if by_schedule:
+            make_schedule(name="nightly", throttle=hooks)
+        ready(hooks, 3)
+        with pytest.raises(CommandError, match="named by schedule nightly" if by_schedule else "3 are ready") as caught:
+            run("remove", "hooks")
+        assert caught.value.returncode == 1
+
     def test_where_nobody_is_there_to_ask_says_what_to_do(self, hooks, monkeypatch):
         monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
         with pytest.raises(CommandError, match=r"Remove the throttle hooks\? Nobody is there.*: add --yes") as caught:
@@ -213,10 +227,10 @@ class TestRemove:
 
 def test_a_database_that_is_away_is_told_without_a_traceback(monkeypatch):
     def away(*_: object) -> None:
-        raise OperationalError("connection refused")
+        raise OperationalError("refused") from psycopg.OperationalError("refused")
 
     monkeypatch.setattr(throttles, "live", away)
-    assert "Is the database running" in refused()
+    assert "does not answer: refused" in refused()
 
 
 def test_an_edit_dates_the_bucket(hooks):

@@ -1,0 +1,37 @@
+"""What is said of a database that does not answer, or is not made for what asks it: the same words everywhere."""
+
+from django.conf import settings
+from django.db.utils import Error, InterfaceError, OperationalError
+
+AWAY = ("08", "57P")
+"""Classes of PostgreSQL's codes: the connection broke, or the server is being stopped."""
+
+UNDEFINED = ("42P01", "42703")
+"""PostgreSQL's codes for a table and for a column that does not exist."""
+
+
+def told(error: Error) -> str:
+    """What is wrong and what to do, without a password. Empty: the database answered, and it is none of these."""
+    code = getattr(error.__cause__, "sqlstate", None) or ""
+    if code in UNDEFINED:
+        return f"the database is not migrated ({_first_line(error)}). Run `manage.py migrate` first."
+    if "invalid connection option" in str(error):
+        return f"DATABASE_URL has an unknown option: {_first_line(error)}"
+    is_lost = isinstance(error, OperationalError | InterfaceError) and error.__cause__ is not None
+    return told_away(error) if is_lost and (not code or code.startswith(AWAY)) else ""
+
+
+def told_away(error: Error) -> str:
+    """That the database does not answer: names the place, never the password."""
+    database = settings.DATABASES["default"]
+    place = f"{database['NAME']!r} at {database['HOST'] or 'the local socket'}:{database['PORT'] or 5432}"
+    what_to_do = (
+        "See `manage.py database status`."
+        if "EMBEDDED_IN" in database
+        else "Check DATABASE_URL, and that the server runs; unset it to use the embedded one."
+    )
+    return f"the database {place} does not answer: {_first_line(error)}\n{what_to_do}"
+
+
+def _first_line(error: Error) -> str:
+    return next(iter(str(error).strip().splitlines()), "no answer")

@@ -1,0 +1,49 @@
+"""A row is deleted in the admin at the moment in which another session begins to use it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.db.models.signals import pre_delete
+from django.test import Client
+
+from jobs.models import Endpoint, RetryPolicy, Schedule
+from tests.factories import install_presets, make_retry_policy
+from tests.jobs.planner.plans import make_endpoint, make_events
+from tests.threads import beside
+from tests.waiting import PATIENCE
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _presets() -> None:
+    install_presets()
+
+
+@pytest.fixture(params=[make_retry_policy, make_endpoint], ids=["retry policy", "endpoint"])
+def row(request: Any) -> Iterator[RetryPolicy | Endpoint]:
+    """Nobody uses it when it is looked at, and a schedule does before its deletion is committed."""
+    make: Callable[[], Any] = request.param
+    made = make()
+    schedule = make_events(endpoint=make_endpoint(name="another"))
+    use = {"retry_policy" if isinstance(made, RetryPolicy) else "endpoint": made}
+
+    def be_used(**_: Any) -> None:
+        beside(lambda: Schedule.objects.filter(pk=schedule.pk).update(**use)).result(PATIENCE)
+
+    pre_delete.connect(be_used, sender=type(made))
+    yield made
+    pre_delete.disconnect(be_used, sender=type(made))
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_it_stays_and_the_page_says_so(row: RetryPolicy | Endpoint, many: bool, admin_client: Client) -> None:
+    address = f"/admin/jobs/{row._meta.model_name}/" + ("" if many else f"{row.pk}/delete/")
+    answer = {"post": "yes", "action": "delete_selected", "_selected_action": [row.pk]}
+    page = admin_client.post(address, answer, follow=True).content.decode()
+    assert "has come into use meanwhile" in page
+    assert "uccessfully deleted" not in page
+    assert not LogEntry.objects.exists()
+    assert type(row).objects.filter(pk=row.pk).exists()
