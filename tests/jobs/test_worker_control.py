@@ -51,8 +51,12 @@ class TestCancelling:
         workers()
         eventually((tmp_path / f"{kind}-started").exists)
         BacklogRecord.objects.filter(pk=record.pk).update(cancel_requested_at=database_clock())
-        wakeups.notify_cancelled(record.pk)
-        eventually(lambda: status_of(record) == Status.CANCELLED)
+
+        def is_cancelled() -> bool:
+            wakeups.notify_cancelled(record.pk)  # again and again: it may not listen yet
+            return status_of(record) == Status.CANCELLED
+
+        eventually(is_cancelled)
         assert outcomes_of(record) == [AttemptOutcome.CANCELLED]
 
     def test_is_found_by_the_heartbeat_when_nobody_was_told(self, workers, tmp_path):

@@ -1,4 +1,7 @@
-"""A worker with test handlers, as a process of its own: `python worker_script.py GRACE`. Settings by environment."""
+"""A worker with test handlers, as a process of its own: `python worker_script.py GRACE`. Settings by environment.
+
+WORKER_READY names the file that says that it has started, WORKER_POLL the seconds between its looks, if not the usual.
+"""
 
 import asyncio
 import os
@@ -13,7 +16,7 @@ django.setup()
 from jobs.conf import QueueRule  # noqa: E402
 from jobs.handlers import Kind, Run, registry  # noqa: E402
 from jobs.outcomes import Failed, Outcome, Released, Succeeded  # noqa: E402
-from jobs.worker.process import WorkerProcess  # noqa: E402
+from jobs.worker import process  # noqa: E402
 
 KINDS = ("quick", "hang", "exit", "interrupt", "nonsense", "deaf", "hang async", "short hang", "short deaf")
 LONGEST_SECONDS = 0.5
@@ -65,7 +68,8 @@ for name, function in zip(KINDS, HANDLERS, strict=True):
     registry.add(Kind(name, home_queue="default", max_seconds=LONGEST_SECONDS if name.startswith("short") else None))
     registry.handler(name, queue="default")(function)
 
-worker = WorkerProcess([QueueRule("default", 4), QueueRule("backups", 2)], grace=float(sys.argv[1]))
+process.POLL_SECONDS = float(os.environ.get("WORKER_POLL", process.POLL_SECONDS))
+worker = process.WorkerProcess([QueueRule("default", 4), QueueRule("backups", 2)], grace=float(sys.argv[1]))
 worker.install_signal_handlers()
 Path(os.environ["WORKER_READY"]).touch()
 worker.run()

@@ -39,15 +39,15 @@ class TestAPolicyThatIsEdited:
     def test_the_picture_follows_what_is_typed(self, browser: test_pages.Browser) -> None:
         policy = make_retry_policy(name="often", algorithm="constant", parameters={"base": 60})
         browser.look(f"/admin/jobs/retrypolicy/{policy.pk}/change/")
-        assert "base 60 s" in picture_of(browser)
+        eventually(lambda: "base 60 s" in picture_of(browser))
         typed(browser, "id_parameters", '{"base": 90}')
         eventually(lambda: "base 90 s" in picture_of(browser))
         typed(browser, "id_max_failures", "5")
         eventually(lambda: "gives up at failure 5" in picture_of(browser))
-        assert "1 min 30 s" in browser.text_of("#first_waits")
+        eventually(lambda: "1 min 30 s" in browser.text_of("#first_waits"))
         browser.click("[data-algorithm=phased]")
-        assert browser.value_of("id_algorithm") == "phased"
-        assert browser.value_of("id_parameters") == '{"unit": 1}'
+        eventually(lambda: browser.value_of("id_algorithm") == "phased")
+        eventually(lambda: browser.value_of("id_parameters") == '{"unit": 1}')
         eventually(lambda: "unit 1 s" in picture_of(browser))
         seen(browser, "policy")
         assert browser.complaints() == []
@@ -58,25 +58,25 @@ class TestAPolicyThatIsEdited:
         eventually(lambda: "base 300 s" in picture_of(browser))
         typed(browser, "id_parameters", '{"unit": 3}')
         eventually(lambda: "constant has no parameter 'unit'" in browser.text_of("#preview"))
-        assert picture_of(browser) == ""
+        eventually(lambda: picture_of(browser) == "")
         assert browser.complaints() == []
 
 
 class TestThePageOfPictures:
     def test_follows_what_is_chosen_and_shows_the_fields_that_belong_to_it(self, browser: test_pages.Browser) -> None:
         browser.look("/backoff/")
-        assert "Backoff: fibonacci" in picture_of(browser)
+        eventually(lambda: "Backoff: fibonacci" in picture_of(browser))
         shown = "return document.getElementById('field_base').offsetParent !== null"
-        assert browser.run(shown) is False
+        eventually(lambda: not browser.run(shown))
         typed(browser, "id_algorithm", "constant")
         eventually(lambda: "Backoff: constant" in picture_of(browser))
-        assert browser.run(shown) is True
+        eventually(lambda: browser.run(shown))
         typed(browser, "id_base", "0")
         eventually(lambda: "greater than or equal to" in browser.text_of("#errors_base"))
-        assert "Nothing is drawn" in browser.text_of("#pictures")
+        eventually(lambda: "Nothing is drawn" in browser.text_of("#pictures"))
         typed(browser, "id_base", "30")
         eventually(lambda: "base 30 s" in picture_of(browser))
-        assert browser.text_of("#errors_base") == ""
+        eventually(lambda: browser.text_of("#errors_base") == "")
         assert browser.complaints() == []
 
     def test_fits_the_window_in_both_themes(self, browser: test_pages.Browser) -> None:

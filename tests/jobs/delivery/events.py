@@ -12,12 +12,13 @@ from jobs.models import Endpoint
 from jobs.outcomes import Claimed, Failed, Guarded, Outcome
 from tests.factories import make_claimed
 from tests.jobs.delivery.receiver import Handle, Speak, receiving, speaking
+from tests.waiting import PATIENCE
 
 EVENT_ID = "7-20260302T090000Z-3"
 
 
 def make_endpoint(url: str, **fields: Any) -> Endpoint:
-    return Endpoint.objects.create(**({"name": f"endpoint at {url}", "url": url, "timeout": 10} | fields))
+    return Endpoint.objects.create(**({"name": f"endpoint at {url}", "url": url, "timeout": PATIENCE} | fields))
 
 
 def make_event(endpoint: Endpoint | None = None, url: str | None = None, **payload: Any) -> Claimed:

@@ -158,7 +158,7 @@ def told_server() -> Iterator[ToldServer]:
 
 def endpoint_at(url: str, **fields: Any) -> Endpoint:
     """An endpoint of a queue. Its name is its address."""
-    usual: dict[str, Any] = {"name": url, "kind": EndpointKind.SQS_MESSAGE, "region": "eu-west-1", "timeout": 10}
+    usual: dict[str, Any] = {"name": url, "kind": EndpointKind.SQS_MESSAGE, "region": "eu-west-1", "timeout": PATIENCE}
     return Endpoint.objects.create(url=url, **(usual | fields))
 
 

@@ -126,7 +126,7 @@ def local_folder(directory: Path, **options: str) -> SourceSpec:
 
 
 def task_for(source: SourceSpec, destination: Path, **fields: Any) -> BackupTask:
-    usual: dict[str, Any] = {"started_at": STARTED_AT, "connect_timeout": 5.0}
+    usual: dict[str, Any] = {"started_at": STARTED_AT, "connect_timeout": PATIENCE}
     return BackupTask(source=source, destination=destination, **(usual | fields))
 
 

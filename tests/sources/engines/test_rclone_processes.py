@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -99,7 +100,8 @@ def test_the_secret_is_in_no_command_line_while_rclone_runs(tmp_path: Path) -> N
     command_lines: list[str] = []
 
     def look(progress: EngineProgress) -> None:
-        command_lines.extend(" ".join(process.cmdline()) for process in syncs_below(os.getpid()))
+        with suppress(psutil.Error):  # it has ended meanwhile
+            command_lines.extend(" ".join(process.cmdline()) for process in syncs_below(os.getpid()))
 
     with sftp_host(files) as source:
         task = task_for(source, tmp_path / "copy", options=SLOW)
