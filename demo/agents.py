@@ -30,5 +30,10 @@ def _enrol(host: Host, url: str, config: Path) -> bool:
     code = tokens.make_code(Source.objects.get(name=host.name))
     argv = [sys.executable, str(PROGRAM), "enrol", url, "-", "--config", str(config)]
     with (host.home / "agent.log").open("ab") as log:
-        ended = subprocess.run(argv, input=code.encode(), stdout=log, stderr=log, timeout=ENROL_SECONDS, check=False)
+        try:
+            ended = subprocess.run(
+                argv, input=code.encode(), stdout=log, stderr=log, timeout=ENROL_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return False  # a slow machine: as when the pages are not up
     return ended.returncode == 0

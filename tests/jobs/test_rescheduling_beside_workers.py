@@ -12,7 +12,7 @@ from jobs.states import Status, WaitingFor
 from tests.factories import NOON, build_record, make_record, make_retry_policy, make_worker
 from tests.jobs.backoffs import HOUR, LATER, MINUTE, failing, wait
 from tests.threads import another_connection, at_once, beside, impatience, somebody_waits_for_a_lock
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 
 @pytest.mark.django_db(transaction=True)
@@ -26,7 +26,7 @@ class TestAnEditBesideWorkers:
             applying = beside(lambda: rescheduling.apply(policy, now=LATER))
             eventually(somebody_waits_for_a_lock)
             assert len(claim("one", worker_id=worker.pk, limit=1, now=NOON)) == 1
-        assert applying.result(20) == 1
+        assert applying.result(PATIENCE) == 1
         moved.refresh_from_db()
         assert (moved.status, moved.run_after) == (Status.RUNNING, NOON)
         assert wait(other) == (WaitingFor.BACKOFF, LATER)
@@ -39,7 +39,7 @@ class TestAnEditBesideWorkers:
             BacklogRecord.objects.filter(pk=record.pk).update(failures=4, last_failure_at=NOON + 30 * MINUTE)
             applying = beside(lambda: rescheduling.apply(policy, now=LATER))
             eventually(somebody_waits_for_a_lock)
-        assert applying.result(20) == 1
+        assert applying.result(PATIENCE) == 1
         assert wait(record) == (WaitingFor.BACKOFF, NOON + 30 * MINUTE + 2 * HOUR)
         assert record.failures == 4
 
@@ -57,7 +57,7 @@ class TestAnEditBesideWorkers:
                     [record.pk],
                 )
                 failed_at = cursor.fetchone()[0]
-        applying.result(20)
+        applying.result(PATIENCE)
         assert wait(record) == (WaitingFor.BACKOFF, failed_at + 2 * HOUR)
 
     def test_claims_pass_by_what_it_holds_and_take_the_rest(self):

@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 
 import pytest
-from django.db import IntegrityError, connection
+from django.db import IntegrityError
 
 from jobs import claiming, throttles, wakeups
 from jobs.models import BacklogRecord, Lane, PausedQueue, Throttle
 from jobs.outcomes import Failed, Released, Succeeded
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
-from tests.threads import another_connection, at_once
-from tests.waiting import eventually
+from tests.threads import another_connection, at_once, somebody_waits_for_a_lock
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -175,13 +175,7 @@ class TestPausedQueue:
             eventually(somebody_waits_for_a_lock)
             PausedQueue.objects.create(name="default")
             other.rollback()
-            assert claimed.result(timeout=20) == []
-
-
-def somebody_waits_for_a_lock() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-        return cursor.fetchone()[0] > 0
+            assert claimed.result(timeout=PATIENCE) == []
 
 
 class TestAQueueThatChanges:

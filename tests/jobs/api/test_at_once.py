@@ -12,7 +12,7 @@ from jobs.models import IdempotencyKey, Throttle
 from tests.factories import make_schedule
 from tests.jobs.api.asking import Program, fields_of, problem_of
 from tests.threads import at_once, beside, meeting, somebody_waits_for_a_lock
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -43,7 +43,7 @@ def test_the_second_waits_for_the_first_and_sees_what_it_wrote(program: Program)
         Throttle.objects.select_for_update().update(max_in_flight=9)
         second = beside(lambda: program.patch(path, {"name": "other"}, If_Match=etag))
         eventually(somebody_waits_for_a_lock)
-    problem_of(second.result(20), 412)
+    problem_of(second.result(PATIENCE), 412)
     assert Throttle.objects.get().name == "hooks"
 
 
@@ -77,7 +77,7 @@ def test_while_a_request_with_a_key_runs_another_is_told_so_and_does_not_wait(
     def then_the_other_one_asks(*given: Any) -> IdempotencyKey | None:
         if not told:
             told.append(None)
-            told.append(beside(lambda: program.post("throttles", BODY, Idempotency_Key="k")).result(20))
+            told.append(beside(lambda: program.post("throttles", BODY, Idempotency_Key="k")).result(PATIENCE))
         return store(*given)
 
     monkeypatch.setattr(idempotency, "_stored", then_the_other_one_asks)
@@ -121,7 +121,7 @@ def test_a_throttle_that_goes_while_a_schedule_names_it_is_told_as_a_problem(
     schedule, throttle = make_schedule(kind="backup", provider="assignments"), Throttle.objects.get()
 
     def then_it_goes(resource: Any, request: Any, row: Any, changed: Any) -> None:
-        assert beside(lambda: program.delete(path)).result(20).status_code == 204
+        assert beside(lambda: program.delete(path)).result(PATIENCE).status_code == 204
 
     monkeypatch.setattr(Schedules, "saved", then_it_goes)
     monkeypatch.setattr(Schedules, "refuse_change", lambda *given: None)

@@ -13,7 +13,7 @@ from jobs import claiming
 from jobs.models import BacklogRecord
 from tests.factories import NOON, make_worker
 from tests.threads import another_connection
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 LATER = NOON + timedelta(seconds=30)
 
@@ -42,7 +42,7 @@ def listening(channel: str) -> Iterator[Callable[[], list[str]]]:
     with another_connection() as other:
         other.autocommit = True
         other.execute(f"LISTEN {channel}")
-        yield lambda: [notification.payload for notification in other.notifies(timeout=2, stop_after=1)]
+        yield lambda: [notification.payload for notification in other.notifies(timeout=PATIENCE, stop_after=1)]
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from tests.factories import NOON, build_record, make_record, make_worker
 from tests.jobs.backlog_command import refused, run
 from tests.jobs.worker_processes import database_url
 from tests.threads import at_once
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_kind")]
 
@@ -301,7 +301,7 @@ class TestAsAProcess:
             ["cancel", "x"],
         ):
             process = self.start(*arguments)
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=PATIENCE)
             assert b"Traceback" not in errors
             codes[tuple(arguments)] = process.returncode
         assert list(codes.values()) == [2, 0, 1, 2]
@@ -314,7 +314,7 @@ class TestAsAProcess:
         try:
             eventually(lambda: written.read_bytes().count(b"The backlog at") >= 3)
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=20)
+            _, errors = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
         assert process.returncode == 0

@@ -13,6 +13,7 @@ from jobs.wakeups import CANCEL_CHANNEL
 from tests.factories import NOON, make_record, make_worker
 from tests.jobs.backlog.changes import KEY, LATER, changed, claim_one, fresh, held_up, listening
 from tests.threads import another_connection, at_once, impatience
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -102,7 +103,7 @@ class TestCancelBesideWorkers:
             )
             with held_up(lambda: backlog.cancel([record.pk]), claimer) as cancelling:
                 claimer.commit()
-                assert cancelling.result(20).stopping == [record.pk]
+                assert cancelling.result(PATIENCE).stopping == [record.pk]
         assert fresh(record).status == Status.RUNNING
         assert fresh(record).cancel_requested_at is not None
 
@@ -116,7 +117,7 @@ class TestCancelBesideWorkers:
             )
             with held_up(lambda: backlog.cancel([record.pk]), settler) as cancelling:
                 settler.commit()
-                assert cancelling.result(20).cancelled == [record.pk]
+                assert cancelling.result(PATIENCE).cancelled == [record.pk]
         assert fresh(record).status == Status.CANCELLED
 
     def test_a_claim_passes_by_what_is_being_cancelled(self):
@@ -149,7 +150,7 @@ class TestCancelBesideWorkers:
             with held_up(lambda: backlog.cancel([second.pk, first.pk]), other) as cancelling, impatience():
                 assert BacklogRecord.objects.select_for_update(nowait=True).filter(pk=second.pk).update(lane=0) == 1
                 other.commit()
-                assert cancelling.result(20).cancelled == [first.pk, second.pk]
+                assert cancelling.result(PATIENCE).cancelled == [first.pk, second.pk]
 
     def test_the_gate_is_opened_under_the_lock_of_its_key(self):
         holder = make_record(exclusive_key=KEY)
@@ -158,7 +159,7 @@ class TestCancelBesideWorkers:
             with held_up(lambda: backlog.cancel([holder.pk], now=LATER), settler) as cancelling:
                 behind = make_record(Status.WAITING, waiting_for=WaitingFor.THROTTLE, exclusive_key=KEY)
                 settler.commit()
-                cancelling.result(20)
+                cancelling.result(PATIENCE)
         assert fresh(behind).run_after == LATER
 
     def test_cancels_claims_and_settles_at_once_leave_nothing_between_two_states(self):

@@ -13,6 +13,7 @@ from jobs.wakeups import CHANNEL
 from tests.factories import NOON, make_claimed, make_record
 from tests.jobs.backlog.changes import KEY, LATER, changed, claim_one, fresh, held_up, listening
 from tests.threads import another_connection, at_once
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -144,7 +145,7 @@ class TestRetryBesideEmitters:
             ).fetchone()
             with held_up(lambda: backlog.retry([ended.pk, free.pk]), emitting) as retrying:
                 emitting.commit()
-                result = retrying.result(20)
+                result = retrying.result(PATIENCE)
         assert row is not None
         assert result.superseded == {ended.pk: row[0]}
         assert result.ready == [free.pk]
@@ -159,7 +160,7 @@ class TestRetryBesideEmitters:
             )
             with held_up(lambda: backlog.retry([ended.pk]), emitting) as retrying:
                 emitting.rollback()
-                assert retrying.result(20).ready == [ended.pk]
+                assert retrying.result(PATIENCE).ready == [ended.pk]
 
     def test_two_records_of_one_subject_retried_at_once_open_one(self):
         for _ in range(10):
@@ -194,5 +195,5 @@ class TestRetryBesideEmitters:
             with held_up(lambda: backlog.retry([a.pk, b.pk]), emitting) as retrying:
                 emitting.execute(insert, ["a"])  # waits for the retry, which waits for this: the retry has to give way
                 emitting.commit()
-                result = retrying.result(20)
+                result = retrying.result(PATIENCE)
         assert set(result.superseded) == {a.pk, b.pk}

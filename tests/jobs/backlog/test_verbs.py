@@ -15,6 +15,7 @@ from jobs.wakeups import CHANNEL
 from tests.factories import NOON, make_record
 from tests.jobs.backlog.changes import LATER, held_up, listening
 from tests.threads import another_connection, at_once
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -71,7 +72,7 @@ class TestPausedQueues:
             resuming.execute("DELETE FROM jobs_pausedqueue")
             with held_up(lambda: backlog.pause_queue("default", "two", now=LATER), resuming) as pausing:
                 resuming.commit()
-                assert pausing.result(20) is True
+                assert pausing.result(PATIENCE) is True
         assert PausedQueue.objects.get().paused_at == LATER
 
     def test_two_who_pause_at_once_agree_that_one_did(self):

@@ -18,7 +18,9 @@ EVENT_ID = "7-20260302T090000Z-3"
 
 
 def make_endpoint(url: str, **fields: Any) -> Endpoint:
-    return Endpoint.objects.create(**({"name": f"endpoint at {url}", "url": url, "timeout": PATIENCE} | fields))
+    return Endpoint.objects.create(
+        **({"name": f"endpoint at {url}", "url": url, "connect_timeout": PATIENCE, "timeout": PATIENCE} | fields)
+    )
 
 
 def make_event(endpoint: Endpoint | None = None, url: str | None = None, **payload: Any) -> Claimed:

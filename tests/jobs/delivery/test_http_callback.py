@@ -73,7 +73,8 @@ class TestAnEventThatIsDelivered:
             return web.Response()
 
         with receiving(answer_when_all_are_there) as receiver:
-            outcomes = deliver_at_once(*(make_event(url=receiver.url) for _ in range(200)))
+            endpoint = make_endpoint(receiver.url)
+            outcomes = deliver_at_once(*(make_event(endpoint) for _ in range(200)))
         assert all(isinstance(outcome, Succeeded) for outcome in outcomes)
 
     def test_keeps_no_cookies(self):

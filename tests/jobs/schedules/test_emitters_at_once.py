@@ -19,7 +19,7 @@ from jobs.schedules import chunks, verbs
 from tests.factories import NOON, make_schedule
 from tests.jobs.worker_processes import database_url
 from tests.threads import another_connection, at_once, impatience
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -132,13 +132,13 @@ class TestInProcesses:
         lasts = str(self.MINUTES * 60)
         for shift in clocks:
             processes.append(self.start("race", str(tmp_path), str(shift), lasts, str(SPEED)))
-        eventually(lambda: len(list(tmp_path.glob("ready-*"))) == len(clocks), seconds=60)
+        eventually(lambda: len(list(tmp_path.glob("ready-*"))) == len(clocks))
         (tmp_path / "starts").write_text(str(time.monotonic()))
         (tmp_path / "starts").rename(tmp_path / "go")
         for victim in range(killed):
             eventually(lambda victim=victim: BacklogRecord.objects.count() > 50 * (victim + 1))
             processes[victim].kill()
-        assert [process.wait(60) for process in processes[killed:]] == [0] * (len(clocks) - killed)
+        assert [process.wait(PATIENCE) for process in processes[killed:]] == [0] * (len(clocks) - killed)
         check_that_each_is_there_once(schedules, last)
 
     def test_killed_before_any_statement_nothing_is_lost_and_nothing_doubled(self, processes):

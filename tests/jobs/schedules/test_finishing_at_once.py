@@ -15,7 +15,7 @@ from jobs.schedules import batches
 from jobs.states import Status
 from tests.factories import NOON, install_presets, make_record, make_schedule
 from tests.threads import another_connection, beside, impatience, somebody_waits_for_a_lock
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -59,7 +59,7 @@ class TestARetryBesideAFinish:
         record = make_ended(schedule)
         with transaction.atomic():
             backlog.retry([record.pk])
-            assert beside(finish).result(20) == 0
+            assert beside(finish).result(PATIENCE) == 0
         assert finished_at() is None
         assert finish() == 0
         assert BacklogRecord.objects.get().status == Status.READY
@@ -70,7 +70,7 @@ class TestARetryBesideAFinish:
             assert finish() == 1
             retrying = beside(lambda: backlog.retry([record.pk]))
             eventually(somebody_waits_for_a_lock)
-        assert retrying.result(20).ready == [record.pk]
+        assert retrying.result(PATIENCE).ready == [record.pk]
         assert finished_at() is None
 
     def test_that_commits_after_the_first_look_is_seen_by_the_second(
@@ -95,7 +95,7 @@ class TestARetryBesideAFinish:
             assert finish() == 1
             retrying = beside(lambda: backlog.retry([record.pk]))
             eventually(somebody_waits_for_a_lock)
-        assert retrying.result(20).succeeded == [record.pk]
+        assert retrying.result(PATIENCE).succeeded == [record.pk]
         assert finished_at() == NOON + SECOND
 
 
@@ -107,7 +107,7 @@ class TestARetryBesideOthers:
             retrying = beside(lambda: backlog.retry([second.pk]))
             eventually(somebody_waits_for_a_lock)
             transaction.set_rollback(True)
-        assert retrying.result(20).ready == [second.pk]
+        assert retrying.result(PATIENCE).ready == [second.pk]
         assert finished_at() is None
 
     def test_waits_for_no_emitter_of_a_batch_that_is_under_way(self, schedule: Schedule) -> None:
@@ -133,7 +133,7 @@ class TestARetryBesideOthers:
             other.execute("SET lock_timeout = '200ms'")
             assert other.execute("SELECT FROM jobs_backlogrecord FOR UPDATE").rowcount == 1
             other.rollback()
-            assert retrying.result(20).ready == [record.pk]
+            assert retrying.result(PATIENCE).ready == [record.pk]
 
     def test_of_many_holds_its_trigger_before_its_records_too(self, schedule: Schedule) -> None:
         record = make_ended(schedule)

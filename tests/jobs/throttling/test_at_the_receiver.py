@@ -16,13 +16,13 @@ from jobs.schedules import verbs
 from jobs.states import AttemptOutcome, Status
 from tests.factories import make_retry_policy
 from tests.jobs.throttling.counting_receiver import CountingReceiver, counting_receiver
-from tests.jobs.throttling.rated import most_above_seconds
+from tests.jobs.throttling.rated import most_above
 from tests.jobs.worker_processes import database_url
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
-LEASE_SECONDS = 3
+LEASE_SECONDS = 8
 ANSWER_SECONDS = 0.04
 
 Start = Callable[[], subprocess.Popen[bytes]]
@@ -100,7 +100,7 @@ def test_three_workers_one_of_them_killed_never_have_more_in_flight_than_the_thr
     eventually(lambda: Worker.objects.count() == 3 and receiver.answered.total() > 100)
     kill_one_at_work(processes)
     receiver.answers_after = 2 * ANSWER_SECONDS  # some are still being answered when its leases expire
-    eventually(all_delivered, 60)
+    eventually(all_delivered)
     assert receiver.peak == 5
     assert len(receiver.answered) == 300
     killed = Attempt.objects.filter(outcome=AttemptOutcome.RESCUED).count()
@@ -119,9 +119,8 @@ def test_two_workers_begin_no_more_a_second_than_the_rate_and_no_more_at_once_th
     eventually(lambda: Worker.objects.count() == 2)
     make_batches(receiver, throttle, 60, 60)
     eventually(lambda: len(receiver.begun_at) >= 80)
-    # what was claimed at once arrives within a moment, which depends on how busy this machine is
-    on_the_way = 0.5 * 40
-    assert most_above_seconds(receiver.begun_at, 40, 4) <= on_the_way
+    # how long what was claimed is on its way depends on how busy this machine is: what has arrived has begun in time
+    assert most_above(list(Attempt.objects.values_list("started_at", flat=True)), 40, 4) < 1e-6
     Throttle.objects.filter(pk=throttle.pk).update(max_in_flight=0)
     eventually(lambda: not BacklogRecord.objects.running().exists())
     [live] = throttles.live([throttle.pk])
@@ -129,6 +128,6 @@ def test_two_workers_begin_no_more_a_second_than_the_rate_and_no_more_at_once_th
     assert live.ready > 0
     receiver.peak = 0
     Throttle.objects.filter(pk=throttle.pk).update(max_in_flight=2, rate=None)
-    eventually(all_delivered, 60)
+    eventually(all_delivered)
     assert receiver.peak == 2
     assert receiver.answered.total() == 120

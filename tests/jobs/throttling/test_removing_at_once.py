@@ -14,7 +14,7 @@ from jobs.states import Status
 from tests.factories import NOON, install_presets, make_lane, make_record, make_schedule, make_throttle, make_worker
 from tests.people import staff
 from tests.threads import another_connection, beside, impatience, somebody_waits_for_a_lock
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -46,7 +46,7 @@ def refusal(throttle: Throttle) -> str:
             return str(error)
         return ""
 
-    return beside(try_to).result(20)
+    return beside(try_to).result(PATIENCE)
 
 
 def enter(throttle: Throttle) -> None:
@@ -68,7 +68,7 @@ class TestARecordThatComesFirst:
             removing = beside(lambda: remove(throttle))
             eventually(somebody_waits_for_a_lock)
         with pytest.raises(throttle_verbs.InUse, match="1 are ready"):
-            removing.result(20)
+            removing.result(PATIENCE)
         assert Throttle.objects.count() == 2
 
     def test_as_part_of_a_batch_keeps_it_also_when_its_schedule_names_it_no_more(self, throttle: Throttle) -> None:
@@ -112,7 +112,7 @@ class TestARemovalThatComesFirst:
             remove(throttle)
             entering: Future[None] = beside(lambda: enter(throttle))
             eventually(somebody_waits_for_a_lock)
-        entering.result(20)
+        entering.result(PATIENCE)
         assert not Throttle.objects.exists()
 
     def test_is_waited_for_by_a_retry(self, throttle: Throttle) -> None:
@@ -121,7 +121,7 @@ class TestARemovalThatComesFirst:
             remove(throttle)
             retrying = beside(lambda: backlog.retry([record.pk]))
             eventually(somebody_waits_for_a_lock)
-        assert retrying.result(20).ready == [record.pk]
+        assert retrying.result(PATIENCE).ready == [record.pk]
 
     def test_of_several_is_one_of_all_or_of_none(self, throttle: Throttle) -> None:
         free = make_throttle(1)
@@ -142,7 +142,7 @@ class TestWhoWorksMeanwhile:
         make_lane(throttle)
         with transaction.atomic():
             enter(throttle)
-            beside(lambda: enter(throttle)).result(20)
+            beside(lambda: enter(throttle)).result(PATIENCE)
         assert BacklogRecord.objects.count() == 2
 
     def test_a_removal_that_is_refused_holds_no_claim_up(self, throttle: Throttle) -> None:

@@ -20,13 +20,14 @@ from sources.models import Source
 from tests.sources.api.agents import Agent
 from tests.sources.factories import make_assignment, make_source, record_of
 from tests.threads import at_once
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture
 def http(live_server: Any) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=f"{live_server.url}/api/", trust_env=False, timeout=20) as client:
+    with httpx.Client(base_url=f"{live_server.url}/api/", trust_env=False, timeout=PATIENCE) as client:
         yield client
 
 
@@ -34,7 +35,7 @@ def raw(url: str, head: str, body: bytes = b"") -> bytes:
     """What the server answers to these very bytes, also when it then hangs up on what it did not read."""
     parts = urlsplit(url)
     answer = b""
-    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=20) as connected:
+    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=PATIENCE) as connected:
         with suppress(OSError):
             connected.sendall(head.replace("\n", "\r\n").encode() + b"\r\n\r\n" + body)
             connected.shutdown(socket.SHUT_WR)
