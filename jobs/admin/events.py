@@ -107,7 +107,7 @@ class EventAdmin(RecordActions, ReadOnlyAdmin):
 
     called = "event"
     list_display = (
-        "event_id", "state", "schedule_name", "launch", "delivered_at", "lag", "attempt", "answer",
+        "event_id", "state", "schedule_name", "launch_and_lag", "delivered_at", "attempt", "answer",
     )  # fmt: skip
     list_filter = (StateFilter, AnswerFilter, EndedFilter, EventKindFilter, ScheduleFilter, TriggerFilter)
     search_fields = ("subject",)
@@ -162,7 +162,7 @@ class EventAdmin(RecordActions, ReadOnlyAdmin):
 
     @admin.display(description="event")
     def event_id(self, event: Event) -> SafeString:
-        return _in_one_line(event.payload.get("event_id") or event.subject)
+        return _in_one_line(event.payload.get("event_id") or event.subject, "text-xs")
 
     @display(description="state", label=STATE_LABELS)
     def state(self, event: Event) -> str:
@@ -180,6 +180,10 @@ class EventAdmin(RecordActions, ReadOnlyAdmin):
     @admin.display(description="launch (UTC)")
     def launch(self, event: Event) -> SafeString:
         return _in_one_line(moment(_launch(event)) or "-")
+
+    @admin.display(description="launch (UTC), lag")
+    def launch_and_lag(self, event: Event) -> SafeString:
+        return format_html("{}<br>{}", self.launch(event), self.lag(event))
 
     @admin.display(description="delivered (UTC)")
     def delivered_at(self, event: Event) -> SafeString:
@@ -257,8 +261,8 @@ def _last_error(event: Event) -> str:
     return "" if event.status == Status.SUCCEEDED else event.last_error
 
 
-def _in_one_line(text: object) -> SafeString:
-    return format_html('<span class="whitespace-nowrap">{}</span>', text)
+def _in_one_line(text: object, style: str = "") -> SafeString:
+    return format_html('<span class="whitespace-nowrap {}">{}</span>', style, text)
 
 
 def _launch(event: Any) -> Any:

@@ -17,6 +17,8 @@ Browser = test_pages.Browser
 browser = test_pages.browser
 
 THEMES = ("light", "dark")
+WIDE_ID = 8_888_888
+"""Of a schedule: the ids of its events are as long as they get."""
 LONG_ERROR = (
     "https://callbacks.example.com:8443/hooks/shards answered 503: the queue is full and refuses more until 12:45 UTC; "
     "ask whoever runs it about incident 4711"
@@ -27,7 +29,8 @@ LINES_OF = (
 )
 BROKEN = (
     "const lines = cell => {" + LINES_OF + "};"
-    "const cells = [...document.querySelectorAll('.field-event_id, .field-launch, .field-delivered_at, .field-lag')];"
+    "const cells = [...document.querySelectorAll("
+    "'.field-event_id span, .field-launch_and_lag span, .field-delivered_at')];"
     "return cells.filter(cell => lines(cell) > 1).map(cell => cell.innerText)"
 )
 """Cells of ids and instants that take more than one line."""
@@ -47,9 +50,9 @@ CUT_OFF = """
 @pytest.fixture
 def event() -> Event:
     """One that was refused, with a schedule of a long name and attempts that tell much."""
-    schedule = make_event_schedule(name="every ten minutes to all shards")
+    schedule = make_event_schedule(pk=WIDE_ID, name="every ten minutes to all shards")
     make_trigger(schedule)
-    event = make_event(schedule, 10_000, Status.FAILED, failures=3, last_error=LONG_ERROR)
+    event = make_event(schedule, 100_000, Status.FAILED, failures=3, last_error=LONG_ERROR)
     for number in (1, 2, 3):
         attempt(event, number, error=LONG_ERROR, status=503, seconds=0.123)
     refused(schedule, 2)
