@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from django.conf import settings
+from django.core.exceptions import DisallowedHost
 from django.db import DataError, IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI
@@ -47,6 +48,11 @@ USUAL: dict[int, tuple[str, str]] = {
     500: ("the server failed", "try again later; its log says what happened"),
     503: ("the database cannot answer now", "try again later"),
 }
+
+WRONG_HOST = (
+    "this server has not that host name",
+    "ask it by one that it has, or have this one added to its setting ALLOWED_HOSTS",
+)
 
 FieldErrors = Sequence[tuple[str, str]]
 """(field, what is wrong with it). A field `""` is the whole."""
@@ -176,4 +182,13 @@ class JsonErrors:
         if response.status_code >= 500 and settings.DEBUG:
             return response
         kept = {name: response[name] for name in ("Allow", "Retry-After") if name in response}
-        return problem(request, response.status_code, headers={"Cache-Control": NOT_KEPT, **kept})
+        detail, hint = ("", "") if _is_asked_by_its_name(request) else WRONG_HOST
+        return problem(request, response.status_code, detail, hint, {"Cache-Control": NOT_KEPT, **kept})
+
+
+def _is_asked_by_its_name(request: HttpRequest) -> bool:
+    try:
+        request.get_host()
+    except DisallowedHost:
+        return False
+    return True

@@ -109,7 +109,10 @@ class TestErrors:
     def test_a_wrong_host(self) -> None:
         answer = Client(headers={"Host": "evil.example"}).get("/api/agent/status")
         assert answer.status_code == 400
-        problem_of(answer)
+        problem = problem_of(answer)
+        assert "host name" in problem["detail"]
+        assert "ALLOWED_HOSTS" in problem["hint"]
+        assert "evil" not in answer.content.decode()
 
     def test_a_database_that_is_away(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def away(*args: Any) -> None:
