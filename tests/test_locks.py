@@ -1,0 +1,35 @@
+"""Each lock holds all that its environment needs: a dependency that is added goes into every one of them."""
+
+import re
+import tomllib
+
+import pytest
+from django.conf import settings
+
+PROJECT = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text())
+NAME = re.compile(r"[A-Za-z0-9._-]+")
+NEEDED = {
+    "requirements.lock": [],
+    "requirements-dev.lock": PROJECT["dependency-groups"]["dev"],
+    "requirements-bench.lock": PROJECT["dependency-groups"]["bench"],
+    "requirements-sqs.lock": PROJECT["project"]["optional-dependencies"]["sqs"],
+}
+
+
+def names_of(requirements: list[str]) -> set[str]:
+    """Their distributions as locks write them."""
+    found = (NAME.match(requirement) for requirement in requirements)
+    return {re.sub(r"[-_.]+", "-", match[0]).lower() for match in found if match}
+
+
+@pytest.mark.parametrize("lock", NEEDED)
+def test_a_lock_pins_every_dependency_with_hashes_and_names_no_index(lock):
+    text = (settings.BASE_DIR / lock).read_text()
+    pinned = names_of(re.findall(r"^\S+==", text, re.MULTILINE))
+    assert names_of(PROJECT["project"]["dependencies"] + NEEDED[lock]) <= pinned
+    assert text.count("--hash=sha256:") >= len(pinned)
+    assert "://" not in text
+
+
+def test_there_is_no_other_lock():
+    assert {path.name for path in settings.BASE_DIR.glob("requirements*.lock")} == set(NEEDED)
