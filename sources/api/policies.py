@@ -82,7 +82,8 @@ class Policies(Resource[Policy]):
 def _of_schedule(schedule: Schedule) -> dict[str, Any]:
     names = (*edits.SCHEDULE_FIELDS, "next_trigger_at")
     facts = {name: getattr(schedule, ATTRIBUTE.get(name, name)) for name in names} | {"schedule": schedule.pk}
-    return facts | names_of(schedule, "throttle", "retry_policy")
+    untold = {} if schedule.enabled else {"next_trigger_at": None}
+    return facts | names_of(schedule, "throttle", "retry_policy") | untold
 
 
 policies = Policies()

@@ -91,7 +91,7 @@ class PolicyAnswer(Schema):
     wake_every: float
     wake_wait: float
     sources: int = Field(description="How many sources are under it")
-    next_trigger_at: datetime | None = Field(description="When its next period begins")
+    next_trigger_at: datetime | None = Field(description="When its next period begins; null while it is disabled")
 
 
 MOVING = ("sources", "next_trigger_at", "throttle_name", "retry_policy_name", "repository_name")

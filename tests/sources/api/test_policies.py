@@ -88,6 +88,12 @@ class TestCreating:
 
 
 class TestChanging:
+    def test_a_disabled_one_tells_no_next_trigger(self, program: Program) -> None:
+        policy = make_policy(next_trigger_at=timezone.now() + timedelta(days=1))
+        assert program.get(f"policies/{policy.pk}").json()["next_trigger_at"] is not None
+        Schedule.objects.update(enabled=False)
+        assert program.get(f"policies/{policy.pk}").json()["next_trigger_at"] is None
+
     def test_a_new_cron_moves_next_backup_dates(self, program: Program) -> None:
         policy = make_policy(cron="0 9 * * *", next_trigger_at=timezone.now() + timedelta(days=1))
         assignment = backed_up(policy, timezone.now())
