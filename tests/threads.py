@@ -65,10 +65,10 @@ def meeting() -> Callable[[], None]:
 
 
 @contextmanager
-def impatience() -> Iterator[None]:
-    """Whatever waits for a lock fails instead."""
+def impatience(seconds: float = 2) -> Iterator[None]:
+    """Whatever waits for a lock for so long fails instead."""
     with connection.cursor() as cursor:
-        cursor.execute("SET lock_timeout = '2s'")
+        cursor.execute("SELECT set_config('lock_timeout', %s, false)", [f"{seconds * 1000:.0f}ms"])
         yield
         cursor.execute("RESET lock_timeout")
 

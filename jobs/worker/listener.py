@@ -9,6 +9,8 @@ from django.db.utils import Error
 from psycopg import Error as PsycopgError
 
 from jobs.clock import boot_seconds
+from jobs.handlers import Run
+from jobs.models import BacklogRecord
 from jobs.wakeups import CANCEL_CHANNEL, CHANNEL, EVERY_QUEUE
 from jobs.worker.units import Units
 
@@ -20,9 +22,9 @@ PING_EVERY_SECONDS = 30
 
 
 class Listener(threading.Thread):
-    """Calls `hear(queue)` when one of `queues` has ready records; also after each (re)LISTEN: it may have missed some.
+    """Calls `hear(queue)` when one of `queues` has ready records, and stops the runs of `units` that a person cancels.
 
-    Stops the runs of `units` that a person cancels.
+    After each (re)LISTEN it does both at once: it may have missed some.
     """
 
     def __init__(self, queues: Set[str], hear: Callable[[str], None], units: Units) -> None:
@@ -51,6 +53,7 @@ class Listener(threading.Thread):
             cursor.execute(f"LISTEN {CHANNEL}")
             cursor.execute(f"LISTEN {CANCEL_CHANNEL}")
         self._take(CHANNEL, EVERY_QUEUE)
+        self._look_for_cancels()
         raw = connection.connection
         ping_at = boot_seconds() + PING_EVERY_SECONDS
         while not self._ended.is_set():
@@ -65,5 +68,16 @@ class Listener(threading.Thread):
             for queue in self._queues if payload == EVERY_QUEUE else {payload} & self._queues:
                 self._hear(queue)
         elif payload.isdecimal() and (run := self._units.find(int(payload))):
+            self._give_up(run)
+
+    def _look_for_cancels(self) -> None:
+        runs = {run.record.id: run for run in self._units.runs()}
+        asked = BacklogRecord.objects.filter(pk__in=runs, cancel_requested_at__isnull=False)
+        for record_id, lease_token in asked.values_list("pk", "lease_token"):
+            if lease_token == runs[record_id].record.lease_token:
+                self._give_up(runs[record_id])
+
+    def _give_up(self, run: Run) -> None:
+        if not run.is_stopped:
             log.warning("a person cancelled %s %s, stopping it", run.record.kind, run.record.subject)
             self._units.stop(run)

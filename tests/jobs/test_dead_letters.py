@@ -80,9 +80,13 @@ class TestFolding:
     @pytest.mark.parametrize("part", ['"/', "'/", "a/", "-.", ":", "1.", "f:", "@", "a.b-", "0", "1:", "A1", "/", "x"])
     def test_no_text_takes_long(self, part: str) -> None:
         """A pattern that goes back over itself takes seconds for a thousand characters, and not milliseconds."""
-        began = time.process_time()
-        fold(part[0] + part * 1000)
-        assert time.process_time() - began < 0.2
+
+        def seconds() -> float:
+            began = time.process_time()
+            fold(part[0] + part * 1000)
+            return time.process_time() - began
+
+        assert any(seconds() < 0.2 for _ in range(3))  # a garbage collection may fall into one
 
 
 @pytest.mark.django_db

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.waits.phases import GRAIN, LAST_PLACE, STEP, Line, base, phase
@@ -35,7 +35,6 @@ class TestPhase:
         assert (phase(huge + 1) - phase(huge)) % 1 == pytest.approx(STEP / 2**64, abs=1e-12)
 
     @pytest.mark.parametrize("count", [2, 10, 100, 377, 1000])
-    @settings(deadline=None)
     @given(first=ids)
     def test_of_successive_ids_leave_no_gap_above_three_of_their_number(self, count, first):
         placed = sorted(phase(first + i) for i in range(count))
@@ -52,7 +51,6 @@ class TestPhase:
 
 
 class TestLine:
-    @settings(deadline=None)
     @given(k=st.integers(1, 300), line=lines)
     def test_starts_in_closed_form_are_the_sums_of_the_delays(self, k, line):
         naive = sum(line.delay(i) for i in range(1, k + 1))
@@ -94,7 +92,6 @@ class TestWaitOnTime:
     def test_is_the_gap_when_nothing_is_known_of_the_first_failure(self, k, u, line):
         assert line.wait(k, u, None) == line.gap(k, u)
 
-    @settings(deadline=None)
     @given(u=phases, line=lines)
     def test_leads_along_the_places_one_by_one(self, u, line):
         elapsed = 0.0
@@ -127,7 +124,6 @@ class TestWaitLate:
     def test_is_strictly_in_the_future_and_never_longer_than_the_cap(self, u, line, k, elapsed):
         assert 0 < line.wait(k, u, elapsed) <= line.cap
 
-    @settings(deadline=None)
     @given(u=phases, unit=st.floats(0.1, 100), cap=st.floats(3600, 1e6), k=st.integers(1, 60), days=st.floats(0.1, 30))
     def test_after_downtime_takes_the_first_place_that_is_still_to_come(self, u, unit, cap, k, days):
         line = Line(unit, cap)
@@ -171,7 +167,6 @@ class TestWaitEarly:
         elapsed = part * min(line.place(k - 1, u), 1e10)
         assert 0 < line.wait(k, u, elapsed) <= line.gap(k, u) * (1 + SLACK) + GRAIN
 
-    @settings(deadline=None)
     @given(u=phases, unit=st.floats(0.1, 100), k=st.integers(3, 400), part=st.floats(0, 1))
     def test_leads_to_a_place_of_its_own(self, u, unit, k, part):
         line = Line(unit, DAY)

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from itertools import takewhile
+from uuid import uuid4
 
 import pytest
 from django.db import connection, transaction
 
-from jobs import claiming, emitter, wakeups
+from jobs import backlog, claiming, emitter, wakeups
+from jobs.handlers import Run
 from jobs.outcomes import Released
 from jobs.states import Status
 from jobs.worker.bell import Bell
@@ -65,6 +67,21 @@ class TestBell:
             )
             assert cursor.rowcount
         assert bell.wait(PATIENCE)  # it listens again
+
+
+class TestCancels:
+    def test_from_before_it_listened_stop_what_is_held_by_that_lease_alone(self):
+        earlier, cancelled, untouched = (make_record(subject=name) for name in ("earlier", "cancelled", "untouched"))
+        claimed = claiming.claim("default", worker_id=make_worker().pk, limit=3, now=NOON)
+        runs = {record.id: Run(record) for record in claimed}
+        runs[earlier.pk] = Run(runs[earlier.pk].record._replace(lease_token=uuid4()))
+        backlog.cancel([earlier.pk, cancelled.pk])
+        listener = Listener({"default"}, lambda _: None, Held(*runs.values()))
+        listener.start()
+        assert runs[cancelled.pk].stop.wait(PATIENCE)
+        listener.end()
+        assert {record_id for record_id, run in runs.items() if run.is_stopped} == {cancelled.pk}
+        assert untouched.pk in runs
 
 
 class TestLimit:

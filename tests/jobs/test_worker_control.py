@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from jobs import wakeups
+from jobs import backlog, wakeups
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, PausedQueue, RetryPolicy
 from jobs.states import AttemptOutcome, Status
@@ -50,13 +50,8 @@ class TestCancelling:
         record = put(kind, tmp_path)
         workers()
         eventually((tmp_path / f"{kind}-started").exists)
-        BacklogRecord.objects.filter(pk=record.pk).update(cancel_requested_at=database_clock())
-
-        def is_cancelled() -> bool:
-            wakeups.notify_cancelled(record.pk)  # again and again: it may not listen yet
-            return status_of(record) == Status.CANCELLED
-
-        eventually(is_cancelled)
+        backlog.cancel([record.pk])
+        eventually(lambda: status_of(record) == Status.CANCELLED)
         assert outcomes_of(record) == [AttemptOutcome.CANCELLED]
 
     def test_is_found_by_the_heartbeat_when_nobody_was_told(self, workers, tmp_path):

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs import periodic
@@ -91,7 +91,7 @@ FACTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(rows=st.lists(FACTS, min_size=1, max_size=8), alert_after=st.none() | st.floats(60, 12 * 86_400.0))
 def test_the_statement_says_what_the_pure_rule_says(rows: list[dict[str, datetime]], alert_after: float | None) -> None:
     Assignment.objects.all().delete()

@@ -231,7 +231,7 @@ class TestAtTheSameMoment:
         code = tokens.make_code(source)
         with another_connection() as other:
             other.execute("UPDATE sources_enrolmentcode SET used_at = now() WHERE source_id = %s", [source.pk])
-            with impatience(), pytest.raises(OperationalError, match="lock timeout"):
+            with impatience(0.1), pytest.raises(OperationalError, match="lock timeout"):
                 tokens.redeem(code)
             other.commit()
         with pytest.raises(tokens.Refused):
@@ -258,7 +258,7 @@ class TestAtTheSameMoment:
         with another_connection() as other:
             other.execute("SELECT 1 FROM sources_source WHERE id = %s FOR UPDATE", [source.pk])
             for action in actions:
-                with impatience(), pytest.raises(OperationalError, match="lock timeout"):
+                with impatience(0.1), pytest.raises(OperationalError, match="lock timeout"):
                     action()
         assert AgentToken.objects.filter(revoked_at=None).count() == 1
         assert EnrolmentCode.objects.filter(used_at=None).count() == 1

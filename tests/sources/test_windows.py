@@ -171,7 +171,7 @@ def is_open(window: Window, instant: datetime) -> bool:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(windows, minutes_of_2026)
 def test_a_window_is_open_when_the_wall_clock_says_so(window: Window, now: datetime) -> None:
     wall = now.astimezone(ZoneInfo("Europe/Berlin"))
@@ -182,7 +182,7 @@ def test_a_window_is_open_when_the_wall_clock_says_so(window: Window, now: datet
     assert now < found.closes_at
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(windows, minutes_of_2026)
 def test_nothing_open_is_passed_over_before_the_next_opening(window: Window, now: datetime) -> None:
     found = opening(window, now)

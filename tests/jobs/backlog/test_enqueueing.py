@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs import backlog
@@ -102,7 +102,7 @@ class TestEnqueue:
         backlog.enqueue(kind, [NewRecord("a", run_after=berlin)], now=NOON)
         assert BacklogRecord.objects.get().run_after == berlin
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=60)
     @given(
         st.lists(
             st.tuples(

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from django.forms.models import model_to_dict
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs import backlog, claiming, emitter
@@ -80,7 +80,7 @@ class TestPausedQueues:
 
 
 class TestAnyOrderOfVerbs:
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=40)
     @given(
         st.lists(st.tuples(st.sampled_from(["cancel", "retry", "claim", "settle", "fail", "tick"]), st.integers(0, 3)))
     )

@@ -175,7 +175,7 @@ class TestWhatComesTooLate:
 
     def test_more_than_fits_into_one_statement_is_dropped(self, monkeypatch):
         monkeypatch.setattr(batches, "AT_ONCE", 2)
-        emit_batch(5, window_for=3600, late="drop", stagger="even")
+        emit_batch(5, pk=1, window_for=3600, late="drop", stagger="even")  # none of its events starts at once
         assert batches.drop_late(NOON + HOUR) == 5
 
 

@@ -96,7 +96,7 @@ class TestAnEvent:
         }
 
     def test_waits_for_its_start_if_it_is(self):
-        schedule = make_batch(5, window_for=3600, stagger="even", payload_template="$run_after")
+        schedule = make_batch(5, pk=1, window_for=3600, stagger="even", payload_template="$run_after")
         emitter.emit_triggers(NINE)
         starts = [NINE + timedelta(seconds=after) for after in offsets(5, 3600, schedule.pk)]
         events = list(BacklogRecord.objects.order_by("pk"))

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs import emitter
@@ -59,7 +59,7 @@ def make_events(**fields: Any) -> Schedule:
 
 
 class TestLaunchInstants:
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=60)
     @given(ways, seen_after, st.one_of(st.none(), ways), st.integers(3, 70), st.sampled_from(["allow", "queue"]))
     def test_are_those_that_the_events_were_emitted_with(
         self, monkeypatch: pytest.MonkeyPatch, way: dict, seen: timedelta, edit: dict | None, chunk: int, overlap: str

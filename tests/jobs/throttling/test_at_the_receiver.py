@@ -95,9 +95,11 @@ def test_three_workers_one_of_them_killed_never_have_more_in_flight_than_the_thr
     start_worker: Start, receiver: CountingReceiver
 ) -> None:
     throttle = Throttle.objects.create(name="shared", max_in_flight=5)
-    make_batches(receiver, throttle, 150, 150)
     processes = [start_worker(), start_worker(), start_worker()]
-    eventually(lambda: Worker.objects.count() == 3 and receiver.answered.total() > 100)
+    eventually(lambda: Worker.objects.count() == 3)
+    receiver.answers_after = 10 * ANSWER_SECONDS  # there is work left for as long as it takes to catch one at work
+    make_batches(receiver, throttle, 150, 150)
+    eventually(lambda: receiver.answered.total() > 10)
     kill_one_at_work(processes)
     receiver.answers_after = 2 * ANSWER_SECONDS  # some are still being answered when its leases expire
     eventually(all_delivered)

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from django.db import IntegrityError
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs import claiming, throttles
@@ -181,7 +181,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.django_db(transaction=True)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(
     rate=st.floats(0.01, 50),
     burst=st.none() | st.integers(1, 20),

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,20 @@ def loopback_address() -> str:
     return f"127.{80 + number // 65536 % 100}.{number // 256 % 256}.{number % 254 + 1}"
 
 
+LOWEST_PORT, HIGHEST_PORT = 10_000, 30_000
+"""Below those that systems give to who calls: there somebody's call could take the port before its server does."""
+
+_numbers = count(97 * os.getpid())
+
+
 def free_port(address: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        return int(probe.getsockname()[1])
+    """One that nobody listens at: not the same twice, and not the one that a process beside gets."""
+    for number in _numbers:
+        port = LOWEST_PORT + number % (HIGHEST_PORT - LOWEST_PORT)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((address, port))
+            break
+    return port
 
 
 def eventually(condition: Callable[[], Any], what: str) -> None:
