@@ -23,7 +23,7 @@ run: .venv/.runtime ## web, worker and qcluster of an installation of your own
 test: .venv/.dev ## all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
-test-fast: .venv/.dev ## the tests without real engines, workers and browsers
+test-fast: .venv/.dev ## the tests without real engines, workers, browsers and hours of virtual time
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
 
 bench: .venv-bench/.ready ## measure the backlog beside its peers; ARGS="--quick", or a part: ARGS="drain --json"

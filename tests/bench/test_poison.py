@@ -183,6 +183,7 @@ def waits_without_poison(within_a_day: bool) -> tuple[float, float]:
     return told.mean, told.p99
 
 
+@pytest.mark.slow
 class TestPoison:
     def test_a_batch_waits_for_its_own_records_only(self):
         told = poison.figures(Load(poison=0, batches=1, batch=32, trickle=DAY, units=16), preset("fibonacci"))
@@ -236,6 +237,7 @@ class TestAnExhaustedSweep:
 GROWING = [name for name in PRESETS if name not in ("every 5 minutes", "progressive")]
 
 
+@pytest.mark.slow
 class TestAnOutage:
     @pytest.mark.parametrize("name", GROWING)
     def test_what_is_away_is_called_less_and_less(self, name):

@@ -28,6 +28,7 @@ def let_through(now: datetime) -> list[Claimed]:
     return begun
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("waiting", "at_most"), [(1, 20), (60, 40)])
 def test_trials_that_take_ten_minutes_to_fail_come_less_and_less(waiting: int, at_most: int) -> None:
     open_it()
