@@ -10,9 +10,9 @@ from django.db.utils import Error
 
 from jobs import claiming, conf
 from jobs.clock import MAX_SKEW_SECONDS, boot_seconds, database_clock
-from jobs.handlers import Run
 from jobs.models import Worker
 from jobs.prepared import prepare_in_this_thread
+from jobs.worker import stopping
 from jobs.worker.units import Units
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Heartbeat(threading.Thread):
         for record_id in renewed.owned:
             runs[record_id].renewed_at = sent_at
         for record_id in renewed.cancelled:
-            self._give_up(runs[record_id], "a person cancelled %s %s, stopping it")
+            stopping.give_up(self._units, runs[record_id], stopping.CANCELLED)
         if lost := runs.keys() - renewed.owned:
             held = {run.record.id: run for run in self._units.runs()}
             busy = set(self._units.busy())
@@ -62,13 +62,8 @@ class Heartbeat(threading.Thread):
                 run = runs[record_id]
                 has_ended = run.began_at is not None and run not in busy  # and is settled, or soon will be
                 if held.get(record_id) is run and not has_ended:
-                    self._give_up(run, "lost the lease of %s %s, stopping it")
+                    stopping.give_up(self._units, run, stopping.LOST)
         Worker.objects.filter(pk=self._worker_id).update(heartbeat_at=Now(), clock_skew=clock_skew())
-
-    def _give_up(self, run: Run, said: str) -> None:
-        if not run.is_stopped and self._units.find(run.record.id) is run:
-            log.warning(said, run.record.kind, run.record.subject)
-            self._units.stop(run)
 
 
 def clock_skew() -> float:

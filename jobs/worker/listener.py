@@ -9,9 +9,9 @@ from django.db.utils import Error
 from psycopg import Error as PsycopgError
 
 from jobs.clock import boot_seconds
-from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.wakeups import CANCEL_CHANNEL, CHANNEL, EVERY_QUEUE
+from jobs.worker import stopping
 from jobs.worker.units import Units
 
 log = logging.getLogger(__name__)
@@ -68,16 +68,11 @@ class Listener(threading.Thread):
             for queue in self._queues if payload == EVERY_QUEUE else {payload} & self._queues:
                 self._hear(queue)
         elif payload.isdecimal() and (run := self._units.find(int(payload))):
-            self._give_up(run)
+            stopping.give_up(self._units, run, stopping.CANCELLED)
 
     def _look_for_cancels(self) -> None:
         runs = {run.record.id: run for run in self._units.runs()}
         asked = BacklogRecord.objects.filter(pk__in=runs, cancel_requested_at__isnull=False)
         for record_id, lease_token in asked.values_list("pk", "lease_token"):
             if lease_token == runs[record_id].record.lease_token:
-                self._give_up(runs[record_id])
-
-    def _give_up(self, run: Run) -> None:
-        if not run.is_stopped:
-            log.warning("a person cancelled %s %s, stopping it", run.record.kind, run.record.subject)
-            self._units.stop(run)
+                stopping.give_up(self._units, runs[record_id], stopping.CANCELLED)
