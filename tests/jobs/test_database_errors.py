@@ -1,0 +1,62 @@
+"""A database error is answered by what the server said, not by the class of the exception."""
+
+import psycopg
+import pytest
+from django.db import connection
+from django.db.utils import Error, IntegrityError, InterfaceError, InternalError, OperationalError
+from psycopg import errors
+
+from jobs.database_errors import Trouble, code_of, trouble_of
+
+AWAY = ["08006", "08001", "25006", "25P03", "53100", "53300", "57P01", "57P02", "57P03", "57P05", "58000", "58030"]
+BUSY = ["40001", "40P01", "55P03", "57014", "53200"]
+OURS = ["23505", "42P01", "22P02", "25P02", "23514"]
+
+
+def raised_by_the_server(code: str) -> Error:
+    """What Django makes of an error with this code."""
+    with pytest.raises(Error) as raised, connection.wrap_database_errors:
+        raise errors.lookup(code)("no")
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("code", "trouble"),
+    [(code, trouble) for trouble, codes in zip(Trouble, (AWAY, BUSY, OURS), strict=True) for code in codes],
+)
+def test_the_servers_code_decides_for_djangos_error_and_for_psycopgs(code: str, trouble: Trouble) -> None:
+    assert trouble_of(raised_by_the_server(code)) is trouble
+    assert trouble_of(errors.lookup(code)("no")) is trouble
+    assert code_of(raised_by_the_server(code)) == code
+
+
+@pytest.mark.parametrize("lost", [OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError])
+def test_an_error_without_a_code_means_that_nothing_answered(lost: type[Exception]) -> None:
+    assert trouble_of(lost("the connection is lost")) is Trouble.AWAY
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), IntegrityError("no"), InternalError("no")])
+def test_what_names_no_trouble_of_the_database_is_ours(error: Exception) -> None:
+    assert trouble_of(error) is Trouble.OURS
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_real_server_that_refuses_writes_is_away_though_it_says_internal_error() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only = on")
+        try:
+            with pytest.raises(InternalError) as refused:
+                cursor.execute("DELETE FROM jobs_worker")
+        finally:
+            cursor.execute("SET default_transaction_read_only = off")
+    assert trouble_of(refused.value) is Trouble.AWAY
+
+
+@pytest.mark.django_db(transaction=True)
+def test_any_error_on_a_connection_that_was_cut_means_away() -> None:
+    connection.ensure_connection()
+    connection.connection.close()
+    try:
+        assert trouble_of(InternalError("what it was doing just then")) is Trouble.AWAY
+    finally:
+        connection.close()
