@@ -6,9 +6,10 @@ believes that it owns one, and is told otherwise when it writes.
 1. *Claim.* One statement takes the first ready records of a queue in claim order, skipping what other claims hold
    locked, and turns them to `running` with a lease: `attempt + 1`, `leased_by`, a random `lease_token`,
    `lease_expires_at`. Killed before the commit: nothing happened. Killed after it: the lease expires.
-2. *Renew.* The worker's heartbeat extends all its leases in one statement, on a connection of its own. What it does
-   not get back it has lost, and stops. A worker that could not renew for two thirds of a lease stops its engines
-   itself: the fence protects rows, not repositories.
+2. *Renew.* The worker's heartbeat extends all its leases in one statement, on a connection of its own. A record that
+   another transaction holds locked is skipped: *unknown*, not lost, as long as its row still names this lease, and
+   tried again each second. What names another lease is lost, and stops. A worker that could not renew for two thirds
+   of a lease stops its engines itself: the fence protects rows, not repositories.
 3. *Settle.* The outcome of an attempt is written with its history row, in one transaction, and only if `id`,
    `attempt`, `leased_by` and `lease_token` are still those of the claim. Else the lease was lost: the result is
    dropped. Unless the history has this very attempt of this worker: then an earlier try of this same settle went
@@ -39,6 +40,7 @@ from jobs.handlers import registry
 from jobs.lease_statements import (
     CLAIM,
     EXPIRED,
+    HELD,
     LOCK_IN_ID_ORDER,
     RENEW,
     SETTLE,
@@ -77,9 +79,11 @@ class Settled:
 
 @dataclass(frozen=True)
 class Renewed:
-    """What a renewal found: ids that the worker still owns, and those of them that a person cancelled."""
+    """What a renewal found: ids whose lease was extended, those that another transaction holds locked and that are
+    still the worker's, and those of both that a person cancelled. All others are lost."""
 
     owned: frozenset[int]
+    unknown: frozenset[int]
     cancelled: frozenset[int]
 
 
@@ -105,13 +109,14 @@ def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None
 
 
 def renew(held: dict[int, UUID], *, worker_id: int, now: datetime | None = None) -> Renewed:
-    """Extend the leases of `held` (record id → lease token)."""
-    if not held:
-        return Renewed(frozenset(), frozenset())
+    """Extend the leases of `held` (record id → lease token). Waits for no lock."""
     values = {"ids": sorted(held), "worker": worker_id, "lease": conf.lease_seconds(), "now": now}
-    rows = execute(RENEW, values).fetchall()
-    owned = {record_id: cancelled for record_id, token, cancelled in rows if held[record_id] == token}
-    return Renewed(frozenset(owned), frozenset(record_id for record_id, cancelled in owned.items() if cancelled))
+    rows = execute(RENEW, values).fetchall() if held else []
+    skipped = held.keys() - {row[0] for row in rows}
+    looked_at = execute(HELD, {"ids": sorted(skipped), "worker": worker_id}).fetchall() if skipped else []
+    owned, unknown = ({row[0] for row in each if held[row[0]] == row[1]} for each in (rows, looked_at))
+    cancelled = {row[0] for row in (*rows, *looked_at) if row[2]} & (owned | unknown)
+    return Renewed(frozenset(owned), frozenset(unknown), frozenset(cancelled))
 
 
 def settle(results: Results, *, now: datetime | None = None) -> Settled:

@@ -10,6 +10,7 @@ from django.db.utils import Error
 
 from jobs import claiming, conf
 from jobs.clock import MAX_SKEW_SECONDS, boot_seconds, database_clock
+from jobs.handlers import Run
 from jobs.models import Worker
 from jobs.prepared import prepare_in_this_thread
 from jobs.worker import stopping
@@ -17,15 +18,19 @@ from jobs.worker.units import Units
 
 log = logging.getLogger(__name__)
 
+TRY_AGAIN_AFTER_SECONDS = 1.0
+
 
 class Heartbeat(threading.Thread):
-    """Beats four times a lease until `end()`. What it no longer owns, or a person cancelled, it stops."""
+    """Beats four times a lease until `end()`. What it no longer owns, or a person cancelled, it stops. What it could
+    not renew it tries again each second."""
 
     def __init__(self, worker_id: int, units: Units) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self._worker_id = worker_id
         self._units = units
         self._ended = threading.Event()
+        self._unknown: list[Run] = []
 
     def end(self) -> None:
         """Stop beating, after the beat under way."""
@@ -34,36 +39,46 @@ class Heartbeat(threading.Thread):
 
     def run(self) -> None:
         prepare_in_this_thread()
+        beat_at = boot_seconds() + conf.heartbeat_seconds()
         try:
-            while not self._ended.wait(conf.heartbeat_seconds()):
+            while not self._ended.wait(self._pause(beat_at)):
                 try:
-                    self.beat()
+                    if boot_seconds() < beat_at:
+                        self._renew(self._unknown)
+                    else:
+                        beat_at = boot_seconds() + conf.heartbeat_seconds()
+                        self.beat()
                 except Error as error:
                     log.warning("heartbeat failed, trying again: %s", error)
                     connection.close()
         finally:
             connection.close()
 
+    def _pause(self, beat_at: float) -> float:
+        until_beat = max(0.0, beat_at - boot_seconds())
+        return min(until_beat, TRY_AGAIN_AFTER_SECONDS) if self._unknown else until_beat
+
     def beat(self) -> None:
         """Renew once; what ran for too long is renewed no more. Raises: django.db.Error when there is no answer."""
+        self._renew(self._units.runs())
+        Worker.objects.filter(pk=self._worker_id).update(heartbeat_at=Now(), clock_skew=clock_skew())
+
+    def _renew(self, held: list[Run]) -> None:
+        self._unknown = held
         sent_at = boot_seconds()
-        runs = {run.record.id: run for run in self._units.runs() if not run.ran_out}
-        renewed = claiming.renew(
-            {record_id: run.record.lease_token for record_id, run in runs.items()}, worker_id=self._worker_id
-        )
+        runs = {run.record.id: run for run in held if not run.ran_out}
+        tokens = {record_id: run.record.lease_token for record_id, run in runs.items()}
+        renewed = claiming.renew(tokens, worker_id=self._worker_id)
         for record_id in renewed.owned:
             runs[record_id].renewed_at = sent_at
         for record_id in renewed.cancelled:
             stopping.give_up(self._units, runs[record_id], stopping.CANCELLED)
-        if lost := runs.keys() - renewed.owned:
-            held = {run.record.id: run for run in self._units.runs()}
-            busy = set(self._units.busy())
-            for record_id in lost:
-                run = runs[record_id]
-                has_ended = run.began_at is not None and run not in busy  # and is settled, or soon will be
-                if held.get(record_id) is run and not has_ended:
-                    stopping.give_up(self._units, run, stopping.LOST)
-        Worker.objects.filter(pk=self._worker_id).update(heartbeat_at=Now(), clock_skew=clock_skew())
+        busy = set(self._units.busy())
+        for record_id in runs.keys() - renewed.owned - renewed.unknown:
+            run = runs[record_id]
+            if run.began_at is None or run in busy:  # what has ended is settled, or soon will be
+                stopping.give_up(self._units, run, stopping.LOST)
+        self._unknown = [runs[record_id] for record_id in renewed.unknown]
 
 
 def clock_skew() -> float:

@@ -1,0 +1,79 @@
+"""What another transaction holds locked is unknown, never lost: it stops no run and holds up no other record."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from jobs import claiming
+from jobs.handlers import Run
+from jobs.models import BacklogRecord
+from jobs.outcomes import Claimed, Released
+from jobs.worker.heartbeat import Heartbeat
+from tests.factories import make_record, make_worker
+from tests.jobs.held import Held
+from tests.threads import another_connection, beside, impatience, somebody_waits_for_a_lock
+from tests.waiting import PATIENCE, eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def claim(count: int) -> list[Claimed]:
+    for _ in range(count):
+        make_record()
+    return claiming.claim("default", worker_id=make_worker().pk, limit=count)
+
+
+@contextmanager
+def being_edited(record: Claimed) -> Iterator:
+    """Another transaction has updated the record. Yields its connection; it commits when it says so."""
+    with another_connection() as other:
+        other.execute("UPDATE jobs_backlogrecord SET priority = priority + 1 WHERE id = %s", [record.id])
+        yield other
+
+
+class TestTheHeartbeat:
+    def test_stops_no_run_whose_record_is_edited_meanwhile(self):
+        [record] = claim(1)
+        run = Run(record)
+        heartbeat = Heartbeat(record.worker_id, Held(run))
+        with being_edited(record) as edit:
+            beat = beside(heartbeat.beat)
+            eventually(lambda: beat.done() or somebody_waits_for_a_lock())
+            edit.commit()
+            beat.result(PATIENCE)
+        assert not run.is_stopped
+        heartbeat.beat()
+        assert run.renewed_at > 0
+
+    def test_renews_the_others_and_comes_back_for_a_locked_one_within_a_second(self, settings):
+        settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": 3600}  # the next beat of all would come in 15 minutes
+        runs = [Run(record) for record in claim(4)]
+        heartbeat = Heartbeat(runs[0].record.worker_id, Held(*runs))
+        with being_edited(runs[1].record) as edit, impatience():
+            heartbeat.beat()
+            assert [run.renewed_at > 0 for run in runs] == [True, False, True, True]
+            edit.commit()
+        try:
+            heartbeat.start()
+            eventually(lambda: runs[1].renewed_at > 0)
+        finally:
+            heartbeat.end()
+        assert not any(run.is_stopped for run in runs)
+
+    def test_stops_what_is_locked_and_has_another_lease_by_now(self):
+        [record] = claim(1)
+        claiming.settle([(record, Released())])
+        claiming.claim("default", worker_id=record.worker_id, limit=1)
+        run = Run(record)
+        with being_edited(record), impatience():
+            Heartbeat(record.worker_id, Held(run)).beat()
+        assert run.is_stopped
+
+    def test_hears_of_a_cancelled_record_that_is_locked(self):
+        [record] = claim(1)
+        BacklogRecord.objects.filter(pk=record.id).update(cancel_requested_at=record.started_at)
+        run = Run(record)
+        with being_edited(record), impatience():
+            Heartbeat(record.worker_id, Held(run)).beat()
+        assert run.is_stopped
