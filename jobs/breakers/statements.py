@@ -11,8 +11,8 @@ NOW = "%(now)s::timestamptz"
 LET_THROUGH = f"""
 UPDATE jobs_backlogrecord
    SET status = {Status.READY}, waiting_for = NULL, breaker_id = NULL, run_after = {NOW}
- WHERE ctid = ANY(ARRAY(
-       SELECT ctid
+ WHERE id = ANY(ARRAY(
+       SELECT id
          FROM jobs_backlogrecord
         WHERE {WAITS}
           {{condition}}
