@@ -31,11 +31,11 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import transaction
-from django.db.utils import InterfaceError, OperationalError
 
 from jobs import breakers, conf, exclusivity, throttles
 from jobs.changes import changes_of, columns_of
 from jobs.clock import database_clock
+from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import registry
 from jobs.lease_statements import (
     CLAIM,
@@ -240,9 +240,9 @@ def _settle_what_can_be(results: Results, now: datetime | None) -> int:
     """Settle in one go, or one by one: a hook that raises for one record must not hold up the others."""
     try:
         return len(settle(results, now=now).written)
-    except (OperationalError, InterfaceError):
-        raise
-    except Exception:
+    except Exception as error:
+        if trouble_of(error) is not Trouble.OURS:
+            raise
         log.exception("cannot settle %s records at once", len(results))
         halves = (results[: len(results) // 2], results[len(results) // 2 :]) if len(results) > 1 else ()
         return sum(_settle_what_can_be(half, now) for half in halves)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import connection, transaction
-from django.db.utils import InterfaceError, OperationalError
 from django.utils import timezone
 
 from jobs import breakers, claiming
 from jobs.closing import close_windows
+from jobs.database_errors import is_away, is_busy
 from jobs.models import Schedule
 from jobs.prepared import execute
 from jobs.schedules import emission
@@ -174,14 +174,13 @@ def _or_complain(step: Callable[[datetime], int], now: datetime) -> int:
     """Do a step that runs code of other apps; when that raises, the other steps must go on."""
     try:
         return step(now)
-    except (OperationalError, InterfaceError) as error:
-        if not connection.is_usable():
+    except Exception as error:
+        if is_away(error):
             raise
-        # a lock that is not had in time, or a statement that is too large: no outage
-        log.warning("cannot %s, trying again at the next tick: %s", _told(step), str(error).strip())
-        return 0
-    except Exception:
-        log.exception("cannot %s; trying again at the next tick", _told(step))
+        if is_busy(error):
+            log.warning("cannot %s, trying again at the next tick: %s", _told(step), str(error).strip())
+        else:
+            log.exception("cannot %s; trying again at the next tick", _told(step))
         return 0
 
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from datetime import datetime
 
 from django.db import connection
-from django.db.utils import InterfaceError, OperationalError
 
 from jobs import attempts, breakers, conf, decisions, emitter, sweeps
 from jobs.api import pruning
 from jobs.clock import database_clock
+from jobs.database_errors import is_away
 from jobs.handlers import registry
 from jobs.models import Worker
 from jobs.schedules import batches
@@ -66,8 +66,7 @@ def _done_or_logged(task: Callable[[], int]) -> int:
     try:
         return task()
     except Exception as error:
-        # a lock that is not had in time is an OperationalError as well, and no reason to leave the others undone
-        if isinstance(error, OperationalError | InterfaceError) and not connection.is_usable():
+        if is_away(error):
             raise
         name = f"{getattr(task, '__module__', '')}.{getattr(task, '__qualname__', task)}"
         log.exception("the periodic task %s failed; it is tried again in a minute", name)

@@ -1,10 +1,9 @@
 """What is said of a database that does not answer, or is not made for what asks it: the same words everywhere."""
 
 from django.conf import settings
-from django.db.utils import Error, InterfaceError, OperationalError
+from django.db.utils import Error
 
-AWAY = ("08", "57P")
-"""Classes of PostgreSQL's codes: the connection broke, or the server is being stopped."""
+from jobs.database_errors import code_of, is_away
 
 UNDEFINED = ("42P01", "42703")
 """PostgreSQL's codes for a table and for a column that does not exist."""
@@ -12,13 +11,11 @@ UNDEFINED = ("42P01", "42703")
 
 def told(error: Error) -> str:
     """What is wrong and what to do, without a password. Empty: the database answered, and it is none of these."""
-    code = getattr(error.__cause__, "sqlstate", None) or ""
-    if code in UNDEFINED:
+    if code_of(error) in UNDEFINED:
         return f"the database is not migrated ({_first_line(error)}). Run `manage.py migrate` first."
     if "invalid connection option" in str(error):
         return f"DATABASE_URL has an unknown option: {_first_line(error)}"
-    is_lost = isinstance(error, OperationalError | InterfaceError) and error.__cause__ is not None
-    return told_away(error) if is_lost and (not code or code.startswith(AWAY)) else ""
+    return told_away(error) if error.__cause__ is not None and is_away(error) else ""
 
 
 def told_away(error: Error) -> str:

@@ -9,10 +9,11 @@ from datetime import timedelta
 
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections
-from django.db.utils import InterfaceError, OperationalError
+from django.db.utils import Error
 
 from jobs import decisions
 from jobs.clock import database_clock
+from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unavailable
 from jobs.states import WaitingFor
@@ -47,7 +48,9 @@ async def ask_source(run: Run) -> Outcome:
     """Contact the source; hand the record on if it answers, else wake it or ask again later."""
     try:
         return await _ask(run)
-    except (OperationalError, InterfaceError) as error:
+    except Error as error:
+        if trouble_of(error) is Trouble.OURS:
+            raise
         return database_away(run.record, error)
 
 

@@ -9,11 +9,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from django.db.utils import InterfaceError, OperationalError
+from django.db.utils import Error
 from django.utils.text import slugify
 
 from jobs import decisions
 from jobs.clock import database_clock
+from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
 from jobs.telling import span
@@ -39,7 +40,9 @@ def copy_source(run: Run) -> Outcome:
     """Run the engine on the source of a record. Blocks for as long as the copy takes."""
     try:
         return _copy(run)
-    except (OperationalError, InterfaceError) as error:
+    except Error as error:
+        if trouble_of(error) is Trouble.OURS:
+            raise
         return database_away(run.record, error)
 
 

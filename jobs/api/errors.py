@@ -22,6 +22,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
 
 from jobs.api.wording import field_errors
+from jobs.database_errors import Trouble, trouble_of
 from jobs.web.database_away import DATABASE_AWAY, DATABASE_AWAY_SECONDS
 
 log = logging.getLogger(__name__)
@@ -145,7 +146,9 @@ def add_handlers(api: NinjaAPI) -> None:
 
 
 def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
-    """Status 503, with a line in the log."""
+    """Status 503, with a line in the log. Raises: `error` when it is ours."""
+    if trouble_of(error) is Trouble.OURS:
+        raise error
     log.error("an answer was not possible: %s", error)
     return problem(request, 503, headers={"Retry-After": str(DATABASE_AWAY_SECONDS)})
 

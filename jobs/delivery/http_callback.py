@@ -15,9 +15,10 @@ from datetime import UTC, datetime, timedelta
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import sync_to_async
-from django.db.utils import InterfaceError, OperationalError
+from django.db.utils import Error
 
 from jobs import breakers
+from jobs.database_errors import Trouble, trouble_of
 from jobs.delivery import failures, messages
 from jobs.delivery.answers import failure_of, is_success
 from jobs.delivery.exchanges import Exchange, NotFollowed
@@ -44,7 +45,9 @@ async def deliver(run: Run) -> Outcome:
             refused = await sync_to_async(breakers.refusal)(target.host.guarded, record)
             if refused is not None:
                 return refused
-    except (OperationalError, InterfaceError) as error:
+    except Error as error:
+        if trouble_of(error) is Trouble.OURS:
+            raise
         again_at = record.started_at + timedelta(seconds=DATABASE_AWAY_SECONDS)
         said = f"the database did not answer ({str(error).strip()}); tried again at"
         return Postponed(again_at, WaitingFor.RECHECK, said)

@@ -15,10 +15,11 @@ from threading import Lock
 from typing import Any
 
 from django.db import connection
-from django.db.utils import InterfaceError, OperationalError
+from django.db.utils import Error
 
 from jobs import breakers
 from jobs.clock import boot_seconds
+from jobs.database_errors import Trouble, trouble_of
 from jobs.delivery import addresses, sqs_clients
 from jobs.delivery.addresses import Refused
 from jobs.delivery.sqs_clients import ClientKey, Unready
@@ -69,7 +70,9 @@ def deliver(run: Run) -> Outcome:
         held = _refusal(target.guarded, run) if target.breaker_is_open else None
     except ValueError as error:
         return Failed(str(error))
-    except (OperationalError, InterfaceError) as error:
+    except Error as error:
+        if trouble_of(error) is Trouble.OURS:
+            raise
         again_at = run.record.started_at + timedelta(seconds=DATABASE_AWAY_SECONDS)
         return Postponed(again_at, WaitingFor.RECHECK, f"the database did not answer ({str(error).strip()})")
     if held:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import transaction
-from django.db.utils import InterfaceError, OperationalError
 
+from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import registry
 from jobs.models import Schedule, Stagger
 from jobs.prepared import execute
@@ -46,9 +46,9 @@ def _provide(name: str, triggers: list[Unemitted], schedules: dict[int, Schedule
         with transaction.atomic():
             wanted = [(schedules[trigger.schedule_id], trigger.trigger_at) for trigger in triggers]
             records = registry.providers[name](wanted, now)
-    except (OperationalError, InterfaceError):
-        raise
-    except Exception:
+    except Exception as error:
+        if trouble_of(error) is not Trouble.OURS:
+            raise
         log.exception("cannot emit what %s provides; trying again at the next tick", name)
         return Emitted(0, 0)
     ids = [trigger.id for trigger in triggers]

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, InternalError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.utils.log import log_response
 
-DATABASE_AWAY = (OperationalError, InterfaceError)
+from jobs.database_errors import Trouble, trouble_of
+
+DATABASE_AWAY = (OperationalError, InterfaceError, InternalError)
+"""Among which are errors of ours: ask `trouble_of`."""
 
 DATABASE_AWAY_SECONDS = 10
 """When to try again while the database is away, or a lock is held for too long."""
@@ -26,7 +29,7 @@ class DatabaseAway:
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """The answer instead of what a view raised; None: it is no matter of the database being away."""
-        if not isinstance(error, DATABASE_AWAY):
+        if trouble_of(error) is Trouble.OURS:
             return None
         headers = {"Retry-After": str(DATABASE_AWAY_SECONDS)}
         answer = HttpResponse(SENTENCE, status=503, headers=headers, content_type="text/plain; charset=utf-8")

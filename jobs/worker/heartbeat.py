@@ -10,10 +10,11 @@ from django.db.utils import Error
 
 from jobs import claiming, conf
 from jobs.clock import MAX_SKEW_SECONDS, boot_seconds, database_clock
+from jobs.database_errors import is_away
 from jobs.handlers import Run
 from jobs.models import Worker
 from jobs.prepared import prepare_in_this_thread
-from jobs.worker import stopping
+from jobs.worker import outage, stopping
 from jobs.worker.units import Units
 
 log = logging.getLogger(__name__)
@@ -49,8 +50,12 @@ class Heartbeat(threading.Thread):
                         beat_at = boot_seconds() + conf.heartbeat_seconds()
                         self.beat()
                 except Error as error:
-                    log.warning("heartbeat failed, trying again: %s", error)
-                    connection.close()
+                    if is_away(error):
+                        outage.begins(error)
+                    else:
+                        log.warning("heartbeat failed, trying again: %s", str(error).strip())
+                else:
+                    outage.is_over()
         finally:
             connection.close()
 

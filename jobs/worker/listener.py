@@ -9,9 +9,10 @@ from django.db.utils import Error
 from psycopg import Error as PsycopgError
 
 from jobs.clock import boot_seconds
+from jobs.database_errors import is_away
 from jobs.models import BacklogRecord
 from jobs.wakeups import CANCEL_CHANNEL, CHANNEL, EVERY_QUEUE
-from jobs.worker import stopping
+from jobs.worker import outage, stopping
 from jobs.worker.units import Units
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,10 @@ class Listener(threading.Thread):
             try:
                 self._listen()
             except (Error, PsycopgError) as error:
-                log.warning("cannot listen for wake-ups, polling meanwhile: %s", error)
+                if is_away(error):
+                    outage.begins(error)
+                else:
+                    log.warning("cannot listen for wake-ups, polling meanwhile: %s", str(error).strip())
                 self._ended.wait(RECONNECT_AFTER_SECONDS)
             finally:
                 connection.close()
@@ -54,6 +58,7 @@ class Listener(threading.Thread):
             cursor.execute(f"LISTEN {CANCEL_CHANNEL}")
         self._take(CHANNEL, EVERY_QUEUE)
         self._look_for_cancels()
+        outage.is_over()
         raw = connection.connection
         ping_at = boot_seconds() + PING_EVERY_SECONDS
         while not self._ended.is_set():

@@ -13,17 +13,19 @@ import signal
 import socket
 from collections.abc import Callable
 
-from django.db import connection, connections
+from django.db import connections
 from django.db.models.functions import Now
-from django.db.utils import Error, InterfaceError, OperationalError
+from django.db.utils import Error
 
 from jobs import claiming, conf, decisions, delivery, emitter, periodic, wakeups
 from jobs.clock import boot_seconds, database_clock
 from jobs.conf import QueueRule
+from jobs.database_errors import is_away, is_busy
 from jobs.handlers import Run
 from jobs.models import Worker
 from jobs.outcomes import Claimed, Released
 from jobs.prepared import prepare_in_this_thread
+from jobs.worker import outage
 from jobs.worker.bell import Bell
 from jobs.worker.guard import Guard
 from jobs.worker.heartbeat import Heartbeat, clock_skew
@@ -155,14 +157,14 @@ class WorkerProcess:
             if ticked.promoted or ticked.emitted:  # the one after it may be due in a moment
                 self._look_at = now + SHORTEST_SLEEP_SECONDS
             return ticked.anything
-        except (OperationalError, InterfaceError) as error:
-            if not connection.is_usable():
-                raise
-            log.warning("the tick was cut short, the next one follows in a second: %s", str(error).strip())
-            return False
-        except Exception:
+        except Exception as error:
             # one schedule that cannot be emitted must not stop the fleet's backups
-            log.exception("the tick failed; the next one follows in a second")
+            if is_away(error):
+                raise
+            if is_busy(error):
+                log.warning("the tick was cut short, the next one follows in a second: %s", str(error).strip())
+            else:
+                log.exception("the tick failed; the next one follows in a second")
             return False
 
     def claim_what_fits(self) -> int:
@@ -195,9 +197,9 @@ class WorkerProcess:
     def _consider(self, queue: str, claimed: list[Claimed], wanted: int) -> None:
         try:
             decisions.consider(queue, claimed, wanted=wanted, worker_id=self.row.pk)
-        except (OperationalError, InterfaceError):
-            raise
-        except Exception:
+        except Exception as error:
+            if is_away(error):
+                raise
             log.exception("cannot log what a claim of %s considered; it stands all the same", queue)
 
     def _worth_asking(self, queue: str, fed: str) -> int:
@@ -252,15 +254,21 @@ class WorkerProcess:
             self.bell.wait(min(self.poll_seconds, left))
 
     def _safely(self, work: Callable[[], object]) -> bool:
-        """Do `work`; ride out a database that is away."""
+        """Do `work`; ride out a database that is away or busy."""
         try:
-            return bool(work())
-        except (OperationalError, InterfaceError) as error:
-            log.warning("the database does not answer, trying again: %s", str(error).strip())
-            connection.close()
-            self._was_cut_off = True
+            done = bool(work())
+        except Error as error:
+            if is_away(error):
+                outage.begins(error)
+                self._was_cut_off = True
+            elif is_busy(error):
+                log.warning("the database is busy, trying again: %s", str(error).strip())
+            else:
+                raise
             self._look_at = boot_seconds() + self.poll_seconds
             return False
+        outage.is_over()
+        return done
 
 
 def _close_stale_connections() -> None:

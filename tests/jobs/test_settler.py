@@ -5,6 +5,7 @@ from datetime import timedelta
 from queue import SimpleQueue
 
 import pytest
+from django.db import connection
 from django.db.utils import OperationalError
 
 from jobs import claiming
@@ -15,6 +16,7 @@ from jobs.states import Status
 from jobs.worker import settler as settler_module
 from jobs.worker.settler import Settler
 from tests.factories import NOON, make_record, make_worker
+from tests.threads import another_connection
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -83,6 +85,29 @@ class TestADatabaseThatIsAway:
         settler.end(0.05)
         assert not settler.is_alive()
         assert statuses() == [Status.RUNNING]
+
+
+def test_a_transaction_that_the_server_ended_since_it_was_idle_loses_no_result(settler, monkeypatch):
+    idled: list[int] = []
+
+    def idle(record, outcome, now):
+        if len(idled) == 3:
+            return
+        with connection.cursor() as cursor, another_connection() as other:
+            cursor.execute("SELECT set_config('idle_in_transaction_session_timeout', '10', true), pg_backend_pid()")
+            idled.append(cursor.fetchone()[1])
+            other.autocommit = True
+            lives = "SELECT FROM pg_stat_activity WHERE pid = %s"
+            eventually(lambda: not other.execute(lives, idled[-1:]).fetchall())
+            cursor.execute("SELECT 1")
+
+    monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
+    registry.add(Kind("test", after_settle=idle))
+    settler.add(claim(1)[0], Succeeded())
+    settler.start()
+    settler.batches.get(timeout=PATIENCE)
+    assert len(idled) == 3
+    assert statuses() == [Status.SUCCEEDED]
 
 
 class TestAHookThatRaises:

@@ -52,6 +52,15 @@ def started_by_a_worker(kind: str, tmp_path: Path) -> Callable[[], bool]:
     return (tmp_path / f"{kind}-started").exists
 
 
+def cut_all_others() -> None:
+    """End every session of the database but this one."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+
 def test_a_killed_worker_loses_nothing_and_another_one_finishes(start_worker, tmp_path):
     record = put("hang", tmp_path)
     victim = start_worker(**SHORT_LEASE)
@@ -155,14 +164,33 @@ def test_the_database_comes_and_goes_and_the_worker_goes_on(start_worker, tmp_pa
     record = put("hang", tmp_path)
     worker = start_worker()
     eventually(started_by_a_worker("hang", tmp_path))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
+    cut_all_others()
     (tmp_path / "hang-gate").touch()
     eventually(lambda: status_of(record) == Status.SUCCEEDED)
     after = put("quick", tmp_path)
     eventually(lambda: status_of(after) == Status.SUCCEEDED)
     assert worker.poll() is None
     assert outcomes_of(record) == [AttemptOutcome.SUCCEEDED]
+
+
+def test_a_database_that_refuses_writes_is_waited_for_and_no_result_is_lost(start_worker, tmp_path):
+    record = put("hang", tmp_path)
+    worker = start_worker()
+    eventually(started_by_a_worker("hang", tmp_path))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT quote_ident(current_database())")
+        [database] = cursor.fetchone()
+        cursor.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
+        try:
+            cut_all_others()
+            (tmp_path / "hang-gate").touch()
+            after = put("quick", tmp_path)  # neither its claim is written now nor the result of the first
+            said = [f"cannot execute {what} in a read-only transaction" for what in ("SELECT FOR UPDATE", "INSERT")]
+            eventually(lambda: all(each in start_worker.log(0) for each in said))  # by its main loop and its settler
+        finally:
+            cursor.execute(f"ALTER DATABASE {database} RESET default_transaction_read_only")
+    eventually(lambda: status_of(record) == status_of(after) == Status.SUCCEEDED)
+    assert worker.poll() is None
+    assert outcomes_of(record) == outcomes_of(after) == [AttemptOutcome.SUCCEEDED]
+    eventually(lambda: "the database answers again" in start_worker.log(0))
+    assert [start_worker.log(0).count(each) for each in said] == [1, 1]

@@ -1,0 +1,37 @@
+"""What the worker's threads do about a database that is away: each waits for it, and the log has each reason once."""
+
+import logging
+import threading
+
+from django.db import connection
+
+log = logging.getLogger(__name__)
+
+_lock = threading.Lock()
+_waiting: set[threading.Thread] = set()
+_said: set[str] = set()
+
+
+def begins(error: Exception) -> None:
+    """This thread met a database that is away: it begins with a new connection when it tries again."""
+    connection.close()
+    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    with _lock:
+        _waiting.add(threading.current_thread())
+        is_new = reason not in _said
+        _said.add(reason)
+    if is_new:
+        log.warning("waiting for the database: %s", reason)
+
+
+def is_over() -> None:
+    """The database has done what this thread asked."""
+    if threading.current_thread() not in _waiting:
+        return
+    with _lock:
+        _waiting.discard(threading.current_thread())
+        is_last = not _waiting
+        if is_last:
+            _said.clear()
+    if is_last:
+        log.warning("the database answers again")
