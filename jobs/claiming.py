@@ -13,7 +13,8 @@ believes that it owns one, and is told otherwise when it writes.
 3. *Settle.* The outcome of an attempt is written with its history row, in one transaction, and only if `id`,
    `attempt`, `leased_by` and `lease_token` are still those of the claim. Else the lease was lost: the result is
    dropped. Unless the history has this very attempt of this worker: then an earlier try of this same settle went
-   through and only its answer was lost.
+   through and only its answer was lost. What other transactions hold locked for too long is settled later, and holds
+   up no other result.
 4. *Rescue.* Anybody may settle an expired lease as a failure. It looks at `lease_expires_at`, never at the start:
    backups run for hours.
 
@@ -25,7 +26,6 @@ the transaction, which may have waited long for a lock. Tests inject `now`.
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -34,14 +34,19 @@ from django.db import transaction
 
 from jobs import breakers, conf, exclusivity, throttles
 from jobs.changes import changes_of, columns_of
-from jobs.clock import database_clock
-from jobs.database_errors import Trouble, trouble_of
+from jobs.clock import boot_seconds, database_clock
+from jobs.database_errors import is_away, is_busy
 from jobs.handlers import registry
+from jobs.lease_answers import Renewed, Settled
 from jobs.lease_statements import (
     CLAIM,
+    EXISTING,
     EXPIRED,
+    FREE_STRAYS,
     HELD,
+    HURRY,
     LOCK_IN_ID_ORDER,
+    LOCK_WHAT_IS_FREE,
     RENEW,
     SETTLE,
     SETTLE_SUCCEEDED,
@@ -57,34 +62,10 @@ from jobs.wakeups import notify, notify_of_room
 
 log = logging.getLogger(__name__)
 
+IN_PARTS_SECONDS = 1.0
+"""Others wait meanwhile: the next results of a worker's settler, or the claims of one that rescues."""
+
 Results = Sequence[tuple[Claimed, Outcome]]
-
-
-class LeaseLost(Exception):
-    """A result came from an attempt that no longer owns its record; it was dropped."""
-
-
-@dataclass(frozen=True)
-class Settled:
-    """What a settle did: record ids whose attempt is in the history now, and those whose lease was lost."""
-
-    written: frozenset[int]
-    lost: frozenset[int]
-
-    def raise_if_lost(self) -> None:
-        """Raises: LeaseLost when any result was dropped."""
-        if self.lost:
-            raise LeaseLost(f"the lease of record {', '.join(map(str, sorted(self.lost)))} was lost")
-
-
-@dataclass(frozen=True)
-class Renewed:
-    """What a renewal found: ids whose lease was extended, those that another transaction holds locked and that are
-    still the worker's, and those of both that a person cancelled. All others are lost."""
-
-    owned: frozenset[int]
-    unknown: frozenset[int]
-    cancelled: frozenset[int]
 
 
 _throttled: set[str] = set()
@@ -119,29 +100,34 @@ def renew(held: dict[int, UUID], *, worker_id: int, now: datetime | None = None)
     return Renewed(frozenset(owned), frozenset(unknown), frozenset(cancelled))
 
 
-def settle(results: Results, *, now: datetime | None = None) -> Settled:
+def settle(results: Results, *, now: datetime | None = None, skip_locked: bool = False) -> Settled:
     """Write what became of claimed records, with their attempts, each only if its lease is still held.
 
     Plain successes are written in one statement; the others in one transaction, in which the `after_settle` hooks of
     their kinds run: whatever a hook or the database raises leaves all of those as they were. Settling the same results
     again does no harm. Of several results of one attempt (a handler that ended while it was being released over its
     head) the first one counts. What a person cancelled while it ran ends as cancelled, unless it succeeded.
+    `skip_locked`: leave out what other transactions hold locked, and wait for no lock beside for longer than a moment.
     """
     results = _first_of_each_attempt(results)
-    plain = [(record, outcome) for record, outcome in results if _is_plain(record, outcome)]
-    settled = _settle_succeeded(plain, now) if plain else Settled(frozenset(), frozenset())
+    plain = [] if skip_locked else [result for result in results if _is_plain(*result)]
+    settled = _settle_succeeded(plain, now) if plain else Settled()
     if len(plain) < len(results):
-        others = _settle_others([result for result in results if not _is_plain(*result)], now)
-        settled = Settled(settled.written | others.written, settled.lost | others.lost)
+        settled |= _settle_others(
+            results if skip_locked else [r for r in results if not _is_plain(*r)], now, skip_locked
+        )
     for queue in {record.queue for record, _ in results if record.lane}:
         notify_of_room(queue)
     return settled
 
 
-def _settle_others(results: Results, now: datetime | None) -> Settled:
+def _settle_others(results: Results, now: datetime | None, skip_locked: bool) -> Settled:
     with transaction.atomic():
         instant = now or database_clock()
-        rows = execute(LOCK_IN_ID_ORDER, {"ids": [record.id for record, _ in results]}).fetchall()
+        ids = [record.id for record, _ in results]
+        rows = execute(LOCK_WHAT_IS_FREE if skip_locked else LOCK_IN_ID_ORDER, {"ids": ids}).fetchall()
+        locked = _held_by_others(results, {row[0] for row in rows}) if skip_locked else frozenset()
+        results = [(record, outcome) for record, outcome in results if record.id not in locked]
         results = _ended_by_a_person(results, {record_id for record_id, cancelled, *_ in rows if cancelled})
         results = breakers.judge(results, {(record_id, token) for record_id, _, _, token in rows}, instant)
         exclusivity.lock_keys(results)
@@ -158,7 +144,52 @@ def _settle_others(results: Results, now: datetime | None) -> Settled:
         lost = _without_history(missing)
     for queue in {change.queue for record, change in changes if change.status == Status.READY}:
         notify(queue)
-    return Settled(frozenset(record.id for record, _ in written), frozenset(_dropped(lost)))
+    return Settled(frozenset(record.id for record, _ in written), frozenset(_dropped(lost)), locked)
+
+
+def _held_by_others(results: Results, obtained: set[int]) -> frozenset[int]:
+    """Of these results, those whose record was not `obtained` although it is there, or whose key others hold locked."""
+    execute(HURRY, {})
+    skipped = [record.id for record, _ in results if record.id not in obtained]
+    held = {row[0] for row in execute(EXISTING, {"ids": skipped}).fetchall()} if skipped else set()
+    keys = exclusivity.lock_keys([result for result in results if result[0].id not in held], skip_locked=True)
+    return frozenset(held | {result[0].id for result in results if keys & exclusivity.keys_of(*result)})
+
+
+def settle_in_parts(results: Results, *, now: datetime | None = None, until: float | None = None) -> Settled:
+    """Settle what can be settled now, in halves if need be. What is isolated and cannot be written becomes a failure.
+
+    `locked` is what has to be settled again; from `until` on (boot seconds; by default in IN_PARTS_SECONDS) nothing is
+    halved any further that the database is too busy for. Raises: django.db.Error when the database is away.
+    """
+    until = until or boot_seconds() + IN_PARTS_SECONDS
+    try:
+        return settle(results, now=now, skip_locked=True)
+    except Exception as error:
+        if is_away(error):
+            raise
+        if is_busy(error) and (len(results) == 1 or boot_seconds() >= until):
+            return Settled(locked=frozenset(record.id for record, _ in results))
+        if len(results) == 1:
+            return _settle_as_failed(*results[0], error, now)
+        half = len(results) // 2
+        halves = (settle_in_parts(part, now=now, until=until) for part in (results[:half], results[half:]))
+        return next(halves) | next(halves)
+
+
+def _settle_as_failed(record: Claimed, outcome: Outcome, error: Exception, now: datetime | None) -> Settled:
+    log.error("cannot settle %s %s as %s", record.kind, record.subject, type(outcome).__name__, exc_info=error)
+    try:
+        failed = Failed(f"its result could not be written: {error}")
+        return settle([(record, failed)], now=now, skip_locked=True)
+    except Exception as another:
+        if is_away(another):
+            raise
+        if is_busy(another):
+            return Settled(locked=frozenset({record.id}))
+        # one record that nobody can settle must not end every worker that claims it; its lease runs out
+        log.exception("cannot settle %s %s at all, dropping its result", record.kind, record.subject)
+        return Settled()
 
 
 def _is_plain(record: Claimed, outcome: Outcome) -> bool:
@@ -212,15 +243,18 @@ def _ended_by_a_person(results: Results, cancelled: set[int]) -> list[tuple[Clai
     ]
 
 
-def release_strays(*, worker_id: int, known: set[int]) -> int:
-    """Give back what this worker owns without knowing it: claims whose COMMIT was lost on the way. Returns how many.
+def release_strays(*, worker_id: int, known: set[int]) -> bool:
+    """Give back what this worker owns without knowing it: claims whose COMMIT was lost on the way.
 
-    To be called after a broken connection, with the ids of the records that the worker does run.
+    To be called after a broken connection, with the ids of the records that the worker does run, until it returns that
+    none is left: one that another transaction holds locked is not waited for.
     """
+    values = {"worker": worker_id, "known": sorted(known)}
+    lost = Released("its claim was committed, but the worker never heard of it")
     with transaction.atomic():
-        strays = _all_claimed(STRAYS, {"worker": worker_id, "known": sorted(known)})
-        lost = Released("its claim was committed, but the worker never heard of it")
-        return len(settle([(record, lost) for record in strays]).written)
+        if strays := _all_claimed(FREE_STRAYS, values):
+            settle_in_parts([(record, lost) for record in strays])
+        return not execute(STRAYS, values).fetchall()
 
 
 def rescue(*, limit: int = 1000, now: datetime | None = None) -> int:
@@ -228,24 +262,12 @@ def rescue(*, limit: int = 1000, now: datetime | None = None) -> int:
 
     Nothing is rescued for one lease after a start of the database: an outage would rescue everybody.
     """
+    lost = Failed("the worker was lost: it died, or could not reach the database for a whole lease", rescued=True)
     with transaction.atomic():
         expired = _all_claimed(EXPIRED, {"limit": limit, "lease": conf.lease_seconds(), "now": now})
-        lost = Failed("the worker was lost: it died, or could not reach the database for a whole lease", rescued=True)
         for record in expired:
             log.warning("rescue %s %s from worker %s", record.kind, record.subject, record.worker_id)
-        return _settle_what_can_be([(record, lost) for record in expired], now)
-
-
-def _settle_what_can_be(results: Results, now: datetime | None) -> int:
-    """Settle in one go, or one by one: a hook that raises for one record must not hold up the others."""
-    try:
-        return len(settle(results, now=now).written)
-    except Exception as error:
-        if trouble_of(error) is not Trouble.OURS:
-            raise
-        log.exception("cannot settle %s records at once", len(results))
-        halves = (results[: len(results) // 2], results[len(results) // 2 :]) if len(results) > 1 else ()
-        return sum(_settle_what_can_be(half, now) for half in halves)
+        return len(settle_in_parts([(record, lost) for record in expired], now=now).written) if expired else 0
 
 
 def _all_claimed(sql: str, values: dict[str, Any]) -> list[Claimed]:

@@ -20,6 +20,12 @@ LOOK_AGAIN_AFTER = timedelta(seconds=60)
 
 LOCK_KEYS = "SELECT pg_advisory_xact_lock(hashtextextended(key, 0)) FROM unnest(%(keys)s::text[]) AS key"
 
+TRY_KEYS = """
+SELECT key
+  FROM unnest(%(keys)s::text[]) AS key
+ WHERE NOT pg_try_advisory_xact_lock(hashtextextended(key, 0))
+"""
+
 # Served by `backlog_exclusive_key`. Not counted is what this settle moves itself, and by its token: a record whose
 # lease was lost may run elsewhere while its late result is in this batch.
 TAKEN = f"""
@@ -44,14 +50,21 @@ UPDATE jobs_backlogrecord
 """
 
 
-def lock_keys(results: Sequence[tuple[Claimed, Outcome]]) -> None:
-    """Lock the keys that these results take or give back until the transaction ends, in order."""
-    keys = {record.exclusive_key for record, _ in results} | {
-        outcome.exclusive_key for _, outcome in results if isinstance(outcome, Handoff)
-    }
-    if held := sorted(key for key in keys if key is not None):
-        with connection.cursor() as cursor:
-            cursor.execute(LOCK_KEYS, {"keys": held})
+def keys_of(record: Claimed, outcome: Outcome) -> set[str]:
+    """The keys that a result takes or gives back."""
+    keys = {record.exclusive_key, outcome.exclusive_key if isinstance(outcome, Handoff) else None}
+    return {key for key in keys if key is not None}
+
+
+def lock_keys(results: Sequence[tuple[Claimed, Outcome]], *, skip_locked: bool = False) -> set[str]:
+    """Lock the keys of these results until the transaction ends, in order. Returns those that it skipped, since other
+    transactions hold them."""
+    keys = sorted({key for result in results for key in keys_of(*result)})
+    if not keys:
+        return set()
+    with connection.cursor() as cursor:
+        cursor.execute(TRY_KEYS if skip_locked else LOCK_KEYS, {"keys": keys})
+        return {row[0] for row in cursor.fetchall()} if skip_locked else set()
 
 
 def gate(changes: list[tuple[Claimed, Transition]], now: datetime) -> list[tuple[Claimed, Transition]]:

@@ -79,6 +79,12 @@ SELECT id, cancel_requested_at IS NOT NULL, inserted_at, lease_token
    FOR UPDATE
 """
 
+LOCK_WHAT_IS_FREE = f"{LOCK_IN_ID_ORDER}  SKIP LOCKED"
+
+EXISTING = "SELECT id FROM jobs_backlogrecord WHERE id = ANY(%(ids)s::bigint[])"
+
+HURRY = "SELECT set_config('lock_timeout', '200', true)"
+
 # Driven from the results, in id order, onto the primary key: with plain equality on the fence the planner takes the
 # partial lease index, which it estimates at one row, and goes quadratic.
 FENCE = """
@@ -156,5 +162,6 @@ SELECT {CLAIMED_COLUMNS}
   FROM jobs_backlogrecord
  WHERE status = {Status.RUNNING} AND leased_by_id = %(worker)s::bigint AND id <> ALL(%(known)s::bigint[])
  ORDER BY id
-   FOR UPDATE
 """
+
+FREE_STRAYS = f"{STRAYS}  FOR UPDATE SKIP LOCKED"

@@ -131,8 +131,8 @@ class WorkerProcess:
     def do_one_round(self) -> bool:
         """Look, tick and claim once. Returns whether there was anything to do."""
         if self._was_cut_off:
-            claiming.release_strays(worker_id=self.row.pk, known={run.record.id for run in self.units.runs()})
-            self._was_cut_off = False
+            known = {run.record.id for run in self.units.runs()}
+            self._was_cut_off = not claiming.release_strays(worker_id=self.row.pk, known=known)
         moved = boot_seconds() >= self._look_at and self.look()
         self._release(self.units.hostages(), "something long has taken the places of its queue")
         return bool(self.claim_what_fits()) or moved

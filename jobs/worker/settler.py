@@ -1,8 +1,8 @@
 """Writes results, in a thread and on a connection of its own: while one batch is settled the next is being claimed.
 
 When the database goes away, results are kept and written when it is back, as long as their leases last; what was lost
-by then is dropped by the fence. A batch for which the database is too busy is settled again in halves, so that only
-what cannot be written now is kept and tried again; what cannot be written at all is isolated and named.
+by then is dropped by the fence. What other transactions hold locked is kept and tried again, and holds up no other
+result; what cannot be written at all is isolated and named.
 """
 
 import logging
@@ -13,10 +13,11 @@ from queue import Empty, SimpleQueue
 from django.db import connection
 from django.db.utils import Error
 
-from jobs import claiming, conf
+from jobs import claiming
 from jobs.clock import boot_seconds
 from jobs.database_errors import is_away, is_busy
-from jobs.outcomes import Claimed, Failed, Outcome
+from jobs.lease_answers import Settled
+from jobs.outcomes import Claimed, Outcome
 from jobs.prepared import prepare_in_this_thread
 from jobs.worker import outage
 
@@ -59,7 +60,7 @@ class Settler(threading.Thread):
                     self._write(batch, settle_one_way_or_another)
                 if self._kept and boot_seconds() >= self._again_at:
                     kept, self._kept = self._kept, []
-                    self._write(kept, settle_in_parts)
+                    self._write(kept, claiming.settle_in_parts)
         finally:
             connection.close()
 
@@ -78,28 +79,26 @@ class Settler(threading.Thread):
         self._ending = True
         return batch
 
-    def _write(self, batch: list[Result], settle: Callable[[list[Result]], list[Result]]) -> None:
-        """Settle a batch, however long the database is away, and keep what `settle` could not write yet."""
+    def _write(self, batch: list[Result], settle: Callable[[list[Result]], Settled]) -> None:
+        """Settle a batch, however long the database is away, and keep what could not be written yet."""
         while not self._ended.is_set():
             try:
-                kept = settle(batch)
+                locked = settle(batch).locked
             except Error as error:
                 outage.begins(error)
                 self._ended.wait(TRY_AGAIN_AFTER_SECONDS)
             else:
                 outage.is_over()
-                self._kept += kept
+                self._kept += [result for result in batch if result[0].id in locked]
                 self._again_at = boot_seconds() + TRY_AGAIN_AFTER_SECONDS
-                unwritten = {id(result) for result in kept}
-                self._settled([result[0] for result in batch if id(result) not in unwritten])
+                self._settled([record for record, _ in batch if record.id not in locked])
                 return
 
 
-def settle_one_way_or_another(batch: list[Result]) -> list[Result]:
-    """Settle a batch at once, else in parts. Returns what has to be tried again. Raises: django.db.Error when the
-    database is away."""
+def settle_one_way_or_another(batch: list[Result]) -> Settled:
+    """Settle a batch at once, else in parts. Raises: django.db.Error when the database is away."""
     try:
-        claiming.settle(batch)
+        return claiming.settle(batch)
     except Exception as error:
         if is_away(error):
             raise
@@ -107,43 +106,4 @@ def settle_one_way_or_another(batch: list[Result]) -> list[Result]:
             log.warning("a batch of %s results has to wait, settling it in parts: %s", len(batch), str(error).strip())
         else:
             log.exception("a batch of %s results cannot be settled, settling it in parts", len(batch))
-        return settle_in_parts(batch)
-    return []
-
-
-def settle_in_parts(batch: list[Result]) -> list[Result]:
-    """Settle a batch, its halves, and so on. What is isolated and cannot be written becomes a failure.
-
-    Returns what the database is too busy for, and when that has taken a sixth of a lease, all that is left. Raises:
-    django.db.Error when the database is away.
-    """
-    return _settle_in_parts(batch, boot_seconds() + conf.lease_seconds() / 6)
-
-
-def _settle_in_parts(batch: list[Result], until: float) -> list[Result]:
-    try:
-        claiming.settle(batch)
-    except Exception as error:
-        if is_away(error):
-            raise
-        if is_busy(error) and (len(batch) == 1 or boot_seconds() >= until):
-            return batch
-        if len(batch) > 1:
-            half = len(batch) // 2
-            return _settle_in_parts(batch[:half], until) + _settle_in_parts(batch[half:], until)
-        return _settle_as_failed(*batch[0], error)
-    return []
-
-
-def _settle_as_failed(record: Claimed, outcome: Outcome, error: Exception) -> list[Result]:
-    log.error("cannot settle %s %s as %s", record.kind, record.subject, type(outcome).__name__, exc_info=error)
-    try:
-        claiming.settle([(record, Failed(f"its result could not be written: {error}"))])
-    except Exception as another:
-        if is_away(another):
-            raise
-        if is_busy(another):
-            return [(record, outcome)]
-        # one record that nobody can settle must not end every worker that claims it; its lease runs out
-        log.exception("cannot settle %s %s at all, dropping its result", record.kind, record.subject)
-    return []
+        return claiming.settle_in_parts(batch)

@@ -6,14 +6,22 @@ from contextlib import contextmanager
 import pytest
 
 from jobs import claiming
-from jobs.handlers import Run
-from jobs.models import BacklogRecord
-from jobs.outcomes import Claimed, Released
+from jobs.handlers import Kind, Run, registry
+from jobs.models import Attempt, BacklogRecord, RetryPolicy
+from jobs.outcomes import Claimed, Released, Succeeded
+from jobs.states import Status
 from jobs.worker.heartbeat import Heartbeat
-from tests.factories import make_record, make_worker
+from jobs.worker.settler import Settler
+from tests.factories import make_record, make_retry_policy, make_worker
 from tests.jobs.held import Held
 from tests.threads import another_connection, beside, impatience, somebody_waits_for_a_lock
 from tests.waiting import PATIENCE, eventually
+
+HOLDS = {
+    "its record": "SELECT FROM jobs_backlogrecord WHERE id = %(id)s FOR UPDATE",
+    "its key": "SELECT pg_advisory_xact_lock(hashtextextended(%(key)s, 0))",
+    "what its hook writes": "SELECT FROM jobs_retrypolicy WHERE name = %(key)s FOR UPDATE",
+}
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -30,6 +38,37 @@ def being_edited(record: Claimed) -> Iterator:
     with another_connection() as other:
         other.execute("UPDATE jobs_backlogrecord SET priority = priority + 1 WHERE id = %s", [record.id])
         yield other
+
+
+class TestTheSettler:
+    @pytest.fixture
+    def settler(self, settings, monkeypatch) -> Iterator[Settler]:
+        settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": 3}  # a statement waits for a lock for half a second
+        monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
+        settler = Settler(lambda records: None)
+        yield settler
+        settler.end(PATIENCE)
+
+    @pytest.mark.parametrize("hold", ["its record", "its key", "what its hook writes"])
+    def test_writes_the_others_beside_a_result_that_has_to_wait(self, settler, hold):
+        for number in range(4):
+            make_record(exclusive_key=f"key {number}")
+            make_retry_policy(name=f"key {number}")
+        records = claiming.claim("default", worker_id=make_worker().pk, limit=4)
+
+        def write_beside(record, outcome, now):
+            RetryPolicy.objects.filter(name=record.exclusive_key).update(max_failures=7)
+
+        registry.add(Kind("test", after_settle=write_beside))
+        with another_connection() as other:
+            other.execute(HOLDS[hold], {"id": records[1].id, "key": records[1].exclusive_key})
+            for record in records:
+                settler.add(record, Succeeded())
+            settler.start()
+            eventually(lambda: BacklogRecord.objects.filter(status=Status.SUCCEEDED).count() == 3)
+            other.commit()
+        eventually(lambda: not BacklogRecord.objects.unfinished().exists())
+        assert Attempt.objects.count() == 4
 
 
 class TestTheHeartbeat:

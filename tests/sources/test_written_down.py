@@ -5,7 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from jobs import claiming, emitter
+from jobs import emitter
+from jobs.lease_answers import LeaseLost
 from jobs.models import BacklogRecord, Schedule
 from jobs.outcomes import Cancelled, Failed, Outcome, Released, Succeeded, Unavailable
 from jobs.states import Status, WaitingFor
@@ -149,7 +150,7 @@ class TestWritingDown:
         planning.emit_due(NINE)
         lost = handed_on(assignment, NINE)
         BacklogRecord.objects.update(lease_token=uuid4())  # as another claim of it
-        with pytest.raises(claiming.LeaseLost):
+        with pytest.raises(LeaseLost):
             settle(lost, COPIED, NINE + HOUR)
         assert not Backup.objects.exists()
         assert Assignment.objects.get().last_backup_at is None
