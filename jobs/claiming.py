@@ -25,7 +25,7 @@ the transaction, which may have waited long for a lock. Tests inject `now`.
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -257,14 +257,18 @@ def release_strays(*, worker_id: int, known: set[int]) -> bool:
         return not execute(STRAYS, values).fetchall()
 
 
-def rescue(*, limit: int = 1000, now: datetime | None = None) -> int:
-    """Settle expired leases as failures, which goes through the retry policy. Returns how many.
+def rescue(
+    *, limit: int = 1000, renewed: Collection[int] = (), as_of: datetime | None = None, now: datetime | None = None
+) -> int:
+    """Settle leases that had expired `as_of` the caller's look as failures, by the retry policy. Returns how many.
 
-    Nothing is rescued for one lease after a start of the database: an outage would rescue everybody.
+    Nothing is rescued for one lease after a start of the database: an outage would rescue everybody. Nor is `renewed`:
+    ids that the caller has renewed within a lease, whatever the database's clock says.
     """
     lost = Failed("the worker was lost: it died, or could not reach the database for a whole lease", rescued=True)
+    values = {"limit": limit, "lease": conf.lease_seconds(), "renewed": sorted(renewed)}
     with transaction.atomic():
-        expired = _all_claimed(EXPIRED, {"limit": limit, "lease": conf.lease_seconds(), "now": now})
+        expired = _all_claimed(EXPIRED, {**values, "now": as_of or now})
         for record in expired:
             log.warning("rescue %s %s from worker %s", record.kind, record.subject, record.worker_id)
         return len(settle_in_parts([(record, lost) for record in expired], now=now).written) if expired else 0

@@ -7,7 +7,7 @@ a second by itself; django-q2 ticks every minute, for the case that no worker is
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -151,9 +151,17 @@ def tick(now: datetime | None = None, *, rescue: bool = True) -> Ticked:
     return act_on(look(now=now), now=now, rescue=rescue, emit_for=EMIT_SECONDS_OF_A_TICK_ALONE)
 
 
-def act_on(due: Due, *, now: datetime | None = None, rescue: bool = True, emit_for: float = EMIT_SECONDS) -> Ticked:
-    """Do what a look has found due. `now` replaces the database's clock for leases, in tests. `emit_for`: seconds after
-    which the rest of what is to be emitted is left for the next tick."""
+def act_on(
+    due: Due,
+    *,
+    now: datetime | None = None,
+    rescue: bool = True,
+    renewed: Collection[int] = (),
+    emit_for: float = EMIT_SECONDS,
+) -> Ticked:
+    """Do what a look has found due. `now` replaces the database's clock for leases, in tests. `renewed`: ids whose
+    leases the caller has renewed within a lease. `emit_for`: seconds after which the rest of what is to be emitted is
+    left for the next tick."""
 
     def emit_for_a_while(instant: datetime) -> int:
         return emit_triggers(instant, emit_for)
@@ -166,7 +174,9 @@ def act_on(due: Due, *, now: datetime | None = None, rescue: bool = True, emit_f
         promoted=promoted,
         # what was promoted just now may be past its window
         closed=_or_complain(close_windows, due.now) if promoted or due.has_come(due.closes_at) else 0,
-        rescued=claiming.rescue(now=now) if rescue and due.has_come(due.lease_expires_at) else 0,
+        rescued=claiming.rescue(renewed=renewed, as_of=due.now, now=now)
+        if rescue and due.has_come(due.lease_expires_at)
+        else 0,
     )
 
 

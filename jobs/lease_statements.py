@@ -149,7 +149,7 @@ RETURNING record_id, number
 EXPIRED = f"""
 SELECT {CLAIMED_COLUMNS}
   FROM jobs_backlogrecord
- WHERE status = {Status.RUNNING} AND lease_expires_at <= {CLOCK}
+ WHERE status = {Status.RUNNING} AND lease_expires_at <= {CLOCK} AND id <> ALL(%(renewed)s::bigint[])
    AND pg_postmaster_start_time() <= {CLOCK} - %(lease)s::float8 * interval '1 second'
  ORDER BY lease_expires_at
  LIMIT %(limit)s::int

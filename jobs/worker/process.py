@@ -64,6 +64,8 @@ class WorkerProcess:
         self.signals = 0
         self._look_at = 0.0
         self._looked_at = self._ticking_since = float("-inf")
+        self._clock_ahead = float("inf")
+        """By how many seconds the database's clock was ahead of the boot clock, at the least."""
         self._besides_at = boot_seconds() + BESIDES_SECONDS
         self._was_cut_off = False
         self._fruitless: set[str] = set()
@@ -141,11 +143,13 @@ class WorkerProcess:
         """See what time alone has made due, and do it. Returns whether anything moved. One query when nothing is."""
         now = boot_seconds()
         lease = conf.lease_seconds()
-        if now - self._looked_at > lease / 2:
-            # the machine slept or the database was away: everybody's heartbeat was late, so nobody is dead yet
-            self._ticking_since = now
-        self._looked_at = now
         due = emitter.look([rule.name for rule in self.rules])
+        ahead = due.now.timestamp() - boot_seconds()
+        if now - self._looked_at > lease / 2 or ahead - self._clock_ahead > lease / 4:
+            # the machine slept, the database was away or its clock was set forward: that makes every lease look
+            # expired, and nobody is dead by it
+            self._ticking_since, self._clock_ahead = now, ahead
+        self._looked_at, self._clock_ahead = now, min(ahead, self._clock_ahead)
         self._look_at = now + min(self.poll_seconds, max(SHORTEST_SLEEP_SECONDS, due.seconds_until_next()))
         for queue in due.ready:
             self.hints.add(queue)
@@ -153,7 +157,8 @@ class WorkerProcess:
             self._besides_at = now + BESIDES_SECONDS
             periodic.besides()  # what fails there is told there, and must not starve for a tick that always fails
         try:
-            ticked = emitter.act_on(due, rescue=now - self._ticking_since >= lease)
+            renewed = [run.record.id for run in self.units.runs() if now - run.renewed_at < lease]
+            ticked = emitter.act_on(due, rescue=now - self._ticking_since >= lease, renewed=renewed)
             if ticked.promoted or ticked.emitted:  # the one after it may be due in a moment
                 self._look_at = now + SHORTEST_SLEEP_SECONDS
             return ticked.anything

@@ -97,10 +97,11 @@ def test_what_runs_for_longer_than_its_kind_may_is_a_failure_and_its_lease_is_no
 
 def test_a_worker_that_finds_no_database_waits_for_it_until_it_is_told_to_stop(workers):
     worker = workers(DATABASE_URL=f"postgresql://nobody@127.0.0.1:{free_port('127.0.0.1')}/none")
-    eventually(lambda: workers.log(0).count("the database does not answer") > 1)
+    eventually(lambda: "waiting for the database" in workers.log(0))
     worker.terminate()
     assert worker.wait(PATIENCE) == 0
     assert "Traceback" not in workers.log(0)
+    assert workers.log(0).count("waiting for the database") == 1
 
 
 def test_an_idle_worker_asks_at_most_one_question_a_second(workers, tmp_path):
