@@ -19,8 +19,8 @@ believes that it owns one, and is told otherwise when it writes.
    backups run for hours.
 
 Rows are always locked in id order; throttles in id order before any record. `attempt` only ever grows, so a stale
-attempt can never be taken for the current one. Lease arithmetic uses `clock_timestamp()`: `now()` is the start of
-the transaction, which may have waited long for a lock. Tests inject `now`.
+attempt can never be taken for the current one. Lease arithmetic uses `clock_timestamp()`, read after the last lock:
+`now()` is the start of the transaction. Tests inject `now`.
 """
 
 import json
@@ -111,11 +111,10 @@ def settle(results: Results, *, now: datetime | None = None, skip_locked: bool =
     """
     results = _first_of_each_attempt(results)
     plain = [] if skip_locked else [result for result in results if _is_plain(*result)]
+    others = [result for result in results if not _is_plain(*result)] if plain else results
     settled = _settle_succeeded(plain, now) if plain else Settled()
-    if len(plain) < len(results):
-        settled |= _settle_others(
-            results if skip_locked else [r for r in results if not _is_plain(*r)], now, skip_locked
-        )
+    if others:
+        settled |= _settle_others(others, now, skip_locked)
     for queue in {record.queue for record, _ in results if record.lane}:
         notify_of_room(queue)
     return settled
@@ -123,18 +122,20 @@ def settle(results: Results, *, now: datetime | None = None, skip_locked: bool =
 
 def _settle_others(results: Results, now: datetime | None, skip_locked: bool) -> Settled:
     with transaction.atomic():
-        instant = now or database_clock()
         ids = [record.id for record, _ in results]
         rows = execute(LOCK_WHAT_IS_FREE if skip_locked else LOCK_IN_ID_ORDER, {"ids": ids}).fetchall()
         locked = _held_by_others(results, {row[0] for row in rows}) if skip_locked else frozenset()
-        results = [(record, outcome) for record, outcome in results if record.id not in locked]
+        results = [result for result in results if result[0].id not in locked]
         results = _ended_by_a_person(results, {record_id for record_id, cancelled, *_ in rows if cancelled})
-        results = breakers.judge(results, {(record_id, token) for record_id, _, _, token in rows}, instant)
+        leases = {(record_id, token) for record_id, _, _, token in rows}
+        troubled = breakers.lock(results, leases)
         exclusivity.lock_keys(results)
+        instant = now or database_clock()  # after the last lock: a period that began meanwhile has begun
+        results = breakers.judge(results, leases, troubled, instant)
         inserted = {record_id: inserted_at for record_id, _, inserted_at, _ in rows}
         changes = exclusivity.gate(changes_of(results, inserted, instant), instant)
         attempts = set(execute(SETTLE, {**columns_of(changes), "now": now}).fetchall())
-        # by attempt: one batch may hold the result of a lost attempt beside that of the record's current one
+        # by attempt: one batch may hold the result of a lost attempt beside that of the current one
         written = [(record, outcome) for record, outcome in results if (record.id, record.attempt) in attempts]
         missing = [record for record, _ in results if (record.id, record.attempt) not in attempts]
         for record, outcome in written:

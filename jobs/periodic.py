@@ -37,25 +37,25 @@ SELECT count(*) FROM gone
 
 
 def tick() -> str:
-    """One tick, for the case that no worker is alive to do it, and a look for what became due in mid-period.
+    """One tick, for the case that no worker is alive to do it.
 
     It rescues nothing: only a worker, which ticks each second, can tell a dead worker from a database that was away.
     """
     changed = besides()  # first: what fails below ends the task, and is told by django-q2
     emitter.correct_watermarks(database_clock())
     ticked = emitter.tick(rescue=False)
-    found = _each(registry.catch_ups)
-    return f"{ticked}, {found} found due in mid-period, {changed} changed besides"
+    return f"{ticked}, {changed} changed besides"
 
 
 def besides() -> int:
-    """What is done every minute: overdue sweeps, which batches have ended, and what other apps do. The workers do it
-    as well, so a dead qcluster costs nothing here. Returns how much was changed. One that fails is logged and holds up
-    no other.
+    """What is done every minute: overdue sweeps, which batches have ended, what became due in mid-period or behind a
+    trigger that has passed, and what other apps do. The workers do it as well, so a dead qcluster costs nothing here.
+    Returns how much was changed. One that fails is logged and holds up no other.
 
     Raises: django.db.Error when the database is away.
     """
-    return _each([sweeps.run_overdue, breakers.correct_clocks, batches.keep, pruning.prune, *registry.periodic])
+    ours = [sweeps.run_overdue, breakers.correct_clocks, batches.keep, pruning.prune]
+    return _each([*ours, *registry.catch_ups, *registry.periodic])
 
 
 def _each(tasks: list[Callable[[], int]]) -> int:

@@ -94,23 +94,29 @@ def probe_after(trials: int) -> timedelta:
     return timedelta(seconds=delay(rule, trials + 1))
 
 
-def judge(results: Results, leases: Set[tuple[int, UUID]], now: datetime) -> list[tuple[Claimed, Outcome]]:
-    """Count for breakers what these results say, and hold what an open one holds. Runs in the settle's transaction.
-
-    `leases`: (record id, lease token) of what runs. A result whose lease was lost says nothing: it may be hours old, or
-    was counted by an earlier try of this settle. Returns the results: of a failure that an open breaker answers for,
-    and of a refusal, what is true now.
-    """
+def lock(results: Results, leases: Set[tuple[int, UUID]]) -> list[Breaker]:
+    """Lock the breakers that `judge` needs for these results until the settle's transaction ends."""
     owned = [(record, outcome) for record, outcome in results if (record.id, record.lease_token) in leases]
     failed = {key_of(o.fault_of): o.fault_of for _, o in owned if isinstance(o, Failed) and o.fault_of}
     proven = {key_of(o.proves) for _, o in owned if isinstance(o, Succeeded) and o.proves}
     held = {o.breaker_id for _, o in owned if isinstance(o, Held)}
     if not (failed or proven or held):
-        return list(results)
+        return []
     _make_missing(failed)
     troubled = Q(failures__gt=0) | Q(opened_at__isnull=False)
     wanted = Q(key__in=failed) | Q(pk__in=held) | (Q(key__in=proven) & troubled)
-    locked = list(Breaker.objects.filter(wanted).select_for_update(no_key=True).order_by("pk"))
+    return list(Breaker.objects.filter(wanted).select_for_update(no_key=True).order_by("pk"))
+
+
+def judge(
+    results: Results, leases: Set[tuple[int, UUID]], locked: list[Breaker], now: datetime
+) -> list[tuple[Claimed, Outcome]]:
+    """Count for the `locked` breakers what these results say, and hold what an open one holds.
+
+    `leases`: (record id, lease token) of what runs. A result whose lease was lost says nothing: it may be hours old, or
+    was counted by an earlier try of this settle. Returns the results: of a failure that an open breaker answers for,
+    and of a refusal, what is true now.
+    """
     found = _Found({each.key: each for each in locked}, {each.pk: each for each in locked}, now)
     judged = [
         found.judge(record, outcome) if (record.id, record.lease_token) in leases else (record, outcome)

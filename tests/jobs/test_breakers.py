@@ -219,7 +219,7 @@ class TestClosing:
         succeed(claimed())
         [record] = claimed()
         with django_assert_num_queries(1):
-            breakers.judge([(record, Succeeded(proves=OFFICE))], {(record.id, record.lease_token)}, NOON)
+            assert not breakers.lock([(record, Succeeded(proves=OFFICE))], {(record.id, record.lease_token)})
 
 
 class TestWhatPeopleDoMeanwhile:
