@@ -62,6 +62,7 @@ MIDDLEWARE = [
     "jobs.api.errors.JsonErrors",
     "jobs.web.nul.NulRefused",
     "jobs.web.database_away.DatabaseAway",
+    "jobs.web.meanwhile.Meanwhile",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

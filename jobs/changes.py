@@ -28,7 +28,7 @@ def changes_of(results: Sequence[tuple[Claimed, Outcome]], inserted: dict[int, d
             transition(
                 record,
                 outcome,
-                home_queue=registry.kind(record.kind).home_queue,
+                home_queue=registry.home_of(record.kind, record.queue),
                 rule=rules.get(record.retry_policy_id) or Rule(),
                 zone=schedules[record.schedule_id].zone if record.schedule_id in schedules else "UTC",
                 usual_priority=schedules[record.schedule_id].priority if record.schedule_id in schedules else None,

@@ -12,11 +12,12 @@ A handler is sync (it runs in a thread) or async (it runs on the worker's one ev
 from asyncio import Task
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from inspect import iscoroutinefunction
 from threading import Event, Lock
 
-from jobs.outcomes import Claimed, Failed, Outcome
+from jobs.outcomes import Claimed, Outcome, Postponed
+from jobs.states import WaitingFor
 
 
 class Run:
@@ -101,7 +102,7 @@ class Registry:
         return register
 
     def find(self, kind: str, queue: str) -> Handler:
-        """The handler of `kind` in `queue`: for an unknown kind, one that fails and says so."""
+        """The handler of `kind` in `queue`: for an unknown kind, one that puts it off and says so."""
         return self._handlers.get((kind, queue), _unknown)
 
     def handlers(self) -> dict[tuple[str, str], Handler]:
@@ -119,6 +120,10 @@ class Registry:
     def kind(self, name: str) -> Kind:
         """The kind of that name: for an unknown name, one without hooks."""
         return self.kinds.get(name) or Kind(name)
+
+    def home_of(self, kind: str, queue: str) -> str:
+        """The queue where records of `kind` start; of a kind that is unknown here, `queue`, the one that it is in."""
+        return self.kinds[kind].home_queue if kind in self.kinds else queue
 
     def add_provider(self, name: str, emit: Callable[..., int], catch_up: Callable[[], int] | None = None) -> None:
         """Register what yields the batches of triggers: `emit([(schedule, trigger_at)], now) -> records`.
@@ -138,9 +143,16 @@ class Registry:
             self.periodic.append(task)
 
 
+UNKNOWN_KIND_SECONDS, LONGEST_UNKNOWN_KIND_SECONDS = 60, 3_600
+
+
 def _unknown(run: Run) -> Outcome:
+    """Left to a worker that knows the kind, as in an upgrade that has not reached this host. Each attempt is a row of
+    the history, so it waits a minute longer each time, at most an hour."""
     record = run.record
-    return Failed(f"no handler for kind {record.kind!r} in queue {record.queue!r}: is its app installed here?")
+    seconds = min(record.attempt * UNKNOWN_KIND_SECONDS, LONGEST_UNKNOWN_KIND_SECONDS)
+    reason = f"no handler for kind {record.kind!r} in queue {record.queue!r}: is its app installed here?"
+    return Postponed(record.started_at + timedelta(seconds=seconds), WaitingFor.RECHECK, reason)
 
 
 registry = Registry()

@@ -75,6 +75,7 @@ def _columns(row: Model, but: Collection[str]) -> list[str]:
     return [field.name for field in row._meta.concrete_fields if field.name not in but]
 
 
+@transaction.atomic
 def delete_policies(policies: Iterable[Policy]) -> None:
     """Delete policies, each with its schedule. Raises: ProtectedError while one has assignments."""
     for policy in policies:
@@ -108,6 +109,7 @@ def make_directory(location: str) -> None:
     Path(location).mkdir(parents=True, exist_ok=True)
 
 
+@transaction.atomic
 def delete_repositories(repositories: Iterable[Repository]) -> None:
     """Delete repositories, each with its breaker. Raises: ProtectedError while one has policies or backups."""
     for repository in repositories:

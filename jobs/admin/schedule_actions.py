@@ -102,6 +102,8 @@ class ScheduleActions(AsksFirst[Verb]):
                 told, level = verb(schedule, str(request.user)), messages.SUCCESS
             except ValueError as error:
                 told, level = str(error), messages.ERROR
+            except Schedule.DoesNotExist:
+                told, level = "it was deleted meanwhile", messages.ERROR
             else:
                 self.log_change(request, schedule, storable(f"{name}: {told}."))  # type: ignore[attr-defined]
             self.message_user(request, f"{name}: {schedule}: {told}.", level)  # type: ignore[attr-defined]

@@ -101,6 +101,7 @@ class ScheduleAdmin(ScheduleActions, ToldWhyNot, PreviewedForm):
 
     def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
         if change:  # not its watermark, which an emitter may have moved meanwhile
+            Schedule.objects.select_for_update(no_key=True).get(pk=obj.pk)
             obj.save(update_fields=form.changed_data)
         else:
             super().save_model(request, obj, form, change)

@@ -41,10 +41,16 @@ def filters_of(asked: Any) -> Filters:
 
 @contextmanager
 def patiently(ask_for_less: str = ASK_FOR_LESS) -> Iterator[None]:
-    """Give up what takes too long, for one transaction. Raises: ApiError (503), which says how to ask for less."""
+    """Give up what takes too long, for one transaction, which sees the rows and what belongs to them at one instant.
+
+    Raises: ApiError (503), which says how to ask for less.
+    """
+    outermost = not connection.in_atomic_block
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
+                if outermost:
+                    cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 cursor.execute("SET LOCAL statement_timeout = %s", [PATIENCE_SECONDS * 1000])
             yield
     except OperationalError as error:

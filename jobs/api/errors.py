@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from django.conf import settings
-from django.core.exceptions import DisallowedHost
+from django.core.exceptions import DisallowedHost, ObjectDoesNotExist
 from django.db import DataError, IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI
@@ -137,6 +137,7 @@ def add_handlers(api: NinjaAPI) -> None:
         HttpError: lambda request, error: problem(request, error.status_code),
         ValidationError: lambda request, error: not_valid(field_errors(error.errors)).response(request),
         Http404: lambda request, error: problem(request, 404),
+        ObjectDoesNotExist: _deleted_meanwhile,
         **dict.fromkeys(DATABASE_AWAY, database_away),
         IntegrityError: _clash,
         DataError: _not_storable,
@@ -151,6 +152,12 @@ def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
         raise error
     log.error("an answer was not possible: %s", error)
     return problem(request, 503, headers={"Retry-After": str(DATABASE_AWAY_SECONDS)})
+
+
+def _deleted_meanwhile(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Every operation looks for its row first, and then locks it: in between another one may have deleted it."""
+    log.warning("what was asked for was deleted meanwhile: %s", error, exc_info=error)
+    return problem(request, 404, "it was deleted meanwhile", "read the list again")
 
 
 def _clash(request: HttpRequest, error: Exception) -> HttpResponse:

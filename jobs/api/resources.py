@@ -143,17 +143,18 @@ class Resource(Generic[Row]):
 
     def fill(self, row: Row, values: dict[str, Any]) -> set[str]:
         """Give a row what was sent. Returns the names of what is different now. Raises: ApiError (422)."""
-        missing = [
-            name for name, value in values.items() if self.is_reference(name) and not self._is_there(name, value)
-        ]
+        changed, missing = set(), []
+        for name, value in values.items():
+            reference = self.is_reference(name)
+            if getattr(row, f"{name}_id" if reference else name) == value:
+                continue
+            changed.add(name)
+            if reference and value is not None:
+                value = self._there(name, value)
+                missing += [name] if value is None else []
+            setattr(row, name, value)
         if missing:
             raise not_valid([(name, ROW_IS_MISSING) for name in missing])
-        changed = set()
-        for name, value in values.items():
-            attribute = f"{name}_id" if self.is_reference(name) else name
-            if getattr(row, attribute) != value:
-                setattr(row, attribute, value)
-                changed.add(name)
         return changed
 
     def check(self, row: Row) -> None:
@@ -212,9 +213,10 @@ class Resource(Generic[Row]):
         except FieldDoesNotExist:
             return False
 
-    def _is_there(self, name: str, row_id: int | None) -> bool:
+    def _there(self, name: str, row_id: int) -> Any:
+        """What a row refers to, read once: its checks and its title need no second look. None: it is not there."""
         related: Any = self.model._meta.get_field(name).related_model
-        return row_id is None or related._default_manager.filter(pk=row_id).exists()
+        return related._default_manager.filter(pk=row_id).first()
 
     def get(self, row_id: int) -> Row:
         """Raises: ApiError (404)."""

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from ninja import Field, Schema
-from pydantic import AfterValidator, StringConstraints
+from pydantic import AfterValidator, AliasChoices, AliasGenerator, ConfigDict, StringConstraints
 
 from jobs.api.fields import Body, Instant, Json, Name, RowId, Title, printable
 from jobs.models.schedule import LARGEST_BATCH, LONGEST_CATCH_UP, LONGEST_WINDOW, MAX_PRIORITY
@@ -18,8 +18,23 @@ TriggerState = Literal["queued", "under way", "finished", "skipped"]
 MOST_PREVIEWED = 100
 
 
+def published(name: str) -> str:
+    """The name of a field of a schedule as the batch scheduler publishes it: `DayOfMonth`."""
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def _with_published_names(schema: dict[str, Any]) -> None:
+    schema["properties"] |= {published(name): field for name, field in schema["properties"].items()}
+
+
 class CronFields(Body):
-    """When, by fields. What is left out is any. A minute that is left out beside hours is on the hour."""
+    """When, by fields. What is left out is any. A minute that is left out beside hours is on the hour. Each is also
+    taken by its published name: `Minute`, `Hour`, `DayOfMonth`, `Month`, `DayOfWeek`."""
+
+    model_config = ConfigDict(
+        alias_generator=AliasGenerator(validation_alias=lambda name: AliasChoices(name, published(name))),
+        json_schema_extra=_with_published_names,
+    )
 
     minute: CronPart | None = None
     hour: CronPart | None = None

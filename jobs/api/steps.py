@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError, RestrictedError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from pydantic import BaseModel
@@ -143,6 +143,7 @@ def _write(resource: "Resource[Any]", request: HttpRequest, row: Any, changed: s
         with transaction.atomic():
             resource.save(request, row, changed)
             resource.saved(request, row, changed)
+            connection.check_constraints()  # what it refers to stays until the end: its title and its answer name that
     except ValidationError as error:
         raise not_valid(model_errors(error)) from error
     except IntegrityError as error:

@@ -117,7 +117,7 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
     execute(STOP_WAITING, {"ids": [row.id for row in waiting], "now": instant, "with_windows": _kinds_with_windows()})
     _let_trials_through([row for row in waiting if row.breaker_id is not None])
     opened, superseded = _open_again(ended, instant)
-    for queue in {row.queue for row in waiting} | {_home_of(row) for row in opened}:
+    for queue in {row.queue for row in waiting} | {registry.home_of(row.kind, row.queue) for row in opened}:
         notify(queue)
     ready = [row.id for row in rows if row.status == Status.READY] + [row.id for row in (*waiting, *opened)]
     return RetryResult(
@@ -166,7 +166,7 @@ def _try_to_open(rows: list[LockedRow], now: datetime) -> bool:
         return True
     try:
         with transaction.atomic():
-            queues = [_home_of(row) for row in rows]
+            queues = [registry.home_of(row.kind, row.queue) for row in rows]
             ids = [row.id for row in rows]
             throttles.hold_lanes_of(ids)
             execute(OPEN_AGAIN, {"ids": ids, "queues": queues, "now": now, "with_windows": _kinds_with_windows()})
@@ -182,8 +182,3 @@ def _try_to_open(rows: list[LockedRow], now: datetime) -> bool:
 
 def _kinds_with_windows() -> list[str]:
     return [kind.name for kind in registry.kinds.values() if kind.next_opening is not None]
-
-
-def _home_of(row: LockedRow) -> str:
-    """The queue where its kind starts; a kind that is not registered here stays where it was."""
-    return registry.kind(row.kind).home_queue if row.kind in registry.kinds else row.queue

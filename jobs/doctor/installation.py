@@ -35,16 +35,21 @@ def _said(message: CheckMessage) -> str:
     return f"{message.id} {message.msg}"
 
 
-def migrations(cursor: CursorWrapper, now: datetime) -> Finding:
+def migrations(cursor: CursorWrapper | None = None, now: datetime | None = None) -> Finding:
     """Whether the tables are those that this version needs. A worker refuses to start when they are not."""
     executor = MigrationExecutor(connection)
-    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    missing = [f"{migration.app_label} {migration.name}" for migration, _ in plan]
+    loader = executor.loader
+    missing = [each for each, _ in executor.migration_plan(loader.graph.leaf_nodes())]
+    known = set(loader.disk_migrations).union(*(each.replaces for each in loader.disk_migrations.values()))
+    newer = [each for each in loader.applied_migrations if each[0] in loader.migrated_apps and each not in known]
+    numbers = {
+        "missing": [f"{each.app_label} {each.name}" for each in missing],
+        "unknown": [f"{label} {name}" for label, name in newer],
+    }
+    lacks = f"the database lacks {several(len(missing), 'migration')}: {listed(numbers['missing'])}"
+    knows = f"the database has {several(len(newer), 'migration')} of a newer version: {listed(numbers['unknown'])}"
+    if newer:
+        return problem("migrations", knows, "install here the version that migrated it, then start again", **numbers)
     if missing:
-        return problem(
-            "migrations",
-            f"the database lacks {several(len(missing), 'migration')}: {listed(missing)}",
-            "stop the workers, manage.py migrate, start them again",
-            missing=missing,
-        )
-    return ok("migrations", "all are applied", missing=[])
+        return problem("migrations", lacks, "stop the workers, manage.py migrate, start them again", **numbers)
+    return ok("migrations", "all are applied, and none of a newer version", **numbers)

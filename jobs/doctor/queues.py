@@ -116,7 +116,7 @@ def unknown_kinds(cursor: CursorWrapper, now: datetime) -> Finding:
         return ok("unknown_kinds", "every unfinished record has a handler", unknown=[])
     return problem(
         "unknown_kinds",
-        f"no handler for unfinished records of kind {listed(unknown)}: each attempt fails",
+        f"no handler for unfinished records of kind {listed(unknown)}: they wait for a worker that has one",
         "install the app that handles them on every worker's host (the same version on all), or cancel them",
         unknown=unknown,
     )

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.db.models.signals import pre_delete
+from django.db.models.signals import post_save, pre_delete
 from django.test import Client
 
 from jobs.models import Endpoint, RetryPolicy, Schedule
 from tests.factories import install_presets, make_retry_policy
 from tests.jobs.planner.plans import make_endpoint, make_events
+from tests.jobs.planner.test_schedule_admin import form
 from tests.threads import beside
 from tests.waiting import PATIENCE
 
@@ -47,3 +48,18 @@ def test_it_stays_and_the_page_says_so(row: RetryPolicy | Endpoint, many: bool, 
     assert "uccessfully deleted" not in page
     assert not LogEntry.objects.exists()
     assert type(row).objects.filter(pk=row.pk).exists()
+
+
+def test_what_names_a_row_that_goes_meanwhile_is_not_saved_and_the_page_says_so(admin_client: Client) -> None:
+    endpoint = make_endpoint()
+
+    def let_it_go(**_: Any) -> None:
+        beside(endpoint.delete).result(PATIENCE)
+
+    post_save.connect(let_it_go, sender=Schedule)
+    try:
+        page = admin_client.post("/admin/jobs/schedule/add/", form(endpoint=str(endpoint.pk)))
+    finally:
+        post_save.disconnect(let_it_go, sender=Schedule)
+    assert (page.status_code, "deleted or changed" in page.content.decode()) == (409, True)
+    assert not Schedule.objects.exists()

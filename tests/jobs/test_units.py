@@ -165,7 +165,7 @@ class TestMisbehaviour:
 
     def test_of_an_unknown_kind_names_the_kind_and_the_queue(self, units):
         units.run(make_claimed(kind="tape"))
-        assert "no handler for kind 'tape' in queue 'default'" in units.outcome().error
+        assert "no handler for kind 'tape' in queue 'default'" in units.outcome().reason
 
     def test_by_cancelling_itself_is_a_failure_and_no_endless_release(self, units, handled):
         @handled

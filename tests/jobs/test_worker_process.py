@@ -134,7 +134,7 @@ def test_a_worker_that_slept_past_its_lease_drops_its_result(start_worker, tmp_p
     assert other.poll() is None
 
 
-@pytest.mark.parametrize("kind", ["exit", "interrupt", "nonsense", "unheard of"])
+@pytest.mark.parametrize("kind", ["exit", "interrupt", "nonsense"])
 def test_a_misbehaving_handler_is_a_failure_and_the_worker_goes_on(start_worker, tmp_path, kind):
     record = put(kind, tmp_path)
     worker = start_worker()
@@ -144,6 +144,20 @@ def test_a_misbehaving_handler_is_a_failure_and_the_worker_goes_on(start_worker,
     record.refresh_from_db()
     assert record.failures == 3
     assert record.last_error
+    assert worker.poll() is None
+
+
+def test_a_kind_that_the_worker_does_not_know_waits_without_a_failure_and_longer_each_time(start_worker, tmp_path):
+    record = put("unheard of", tmp_path, queue="default", closes_at=None)
+    worker = start_worker()
+    for attempt in (1, 2):
+        eventually(lambda: status_of(record) == Status.WAITING)
+        record.refresh_from_db()
+        waits = (record.run_after - Attempt.objects.get(record=record, number=attempt).started_at).total_seconds()
+        assert (record.attempt, record.failures, record.queue, waits) == (attempt, 0, "default", 60 * attempt)
+        BacklogRecord.objects.filter(pk=record.pk, attempt=1).update(run_after=database_clock())
+        eventually(lambda attempt=attempt: attempt == 2 or outcomes_of(record)[1:])
+    assert "no handler for kind 'unheard of'" in record.last_error
     assert worker.poll() is None
 
 

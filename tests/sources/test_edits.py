@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.db import transaction
+from django.test import Client
 
 from jobs.models import Schedule
 from sources import edits
@@ -88,3 +89,10 @@ class TestTwoWhoEditOnePolicy:
             schedule.save()
         assert asked.result(PATIENCE).status_code == 412
         assert Schedule.objects.get().priority == 0
+
+
+def test_policies_chosen_in_the_list_are_deleted_with_their_schedules(admin_client: Client) -> None:
+    chosen = [make_policy().pk, make_policy().pk]
+    question = {"action": "delete_selected", "_selected_action": chosen, "post": "yes"}
+    assert admin_client.post("/admin/sources/policy/", question).status_code == 302
+    assert not Schedule.objects.exists()

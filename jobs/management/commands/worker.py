@@ -2,11 +2,11 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 
 from jobs import conf
 from jobs.conf import QueueRule
+from jobs.doctor.finding import Severity
+from jobs.doctor.installation import migrations
 from jobs.worker.process import WorkerProcess
 
 
@@ -50,10 +50,10 @@ class Command(BaseCommand):
 
 
 def _check_migrated() -> None:
-    """Raises: CommandError when the database lacks tables that this version needs."""
-    executor = MigrationExecutor(connection)
-    if missing := executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        raise CommandError(f"the database lacks {len(missing)} migrations; run `manage.py migrate` first", returncode=2)
+    """Raises: CommandError when the tables are not those of this version: older, or newer."""
+    found = migrations()
+    if found.severity is not Severity.OK:
+        raise CommandError(f"{found.what}. What to do: {found.do}.", returncode=2)
 
 
 def _rules(queues: str, concurrency: int | None) -> list[QueueRule]:

@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 from django.db import transaction
 
+from jobs import endpoints, throttles
 from jobs.api import idempotency
 from jobs.api.schedules import Schedules
 from jobs.models import IdempotencyKey, Throttle
 from tests.factories import make_schedule
 from tests.jobs.api.asking import Program, fields_of, problem_of
+from tests.jobs.planner.plans import make_endpoint
 from tests.threads import at_once, beside, meeting, somebody_waits_for_a_lock
 from tests.waiting import PATIENCE, eventually
 
@@ -128,3 +130,23 @@ def test_a_throttle_that_goes_while_a_schedule_names_it_is_told_as_a_problem(
     problem_of(program.patch(f"schedules/{schedule.pk}", {"throttle": throttle.pk}), 409, 422)
     schedule.refresh_from_db()
     assert schedule.throttle_id is None
+
+
+@pytest.mark.parametrize("deleted", ["endpoint", "throttle"])
+def test_what_goes_after_it_was_looked_at_is_no_server_error(
+    deleted: str, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"endpoints/{make_endpoint().pk}" if deleted == "endpoint" else program.post("throttles", BODY)["Location"]
+    module, name = (endpoints, "rotate") if deleted == "endpoint" else (throttles, "live")
+    then = getattr(module, name)
+
+    def goes(*given: Any) -> Any:
+        monkeypatch.undo()
+        assert beside(lambda: program.delete(path)).result(PATIENCE).status_code == 204
+        return then(*given)
+
+    monkeypatch.setattr(module, name, goes)
+    if deleted == "endpoint":
+        problem_of(program.post(f"{path}/rotate", {}), 404)
+    else:
+        assert program.get("throttles").json()["items"][0]["name"] == "hooks"

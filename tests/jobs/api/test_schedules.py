@@ -51,6 +51,8 @@ class TestEditing:
         ("fields", "cron"),
         [
             ({"hour": "3,6,9"}, "0 3,6,9 * * *"), ({"minute": 30, "hour": 4}, "30 4 * * *"), ({}, "* * * * *"),
+            ({"Hour": "3,6,9", "DayOfWeek": "1-5"}, "0 3,6,9 * * 1-5"),
+            ({"Minute": 5, "hour": 4, "DayOfMonth": "L", "Month": 2}, "5 4 L 2 *"),
             ({"minute": "*/5"}, "*/5 * * * *"), ({"day_of_month": "L", "hour": "0", "minute": 0}, "0 0 L * *"),
             ({"day_of_week": "MON-FRI", "month": "1-3", "hour": 9}, "0 9 * 1-3 MON-FRI"),
         ],

@@ -1,6 +1,8 @@
 """The doctor on the tables: schema, dead rows, the horizon and the head of the claim index."""
 
 import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from jobs import doctor
@@ -20,6 +22,18 @@ class TestTheTables:
         last.delete()
         found = finding("migrations")
         assert (found.severity, found.numbers["missing"]) == (PROBLEM, [f"jobs {last.name}"])
+
+    @pytest.mark.parametrize(("newer", "said"), [(True, "of a newer version: jobs 0999_later"), (False, "lacks 1")])
+    def test_a_worker_refuses_to_start_on_tables_that_are_not_its_own(self, newer, said):
+        if newer:
+            MigrationRecorder(connection).record_applied("jobs", "0999_later")
+            MigrationRecorder(connection).record_applied("removed", "0001_initial")
+        else:
+            MigrationRecorder.Migration.objects.filter(app="jobs").latest("name").delete()
+        assert finding("migrations").severity is PROBLEM
+        with pytest.raises(CommandError, match=said) as refused:
+            call_command("worker")
+        assert refused.value.returncode == 2
 
     def test_a_missing_table_is_said_and_not_raised(self):
         run("DROP TABLE jobs_pausedqueue")

@@ -1,16 +1,19 @@
 """Two who change the same thing at the same moment, each in a transaction of its own."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.db import connection, transaction
 
+from jobs.api import history
 from sources.models import Assignment, Policy, Repository, Source
 from tests.factories import install_presets
 from tests.jobs.api.asking import Program, fields_of, problem_of
 from tests.sources.factories import make_assignment, make_policy, make_source
 from tests.threads import at_once, beside, somebody_waits_for_a_lock
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -122,6 +125,24 @@ class TestCreating:
         )
         assert (deleted.status_code, made.status_code) in {(204, 422), (409, 201), (204, 409), (204, 404)}
         assert Assignment.objects.exists() == Policy.objects.exists()
+
+    def test_its_policy_cannot_go_once_it_is_saved(
+        self, programs: tuple[Program, Program], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The line in the history names the policy, which is named by its schedule."""
+        policy, source = make_policy(), make_source()
+        one, other = programs
+        write, deleted = history.created, []
+
+        def and_delete(*given: Any) -> None:
+            deleted.append(beside(lambda: one.delete(f"policies/{policy.pk}")))
+            eventually(lambda: deleted[0].done() or somebody_waits_for_a_lock())
+            write(*given)
+
+        monkeypatch.setattr(history, "created", and_delete)
+        assert other.post("assignments", {"source": source.pk, "policy": policy.pk}).status_code == 201
+        problem_of(deleted[0].result(PATIENCE), 409)
+        assert LogEntry.objects.get().object_repr == f"{source.name} under {policy.schedule.name}"
 
     def test_one_to_a_policy_whose_deletion_was_not_committed_yet(self, programs: tuple[Program, Program]) -> None:
         policy, source = make_policy(), make_source()
