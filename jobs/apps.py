@@ -6,6 +6,7 @@ class JobsConfig(AppConfig):
     verbose_name = "Backlog"
 
     def ready(self) -> None:
-        from jobs import checks, delivery  # noqa: F401 - checks registers the system checks
+        from jobs import checks, delivery, rollouts  # noqa: F401 - checks registers the system checks
 
         delivery.register()
+        rollouts.register_kind()

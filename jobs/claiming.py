@@ -141,7 +141,7 @@ def _settle_others(results: Results, now: datetime | None, skip_locked: bool) ->
         for record, outcome in written:
             if hook := registry.kind(record.kind).after_settle:
                 hook(record, outcome, instant)
-        exclusivity.open_gates([record for record, _ in written], instant)
+        exclusivity.open_gates([record.exclusive_key for record, _ in written], instant)
         lost = _without_history(missing)
     for queue in {change.queue for record, change in changes if change.status == Status.READY}:
         notify(queue)

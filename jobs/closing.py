@@ -56,7 +56,7 @@ def _close_batch(now: datetime) -> int:
         cursor.execute(CLOSED, {"now": now})
         rows = cursor.fetchall()
         by_kind: dict[str, list[tuple[int, str]]] = defaultdict(list)
-        exclusivity.give_back([key for *_, key in rows], now)
+        exclusivity.open_gates([key for *_, key in rows], now)
         for record_id, kind, subject, _ in rows:
             by_kind[kind].append((record_id, subject))
         for name, records in by_kind.items():

@@ -37,11 +37,13 @@ SELECT exclusive_key
         WHERE own.id = b.id AND own.token = b.lease_token)
 """
 
+# By id: a ctid that was read just before another transaction moved the row would drop it out, for LOOK_AGAIN_AFTER.
+# SKIP LOCKED: the caller holds rows of its own, so a wait out of id order could go round in a circle.
 OPEN = f"""
 UPDATE jobs_backlogrecord
    SET run_after = %(now)s
- WHERE ctid = ANY(ARRAY(
-       SELECT ctid
+ WHERE id = ANY(ARRAY(
+       SELECT id
          FROM jobs_backlogrecord
         WHERE exclusive_key = ANY(%(keys)s) AND status = {Status.WAITING}
           AND waiting_for = {WaitingFor.THROTTLE} AND run_after > %(now)s
@@ -98,18 +100,12 @@ def _behind(record: Claimed, change: Transition, now: datetime) -> Transition:
     )
 
 
-def open_gates(settled: Iterable[Claimed], now: datetime) -> None:
-    """Let the records that wait behind the keys of `settled`, which are locked, look again at the next tick."""
-    if keys := [record.exclusive_key for record in settled if record.exclusive_key is not None]:
-        with connection.cursor() as cursor:
-            cursor.execute(OPEN, {"keys": keys, "now": now})
+def open_gates(keys: Iterable[str | None], now: datetime) -> None:
+    """Let the records that wait behind `keys` (None: no key) look again at the next tick.
 
-
-def give_back(keys: Iterable[str | None], now: datetime) -> None:
-    """Lock `keys` (None: no key) and let the records that wait behind them look again at the next tick.
-
-    For ready records that lose their key otherwise than by a settle. To be called in a transaction that holds their
-    rows, before it writes them: whoever meets a closed gate comes before or after both.
+    For every ready or running record that loses its key; one that waits behind the gate has none to give. To be called
+    in the transaction that holds its row, before rows of assignments are locked: a handoff that meets the gate at this
+    moment comes before or after both.
     """
     if held := sorted({key for key in keys if key is not None}):
         with connection.cursor() as cursor:

@@ -8,13 +8,14 @@ Whatever the policy says, nothing is tried before the server that it failed at s
 failure's attempt has that among its facts. A person who retries it does not care.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from django.db import transaction
 from django.db.models import QuerySet
 
+from jobs import rollouts
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, RetryPolicy, Schedule
 from jobs.prepared import execute
@@ -22,7 +23,6 @@ from jobs.retries import DICE, Dice, Failure, Rule
 from jobs.states import Status, WaitingFor
 from jobs.transitions import RETRY_AFTER, heeded, wait_after
 
-BATCH = 1000
 BY_POLICY = (WaitingFor.BACKOFF, WaitingFor.SWEEP)
 FACTS = (
     "status", "attempt", "waiting_for", "run_after", "failures", "first_failure_at", "last_failure_at",
@@ -109,10 +109,10 @@ def apply(policy: RetryPolicy, *, now: datetime | None = None, dice: Dice = DICE
 
     To be called after the edit is committed, else nobody else gets at the records until it is. In batches, each a
     transaction that locks its records in id order; what is claimed or settled meanwhile is passed by. Returns how many
-    records wait until another instant than before.
+    records wait until another instant than before; a long backlog is done by a worker behind that (`jobs/rollouts.py`).
     """
-    waiting = BacklogRecord.objects.filter(status=Status.WAITING, waiting_for__in=BY_POLICY, retry_policy_id=policy.pk)
-    return sum(_apply_to(waiting, ids, policy.pk, now, dice) for ids in _batches(waiting))
+    waiting = _waiting_by(policy.pk)
+    return rollouts.roll_out("retry policy", policy.pk, title=policy.name, of=waiting.count, now=now, dice=dice)
 
 
 def follow(schedule: Schedule, *, now: datetime | None = None, dice: Dice = DICE) -> int:
@@ -121,32 +121,46 @@ def follow(schedule: Schedule, *, now: datetime | None = None, dice: Dice = DICE
     Else a record that never gives up would stay with the policy that it was emitted with. What runs follows at its
     next claim. Called, locked and counted as `apply`.
     """
-    policy_id = Schedule.objects.filter(pk=schedule.pk).values_list("retry_policy_id", flat=True).first()
-    others = BacklogRecord.objects.filter(schedule_id=schedule.pk).unfinished()
+    records = BacklogRecord.objects.filter(schedule_id=schedule.pk).unfinished()
+    return rollouts.roll_out("schedule", schedule.pk, title=schedule.name, of=records.count, now=now, dice=dice)
+
+
+def _waiting_by(policy_id: int) -> QuerySet[BacklogRecord]:
+    waiting = BacklogRecord.objects.filter(status=Status.WAITING, waiting_for__in=BY_POLICY)
+    return waiting.filter(retry_policy_id=policy_id)
+
+
+def _apply_step(policy_id: int, after: int, now: datetime | None = None, dice: Dice = DICE) -> rollouts.Batch:
+    return _apply_to(_waiting_by(policy_id), after, policy_id, now, dice)
+
+
+def _follow_step(schedule_id: int, after: int, now: datetime | None = None, dice: Dice = DICE) -> rollouts.Batch:
+    policy_id = Schedule.objects.filter(pk=schedule_id).values_list("retry_policy_id", flat=True).first()
+    others = BacklogRecord.objects.filter(schedule_id=schedule_id).unfinished()
     others = others.exclude(retry_policy_id=policy_id) if policy_id else others.exclude(retry_policy_id=None)
-    return sum(_apply_to(others, ids, policy_id, now, dice) for ids in _batches(others))
-
-
-def _batches(records: QuerySet[BacklogRecord]) -> Iterator[list[int]]:
-    ids = list(records.order_by("pk").values_list("pk", flat=True))
-    return (ids[start : start + BATCH] for start in range(0, len(ids), BATCH))
+    return _apply_to(others, after, policy_id, now, dice)
 
 
 @transaction.atomic
 def _apply_to(
-    records: QuerySet[BacklogRecord], ids: list[int], policy_id: int | None, now: datetime | None, dice: Dice
-) -> int:
+    records: QuerySet[BacklogRecord], after: int, policy_id: int | None, now: datetime | None, dice: Dice
+) -> rollouts.Batch:
+    """The next batch of `records`, which follow the policy of that id."""
+    ids = list(records.filter(pk__gt=after).order_by("pk").values_list("pk", flat=True)[: rollouts.BATCH])
+    if not ids:
+        return rollouts.Batch(None)
     locked = list(records.filter(pk__in=ids).order_by("pk").only(*FACTS).select_for_update())
     # both are read behind the locks: a failure that was settled meanwhile is not later than the present, and of two
     # edits at once the later one holds
     instant = now or database_clock()
     policy = RetryPolicy.objects.filter(pk=policy_id).first() if policy_id is not None else None
     if policy is None and policy_id is not None:
-        return 0
+        return rollouts.Batch(None)
     others = [record.pk for record in locked if record.retry_policy_id != policy_id]
     BacklogRecord.objects.filter(pk__in=others).update(retry_policy=policy)
     waiting = [each for each in locked if each.status == Status.WAITING and each.waiting_for in BY_POLICY]
-    return _move(waiting, policy.usable_rule() if policy else Rule(), instant, dice)
+    changed = _move(waiting, policy.usable_rule() if policy else Rule(), instant, dice)
+    return rollouts.Batch(ids[-1], len(ids), changed)
 
 
 def _move(waiting: list[BacklogRecord], rule: Rule, now: datetime, dice: Dice) -> int:
@@ -161,3 +175,7 @@ def _move(waiting: list[BacklogRecord], rule: Rule, now: datetime, dice: Dice) -
         columns = zip(*moved, strict=True)
         execute(MOVE, dict(zip(("id", "waiting_for", "run_after"), map(list, columns), strict=True)))
     return len(moved)
+
+
+rollouts.register("retry policy", _apply_step)
+rollouts.register("schedule", _follow_step)

@@ -10,7 +10,7 @@ from pathlib import Path
 from django.db import transaction
 from django.db.models import Model, QuerySet
 
-from jobs import rescheduling
+from jobs import rescheduling, rollouts
 from jobs.breakers import verbs
 from jobs.models import Schedule
 from sources import planning
@@ -43,7 +43,7 @@ def save_policy(policy: Policy, changed: Collection[str] | None) -> list[str]:
         planning.limit_seeding(policy)
     if changed is not None and "retry_policy" in changed:
         transaction.on_commit(partial(rescheduling.follow, policy.schedule))
-    return policy.check_openings()
+    return [*policy.check_openings(), *map(str, rollouts.progress("policy", [policy.pk]).values())]
 
 
 def lock_policy(policy_id: int) -> bool:

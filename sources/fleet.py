@@ -16,7 +16,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, OuterRef
 
-from jobs import rescheduling
+from jobs import rescheduling, rollouts
 from jobs.models import RetryPolicy, Schedule
 from sources import edits, planning
 from sources.engines import ENGINES, missing_program
@@ -198,6 +198,8 @@ class _Import:
         for policy in self.policies.rows.values():
             if self._changes_of(policy) & edits.PLANNED_FROM:
                 planning.replan(policy)
+                said = rollouts.progress("policy", [policy.pk]).values()
+                self.warnings += [f"policy {policy}: {each}" for each in said]
             elif policy in self.policies.created:
                 planning.limit_seeding(policy)
             if "retry_policy" in self._changes_of(policy):

@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import F, Value
 from django.db.models.functions import Coalesce
 
-from jobs import decisions
+from jobs import attempts, decisions
 from jobs.models import BacklogRecord
 from jobs.outcomes import (
     Cancelled,
@@ -78,7 +78,7 @@ def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None
     assignments = Assignment.objects.filter(pk=record.payload["assignment"])
     if record.queue == planning.BACKUPS:
         assignments.update(vanished_at=now)
-    what = "silent" if record.queue == planning.AVAILABILITY else "vanished"
+    what = attempts.SILENT if record.queue == planning.AVAILABILITY else "vanished"
     since = record.started_at if outcome.silent_for is None else now - timedelta(seconds=outcome.silent_for)
     source_id = assignments.values_list("source_id", flat=True).first()
     if source_id is not None and planning.has_checked_in_since(source_id, record, since, now):

@@ -11,8 +11,8 @@ from django.utils.html import format_html, format_html_join
 from unfold.admin import TabularInline
 from unfold.decorators import display
 
-from jobs import conf
-from jobs.admin.base import ReadOnlyAdmin, ReadOnlyRows, ago, moment, span
+from jobs import attempts, conf
+from jobs.admin.base import ReadOnlyAdmin, ReadOnlyRows, ago, moment
 from jobs.admin.dead_letters import DeadLetterFilter, DeadLetterPage
 from jobs.admin.decisions import log_url_of_record
 from jobs.admin.filters import KindFilter, QueueFilter
@@ -51,7 +51,7 @@ class AttemptColumns:
 
     @admin.display(description="took")
     def took(self, attempt: AttemptEntry) -> str:
-        return span((attempt.ended_at - attempt.started_at).total_seconds())
+        return attempts.took(attempt)
 
     @admin.display(description="found")
     def found(self, attempt: AttemptEntry) -> str:

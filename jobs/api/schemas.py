@@ -59,7 +59,9 @@ class DeadLettersAnswer(Schema):
 
 
 class AttemptAnswer(Schema):
-    """One run of a record. `facts`: what its handler found, as the status of an answer; null: nothing."""
+    """One run of a record. `facts`: what its handler found, as the status of an answer; null: nothing. With
+    `silences` it stands for so many that found nobody there, the first from `started_at`, the last to `ended_at`.
+    """
 
     record: int
     number: int

@@ -51,7 +51,7 @@ def cancel(ids: Iterable[int], *, now: datetime | None = None) -> CancelResult:
     instant = now or database_clock()
     idle = [row for row in rows if row.status in (Status.WAITING, Status.READY)]
     running = _ids(row for row in rows if row.status == Status.RUNNING)
-    exclusivity.give_back([row.exclusive_key for row in idle if row.status == Status.READY], instant)
+    exclusivity.open_gates([row.exclusive_key for row in idle if row.status == Status.READY], instant)
     execute(CANCEL, {"ids": _ids(idle), "now": instant})
     execute(ASK_TO_STOP, {"ids": running, "now": instant})
     for record_id in running:

@@ -11,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from jobs.attempts import took
 from jobs.backlog.attention import attention
 from jobs.backlog.dead_letters import DeadLetters
 from jobs.backlog.summary import QueueSummary, Summary, WorkerSummary
@@ -178,7 +179,7 @@ def record_view(facts: dict[str, Any], attempts: Sequence[Attempt]) -> Renderabl
             attempt.number,
             attempt.queue,
             moment(attempt.started_at),
-            span((attempt.ended_at - attempt.started_at).total_seconds()),
+            took(attempt),
             AttemptOutcome(attempt.outcome).label,
             attempt.worker_id or "",
             attempt.error or facts_in_words(attempt.facts),

@@ -95,8 +95,8 @@ def _problems_of_delivery(schedule: "Schedule") -> dict[str, str]:
 
 
 def takes_events(kind: str) -> bool:
-    """Whether counted events may be of this kind: not of one whose records have openings of their own, as backups."""
-    return registry.kind(kind).next_opening is None
+    """Whether counted events may be of this kind: not of one whose records have openings or a settle of their own."""
+    return registry.kind(kind).next_opening is None and registry.kind(kind).after_settle is None
 
 
 def _problem_with(url: str, kind: str) -> str:

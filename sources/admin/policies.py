@@ -6,6 +6,7 @@ from django.contrib import admin, messages
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 
+from jobs import rollouts
 from jobs.admin.base import SMALL_TEXT_AREAS, moment
 from jobs.admin.previewing import PreviewedForm
 from sources import edits
@@ -53,6 +54,11 @@ class PolicyAdmin(PreviewedForm):
         ),
         ("Alerts", {"fields": ("alert_after",)}),
     )
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        if (policy := context.get("original")) and (found := rollouts.progress("policy", [policy.pk])):
+            self.message_user(request, f"Assignments of {policy}: {found[policy.pk]}.")
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def preview_of_form(self, form: Any) -> str:
         return preview_of(form)

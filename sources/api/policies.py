@@ -1,6 +1,7 @@
 """Policies, each together with its schedule as one thing, as in the admin."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -8,6 +9,7 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from ninja import Query
 
+from jobs import rollouts
 from jobs.api import history
 from jobs.api.auth import Staff, user_of, viewing
 from jobs.api.errors import ApiError, not_valid
@@ -39,7 +41,14 @@ class Policies(Resource[Policy]):
         return rows.filter(**{COLUMN.get(name, name): value for name, value in asked.items()})
 
     def facts(self, rows: Sequence[Policy]) -> list[dict[str, Any]]:
-        return [self.own_facts(row) | names_of(row, "repository") | _of_schedule(row.schedule) for row in rows]
+        under_way = rollouts.progress("policy", [row.pk for row in rows])
+        return [
+            self.own_facts(row)
+            | names_of(row, "repository")
+            | _of_schedule(row.schedule)
+            | {"edit_under_way": asdict(found) if (found := under_way.get(row.pk)) else None}
+            for row in rows
+        ]
 
     def new(self, values: dict[str, Any]) -> Policy:
         return Policy(schedule=Schedule(kind=planning.KIND, provider="assignments"))

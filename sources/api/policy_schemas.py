@@ -56,9 +56,16 @@ class PolicyBody(Body):
     wake_wait: float = Field(180, ge=0.1, le=LONGEST)
 
 
+class EditUnderWay(Schema):
+    """How many assignments follow the last edit of their policy so far. The others do in the background."""
+
+    done: int
+    of: int
+
+
 class PolicyAnswer(Schema):
-    """A policy. `schedule`: the id of its schedule. Its ETag has nothing of what machines move (`sources` and
-    `next_trigger_at`), nor the names of what it refers to."""
+    """A policy. `schedule`: the id of its schedule. Its ETag has nothing of what machines move (`sources`,
+    `next_trigger_at`, `edit_under_way`), nor the names of what it refers to."""
 
     id: int
     schedule: int
@@ -92,9 +99,10 @@ class PolicyAnswer(Schema):
     wake_wait: float
     sources: int = Field(description="How many sources are under it")
     next_trigger_at: datetime | None = Field(description="When its next period begins; null while it is disabled")
+    edit_under_way: EditUnderWay | None = Field(description="Null: all its assignments follow its last edit")
 
 
-MOVING = ("sources", "next_trigger_at", "throttle_name", "retry_policy_name", "repository_name")
+MOVING = ("sources", "next_trigger_at", "edit_under_way", "throttle_name", "retry_policy_name", "repository_name")
 
 
 class PolicyFilters(Schema):

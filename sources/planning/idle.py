@@ -4,6 +4,7 @@ from datetime import datetime
 
 from django.db.models import QuerySet
 
+from jobs import exclusivity
 from jobs.models import BacklogRecord
 from jobs.states import Status
 
@@ -18,7 +19,9 @@ def locked(records: QuerySet[BacklogRecord]) -> QuerySet[BacklogRecord]:
 
 def cancel(records: QuerySet[BacklogRecord], reason: str, now: datetime) -> None:
     """Take those of `records` that do not run off the backlog, and out of their trigger, so that it can emit again."""
-    locked(records).update(
+    idle = locked(records)
+    exclusivity.open_gates(idle.filter(status=Status.READY).values_list("exclusive_key", flat=True), now)
+    idle.update(
         status=Status.CANCELLED,
         waiting_for=None,
         breaker=None,

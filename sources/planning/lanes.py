@@ -31,13 +31,22 @@ def _throttles(policy: Policy, *, first_backup: bool) -> Key:
 def limit_seeding(policy: Policy) -> None:
     """Make the throttle that holds the policy's first backups to its `seeding_limit`, or bring it up to date.
 
-    Without a limit it is left as it is: records that name it may still run.
+    Without a limit it is left as it is: records that name it may still run. To be called last in an edit: claims from
+    all its lanes wait for a changed throttle until the transaction ends.
     """
-    if not policy.seeding_limit:
-        return
-    name = f"first backups of {policy.schedule.name[:60]} (policy {policy.pk})"
-    if policy.seeding_throttle is None:
-        policy.seeding_throttle = Throttle.objects.create(name=name, max_in_flight=policy.seeding_limit)
+    make_seeding_throttle(policy)
+    if policy.seeding_limit:
+        wanted = {"name": _seeding_name(policy), "max_in_flight": policy.seeding_limit}
+        Throttle.objects.filter(pk=policy.seeding_throttle_id).exclude(**wanted).update(**wanted)
+
+
+def make_seeding_throttle(policy: Policy) -> None:
+    """Make that throttle if it is missing. Nothing waits for it."""
+    if policy.seeding_limit and policy.seeding_throttle is None:
+        made = Throttle.objects.create(name=_seeding_name(policy), max_in_flight=policy.seeding_limit)
+        policy.seeding_throttle = made
         policy.save(update_fields=["seeding_throttle"])
-        return
-    Throttle.objects.filter(pk=policy.seeding_throttle.pk).update(name=name, max_in_flight=policy.seeding_limit)
+
+
+def _seeding_name(policy: Policy) -> str:
+    return f"first backups of {policy.schedule.name[:60]} (policy {policy.pk})"

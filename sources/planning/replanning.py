@@ -1,32 +1,55 @@
-"""After an edit of a policy: what was computed from it is computed anew, in the transaction of the edit."""
+"""After an edit of a policy: what was computed from it is computed anew.
+
+A thousand assignments a transaction (`jobs/rollouts.py`): dates are computed before anything is locked; then records,
+the keys of what is cancelled, and assignments, as every settle locks them. Until its turn has come an assignment goes
+by the policy as it was, and one that is emitted or copied meanwhile by the policy as it is.
+"""
 
 from datetime import datetime
+from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
+from jobs import rollouts
 from jobs.clock import database_clock
+from jobs.cron import Period
 from jobs.models import BacklogRecord, Schedule
 from jobs.states import Status, WaitingFor
 from sources.domain.due import next_backup_at
 from sources.models import Assignment, Policy
 from sources.planning.idle import cancel
-from sources.planning.lanes import lane_of, limit_seeding
-from sources.planning.names import BACK_UP_NOW_PRIORITY, subject_of
+from sources.planning.lanes import lane_of, limit_seeding, make_seeding_throttle
+from sources.planning.names import BACK_UP_NOW_PRIORITY, KIND, subject_of
 
-# The day bucket is the policy's zone's. What silence or a failure moved back stays behind what is due by then.
-RANK = """
+RESCHEDULE = """
+UPDATE sources_assignment a
+   SET next_backup_at = computed.next_backup_at
+  FROM unnest(%(ids)s::bigint[], %(last)s::timestamptz[], %(next)s::timestamptz[])
+       AS computed(id, last_backup_at, next_backup_at)
+ WHERE a.id = computed.id AND a.last_backup_at = computed.last_backup_at
+   AND a.next_backup_at IS DISTINCT FROM computed.next_backup_at
+"""
+
+# The day bucket is the policy's zone's. What silence or a failure moved back stays behind what is due by then. Ready
+# and window-waiting records, and what waits for the breaker of another repository, look at once; whatever else a
+# record waits for, it comes back through the new window. What a person moved ahead, or was just woken, stays ahead.
+MOVE = f"""
 UPDATE jobs_backlogrecord b
    SET due_day = due.day,
        rank_day = CASE WHEN b.rank_day IS NOT DISTINCT FROM b.due_day THEN due.day
-                       ELSE GREATEST(b.rank_day, due.day) END
+                       ELSE GREATEST(b.rank_day, due.day) END,
+       run_after = CASE WHEN b.status = {Status.READY} OR b.waiting_for = {WaitingFor.WINDOW} THEN %(now)s
+                        ELSE b.run_after END,
+       closes_at = %(now)s,
+       lane = CASE WHEN due.day IS NULL THEN %(seeding_lane)s ELSE %(lane)s END,
+       priority = CASE WHEN b.priority < {BACK_UP_NOW_PRIORITY} THEN %(priority)s ELSE b.priority END
   FROM sources_assignment a
  CROSS JOIN LATERAL (
        SELECT CASE WHEN a.next_backup_at IS NOT NULL
                    THEN (LEAST(a.next_backup_at, %(now)s) AT TIME ZONE %(zone)s)::date END AS day) AS due
- WHERE b.id = ANY(%(ids)s) AND b.subject = 'assignment:' || a.id AND a.policy_id = %(policy)s
+ WHERE b.id = ANY(%(records)s) AND a.id = ANY(%(assignments)s) AND b.subject = 'assignment:' || a.id
 """
-
 
 ASKED_FOR = Q(priority__gte=BACK_UP_NOW_PRIORITY, closes_at=None)
 """What a person moved ahead, out of its window."""
@@ -38,57 +61,89 @@ def replan(policy: Policy, now: datetime | None = None) -> None:
 
     Next-backup dates follow the new period; what is not due any more is taken off the backlog, as are the records of a
     disabled policy. Ready and window-waiting records look for the new window at the next tick, which also emits what
-    has become due. A copy under way goes on as it began.
+    has become due. A copy under way goes on as it began. Of many assignments a worker does the rest.
     """
+    make_seeding_throttle(policy)
+    rollouts.roll_out("policy", policy.pk, title=str(policy), of=policy.assignments.count, now=now)
+    limit_seeding(policy)  # last: claims wait for the throttle's row
+
+
+@transaction.atomic
+def _replan_batch(policy_id: int, after: int, now: datetime | None = None) -> rollouts.Batch:
+    policy = Policy.objects.select_related("schedule", "seeding_throttle").filter(pk=policy_id).first()
+    if policy is None:
+        return rollouts.Batch(None)
+    following = policy.assignments.filter(pk__gt=after).order_by("pk")
+    started = dict(following.values_list("pk", "last_backup_at")[: rollouts.BATCH])
     instant = now or database_clock()
-    limit_seeding(policy)
-    # records before assignments, as every settle does
-    of_policy = BacklogRecord.objects.filter(schedule=policy.schedule, trigger_at__isnull=False)
-    unfinished = list(of_policy.unfinished().select_for_update().order_by("pk").values_list("pk", flat=True))
-    records = BacklogRecord.objects.filter(pk__in=unfinished)
-    assignments = _reschedule(policy, instant)
+    if not started:
+        Schedule.objects.filter(pk=policy.schedule_id).update(next_trigger_at=None)
+        return rollouts.Batch(None)
+    last_id = max(started)
+    computed = _next_dates(policy.schedule.period, set(started.values()) - {None}, instant)
+    unfinished = BacklogRecord.objects.filter(kind=KIND, subject__in=map(subject_of, started)).unfinished()
+    records = BacklogRecord.objects.filter(
+        pk__in=list(unfinished.select_for_update().order_by("pk").values_list("pk", flat=True))
+    )
+    # read again behind the locks: a backup may have been settled meanwhile, by the policy as it was
+    started = dict(policy.assignments.filter(pk__in=started).values_list("pk", "last_backup_at"))
+    computed |= _next_dates(policy.schedule.period, set(started.values()) - {None, *computed}, instant)
     if policy.schedule.enabled:
-        ahead = [subject_of(a.pk) for a in assignments if a.next_backup_at and a.next_backup_at > instant]
-        cancel(records.exclude(ASKED_FOR).filter(subject__in=ahead), "not due any more: its policy was edited", instant)
-        _move(policy, records.exclude(ASKED_FOR), instant)
+        emitted = records.filter(trigger_at__isnull=False).exclude(ASKED_FOR)
+        ahead = [subject_of(pk) for pk, last in started.items() if last and computed[last] > instant]
+        cancel(emitted.filter(subject__in=ahead), "not due any more: its policy was edited", instant)
     else:
         # what a person asked for, too
-        cancel(BacklogRecord.objects.filter(schedule=policy.schedule), "its policy was disabled", instant)
-    _ask_breakers_again(policy, instant)
-    Schedule.objects.filter(pk=policy.schedule_id).update(next_trigger_at=None)
+        cancel(records, "its policy was disabled", instant)
+    dates = [(pk, last, computed[last]) for pk, last in started.items() if last]
+    _reschedule(dates)
+    if policy.schedule.enabled:
+        _move(policy, emitted, list(started), instant)
+        # refused again, it waits again
+        records.filter(waiting_for=WaitingFor.BREAKER).update(run_after=instant)
+    return rollouts.Batch(last_id, len(started))
 
 
-def _reschedule(policy: Policy, now: datetime) -> list[Assignment]:
-    """Set the next-backup dates by the policy's period. Returns the assignments that have one."""
-    assignments = list(policy.assignments.exclude(last_backup_at=None).select_for_update().order_by("pk"))
-    for assignment in assignments:
-        if assignment.last_backup_at:
-            assignment.next_backup_at = next_backup_at(policy.schedule.period, assignment.last_backup_at, now)
-    Assignment.objects.bulk_update(assignments, ["next_backup_at"], batch_size=1000)
-    return assignments
+def _next_dates(period: Period, started: set[datetime], now: datetime) -> dict[datetime, datetime]:
+    """Start of a last backup → next-backup date: one look at the calendar a period, however many started in it."""
+    found: dict[datetime, datetime] = {}
+    following = None
+    for instant in sorted(started):
+        if following is None or min(instant, now) >= following:
+            following = next_backup_at(period, instant, now)
+        found[instant] = following
+    return found
 
 
-def _ask_breakers_again(policy: Policy, now: datetime) -> None:
-    """What waits for the breaker of a repository goes on at the next tick: the policy may name another one now. Refused
-    again, it waits again. What somebody holds locked is looked at after a day."""
-    waiting = BacklogRecord.objects.filter(status=Status.WAITING, waiting_for=WaitingFor.BREAKER)
-    held = waiting.filter(schedule=policy.schedule).select_for_update(skip_locked=True).values_list("pk", flat=True)
-    BacklogRecord.objects.filter(pk__in=list(held)).update(run_after=now)
+def _reschedule(dates: list[tuple[int, datetime, datetime]]) -> None:
+    ids, last, following = [list(column) for column in zip(*dates, strict=True)] if dates else ([], [], [])
+    # in id order, which an update alone does not keep to
+    list(Assignment.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk").values_list("pk"))
+    _execute(RESCHEDULE, {"ids": ids, "last": last, "next": following})
 
 
-def _move(policy: Policy, records: QuerySet[BacklogRecord], now: datetime) -> None:
+def _move(policy: Policy, records: QuerySet[BacklogRecord], assignments: list[int], now: datetime) -> None:
     """Bring the policy's unfinished records under its new rules."""
     # what is asked at the moment comes back through the new window, too
     records.filter(status=Status.RUNNING).update(closes_at=now)
-    ids = list(records.filter(status__in=[Status.READY, Status.WAITING]).values_list("pk", flat=True))
-    records = BacklogRecord.objects.filter(pk__in=ids)
+    idle = records.filter(status__in=[Status.READY, Status.WAITING])
+    _execute(
+        MOVE,
+        {
+            "records": list(idle.values_list("pk", flat=True)),
+            "assignments": assignments,
+            "now": now,
+            "zone": policy.schedule.zone,
+            "priority": policy.schedule.priority,
+            "lane": lane_of(policy, first_backup=False),
+            "seeding_lane": lane_of(policy, first_backup=True),
+        },
+    )
+
+
+def _execute(sql: str, values: dict[str, Any]) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(RANK, {"ids": ids, "now": now, "zone": policy.schedule.zone, "policy": policy.pk})
-    open_or_closed = Q(status=Status.READY) | Q(status=Status.WAITING, waiting_for=WaitingFor.WINDOW)
-    records.filter(open_or_closed).update(run_after=now)
-    # whatever else a record waits for, it comes back through the new window
-    records.update(closes_at=now, lane=lane_of(policy, first_backup=False))
-    if policy.seeding_limit:
-        records.filter(due_day=None).update(lane=lane_of(policy, first_backup=True))
-    # what a person moved ahead, or was just woken, stays ahead
-    records.filter(priority__lt=BACK_UP_NOW_PRIORITY).update(priority=policy.schedule.priority)
+        cursor.execute(sql, values)
+
+
+rollouts.register("policy", _replan_batch)

@@ -35,12 +35,12 @@ def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None, 
         end_waits_for_snooze(locked(_records_of(sources)).exclude(subject__in=wanted), instant)
     unfinished = BacklogRecord.objects.filter(kind=KIND, subject__in=wanted).unfinished()
     records = list(unfinished.select_for_update().order_by("pk"))
-    exclusivity.give_back([record.exclusive_key for record in records if record.status == Status.READY], instant)
+    exclusivity.open_gates([each.exclusive_key for each in records if each.status == Status.READY], instant)
     moved = 0
     for record in records:
         assignment = wanted.pop(record.subject)
         if record.status != Status.RUNNING:
-            record.queue, record.exclusive_key = AVAILABILITY, None
+            record.queue = AVAILABILITY
             _put_ahead(record, assignment, instant)
         elif record.queue == AVAILABILITY:
             Assignment.objects.filter(pk=assignment.pk).update(asked_for_at=instant)
@@ -59,6 +59,8 @@ def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None, 
 
 def _put_ahead(record: BacklogRecord, assignment: Assignment, now: datetime) -> None:
     """Ready at once, ahead of what nobody asked for, out of its window for one attempt."""
+    if record.queue == AVAILABILITY:
+        record.exclusive_key = None  # that of a gate behind which it waited: its claim would meet the one that runs
     record.status, record.waiting_for = Status.READY, None
     record.run_after, record.closes_at, record.breaker = now, None, None
     record.priority = assignment.policy.schedule.priority + BACK_UP_NOW_PRIORITY
@@ -141,6 +143,7 @@ def snooze(sources: Iterable[Source], until: datetime, now: datetime | None = No
     ids = [source.pk for source in sources]
     snoozed = Source.objects.filter(pk__in=ids).update(snoozed_until=until)
     records = list(locked(_records_of(ids)))
+    exclusivity.open_gates([record.exclusive_key for record in records if record.status == Status.READY], instant)
     for record in records:
         waits_less = record.run_after < until or record.waiting_for == WaitingFor.SNOOZE
         if record.status == Status.READY or waits_less:

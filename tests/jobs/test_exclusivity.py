@@ -6,12 +6,13 @@ from uuid import uuid4
 import pytest
 from django.db import IntegrityError
 
-from jobs import claiming, closing, emitter
+from jobs import claiming, closing, emitter, exclusivity
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Released, Succeeded, Unavailable
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import NOON, make_record, make_worker
-from tests.threads import at_once
+from tests.threads import another_connection, at_once, beside, somebody_waits_for_a_lock
+from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -120,6 +121,21 @@ class TestOpening:
         closing.close_windows(LATER)
         emitter.promote(LATER)
         assert BacklogRecord.objects.get(pk=second.id).status == Status.READY
+
+    def test_the_one_behind_is_not_missed_when_another_changes_its_row_at_that_moment(self, monkeypatch):
+        running = running_under_the_key()
+        [second] = claim_new()
+        claiming.settle([(second, TO_BACKUPS)], now=NOON)
+        stalled = "AND (SELECT pg_advisory_xact_lock(4711))::text IS NOT NULL ORDER BY id"
+        monkeypatch.setattr(exclusivity, "OPEN", exclusivity.OPEN.replace("ORDER BY id", stalled))
+        with another_connection() as other:
+            other.execute("SELECT pg_advisory_xact_lock(4711)")
+            settling = beside(lambda: claiming.settle([(running, Succeeded())], now=LATER))
+            eventually(somebody_waits_for_a_lock)
+            BacklogRecord.objects.filter(pk=second.id).update(priority=1)
+            other.commit()
+            settling.result(PATIENCE)
+        assert BacklogRecord.objects.get(pk=second.id).run_after == LATER
 
     def test_a_missed_opening_costs_a_minute_and_no_more(self):
         running_under_the_key()

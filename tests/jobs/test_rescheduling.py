@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from jobs import rescheduling
+from jobs import rescheduling, rollouts
 from jobs.emitter import promote
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.retries import Rule
@@ -65,7 +65,7 @@ class TestAnEdit:
         assert wait(record) == (WaitingFor.BACKOFF, NOON + 10 * HOUR)
 
     def test_reaches_every_record_in_batches(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(rescheduling, "BATCH", 3)
+        monkeypatch.setattr(rollouts, "BATCH", 3)
         policy = make_retry_policy(parameters={"base": 7200})
         records = [failing(policy) for _ in range(7)]
         with CaptureQueriesContext(connection) as queries:

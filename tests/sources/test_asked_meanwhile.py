@@ -11,7 +11,7 @@ from django.db.utils import OperationalError
 
 from jobs import closing, emitter
 from jobs.handlers import Run
-from jobs.models import BacklogRecord
+from jobs.models import BacklogRecord, Schedule
 from jobs.outcomes import (
     FIRST_IN_LINE,
     Cancelled,
@@ -228,6 +228,19 @@ def test_a_database_that_is_away_is_nobodys_failure(monkeypatch: pytest.MonkeyPa
     assert (outcome.until, outcome.waiting_for) == (NINE + timedelta(seconds=30), WaitingFor.RECHECK)
 
 
+def test_what_comes_ahead_behind_a_gate_does_not_take_the_key_of_the_one_that_runs() -> None:
+    first = make_assignment()
+    second = make_assignment(make_policy(), first.source)
+    planning.emit_due(NINE, [first.pk])
+    running = handed_on(first, NINE)
+    planning.emit_due(NINE, [second.pk])
+    asked = claim("availability", NINE)
+    planning.back_up_now([second], NINE)
+    settle(asked, Handoff("backups", first.source.exclusive_key), NINE)
+    assert claim("availability", NINE).id == asked.id
+    assert BacklogRecord.objects.filter(exclusive_key__isnull=False).get().pk == running.id
+
+
 def later(first: Callable[[], None], work: Callable[..., Any]) -> Callable[..., Any]:
     """`work`, after `first`."""
 
@@ -256,12 +269,46 @@ class TestTwoAtOnce:
         assignment.refresh_from_db()
         assert assignment.next_backup_at == NINE + HOUR
 
+    @pytest.mark.parametrize("verb", ["pause", "snooze", "edit"])
+    def test_what_is_taken_off_the_backlog_holds_up_no_other_record_of_its_source(self, verb: str) -> None:
+        first = make_assignment()
+        second = make_assignment(make_policy(), first.source)
+        planning.emit_due(NINE, [first.pk])
+        to_backups = Handoff("backups", first.source.exclusive_key)
+        settle(claim("availability", NINE), to_backups, NINE)
+        planning.emit_due(NINE, [second.pk])
+        asked = claim("availability", NINE)
+        with transaction.atomic():
+            if verb == "pause":
+                planning.pause([first.source], NINE)
+            elif verb == "snooze":
+                planning.snooze([first.source], NINE + HOUR, NINE)
+            else:
+                Schedule.objects.filter(pk=first.policy.schedule_id).update(enabled=False)
+                planning.replan(Policy.objects.get(pk=first.policy_id), NINE)
+            settling = beside(lambda: settle(asked, to_backups, NINE))
+            eventually(somebody_waits_for_a_lock)
+        settling.result(PATIENCE)
+        assert record_of(second).status == Status.READY
+
+    def test_an_edit_lets_the_one_behind_look_again(self) -> None:
+        first = make_assignment()
+        second = make_assignment(make_policy(), first.source)
+        to_backups = Handoff("backups", first.source.exclusive_key)
+        for assignment in (first, second):
+            planning.emit_due(NINE, [assignment.pk])
+            settle(claim("availability", NINE), to_backups, NINE)
+        assert record_of(second).waiting_for == WaitingFor.THROTTLE
+        Schedule.objects.filter(pk=first.policy.schedule_id).update(enabled=False)
+        planning.replan(Policy.objects.get(pk=first.policy_id), NINE)
+        assert record_of(second).run_after == NINE
+
     def test_back_up_now_and_the_end_of_a_snooze_do_not_block_each_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assignment = make_assignment()
         planning.emit_due(NINE)
         planning.snooze([assignment.source], NINE + HOUR, NINE)
         arrive = meeting()
-        monkeypatch.setattr(requests.exclusivity, "give_back", later(arrive, requests.exclusivity.give_back))
+        monkeypatch.setattr(requests.exclusivity, "open_gates", later(arrive, requests.exclusivity.open_gates))
         monkeypatch.setattr(requests, "end_waits_for_snooze", later(arrive, requests.end_waits_for_snooze))
         asked = beside(lambda: planning.back_up_now([assignment], NINE))
         ended = beside(lambda: planning.unsnooze([assignment.source], NINE))
@@ -275,7 +322,7 @@ class TestTwoAtOnce:
         planning.emit_due(NINE)
         late = MONDAY + 19 * HOUR
         arrive = meeting()
-        monkeypatch.setattr(closing.exclusivity, "give_back", later(arrive, closing.exclusivity.give_back))
+        monkeypatch.setattr(closing.exclusivity, "open_gates", later(arrive, closing.exclusivity.open_gates))
         monkeypatch.setattr(replanning, "_move", later(arrive, replanning._move))
         closed, edited = beside(lambda: closing.close_windows(late)), beside(lambda: planning.replan(policy, late))
         closed.result(PATIENCE)

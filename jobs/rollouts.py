@@ -1,0 +1,153 @@
+"""What an edit changes in many rows: a batch a transaction, and the rest behind the answer.
+
+`roll_out` does what it gets through in SECONDS, in the edit's own transaction if there is one. What is left becomes one
+record of the kind `edit`, which says up to which id it is done, and any worker goes on there. Each batch and that id
+are one transaction, behind the record's lease, so a killed worker loses a batch and a lost lease changes nothing. An
+edit that comes meanwhile sets the record back to its beginning; one that comes after the last batch, before the record
+is settled, is found by the settle, which puts a new record on the backlog. A batch done twice changes nothing.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.utils import OperationalError
+
+from jobs import backlog
+from jobs.database_errors import is_busy
+from jobs.handlers import Kind, Run, registry
+from jobs.models import BacklogRecord
+from jobs.outcomes import Claimed, Outcome, Released, Succeeded
+from jobs.prepared import execute
+from jobs.states import UNFINISHED
+
+KIND = "edit"
+QUEUE = "default"
+BATCH = 1000
+"""Rows a transaction: whoever wants one of them waits for some 100 ms."""
+SECONDS = 0.3
+"""Of the answer to an edit. What takes longer goes on in a worker."""
+LOCK_SECONDS = 2
+"""For which a batch waits for a row. Others wait for those that it holds meanwhile."""
+
+# Served by `one_unfinished_record_per_subject`.
+BEGIN_ANEW = f"""
+UPDATE jobs_backlogrecord
+   SET payload = payload || '{{"reached": 0, "done": 0}}'
+ WHERE kind = '{KIND}' AND subject = %(subject)s AND status IN {tuple(map(int, UNFINISHED))}
+"""
+
+REACHED = """
+SELECT (payload ->> 'reached')::bigint
+  FROM jobs_backlogrecord
+ WHERE id = %(id)s AND lease_token = %(token)s::uuid
+   FOR NO KEY UPDATE
+"""
+
+NOTE = """
+UPDATE jobs_backlogrecord
+   SET payload = jsonb_strip_nulls(payload || jsonb_build_object(
+       'reached', %(reached)s::bigint, 'done', (payload ->> 'done')::bigint + %(rows)s::bigint))
+ WHERE id = %(id)s
+"""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one step did. `reached`: the last id that it dealt with; None: there was nothing left. `rows`: how many it
+    looked at, `changed`: in how many something differs now."""
+
+    reached: int | None
+    rows: int = 0
+    changed: int = 0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an edit has come that goes on in the background: so many rows done, of some so many."""
+
+    done: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.done:,} of {self.of:,} follow its last edit so far, the others in the background"
+
+
+steps: dict[str, Callable[..., Batch]] = {}
+"""Name → what takes the id of the edited row and the last id done, and does the next batch, in one transaction."""
+
+
+def register(name: str, step: Callable[..., Batch]) -> None:
+    """Register what an edit of such a row does. Registering it again replaces it."""
+    steps[name] = step
+
+
+def roll_out(name: str, row_id: int, *, title: str, of: Callable[[], int], **given: Any) -> int:
+    """Let what follows from the edited row `row_id` follow. Returns how many rows were changed before it returned.
+
+    `title`: the edited row, for people; `of`: counts what follows it; `given`: more for the steps that are done here.
+    """
+    subject, until = f"{name}:{row_id}", time.monotonic() + SECONDS
+    if execute(BEGIN_ANEW, {"subject": subject}).rowcount:
+        return 0
+    batch, done, changed = Batch(0), 0, 0
+    while batch.reached is not None and time.monotonic() < until:
+        batch = steps[name](row_id, batch.reached, **given)
+        done, changed = done + batch.rows, changed + batch.changed
+    if batch.reached is not None:
+        payload = {"title": f"{name} {title}", "reached": batch.reached, "done": done, "of": of()}
+        if not backlog.enqueue(KIND, [(subject, payload)]):
+            execute(BEGIN_ANEW, {"subject": subject})  # of another edit at the same moment, which may be older
+    return changed
+
+
+def progress(name: str, row_ids: Iterable[int]) -> dict[int, Progress]:
+    """Row id → how far its last edit has come, of those whose edit goes on in the background."""
+    ids = {f"{name}:{row_id}": row_id for row_id in row_ids}
+    found = BacklogRecord.objects.unfinished().filter(kind=KIND, subject__in=ids)
+    return {
+        ids[subject]: Progress(payload["done"], payload["of"])
+        for subject, payload in found.values_list("subject", "payload")
+    }
+
+
+def go_on(run: Run) -> Outcome:
+    """The handler: one batch after the other, from where it was left."""
+    while not run.is_stopped:
+        try:
+            if not _do_one_batch(run.record):
+                return Succeeded()
+        except OperationalError as error:
+            if not is_busy(error):
+                raise
+            run.stop.wait(1)
+    return Released("stopped in the middle; it goes on there")
+
+
+@transaction.atomic
+def _do_one_batch(record: Claimed) -> bool:
+    """Returns whether there may be more."""
+    execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'", {})
+    mine = execute(REACHED, {"id": record.id, "token": record.lease_token}).fetchone()
+    if mine is None or mine[0] is None:
+        return False  # another worker has it, or a worker that died had done the last batch
+    name, _, row_id = record.subject.partition(":")
+    batch = steps[name](int(row_id), mine[0])
+    execute(NOTE, {"id": record.id, "reached": batch.reached, "rows": batch.rows})
+    return batch.reached is not None
+
+
+def begin_anew(record: Claimed, outcome: Outcome, now: datetime) -> None:
+    """In the settle: was the row edited again after the last batch?"""
+    edited = BacklogRecord.objects.filter(pk=record.id, payload__has_key="reached").values_list("payload", flat=True)
+    if isinstance(outcome, Succeeded) and (payload := edited.first()):
+        backlog.enqueue(KIND, [(record.subject, payload)], now=now)
+
+
+def register_kind() -> None:
+    """Tell the backlog about edits."""
+    registry.add(Kind(KIND, home_queue=QUEUE, after_settle=begin_anew))
+    registry.handler(KIND, queue=QUEUE)(go_on)
