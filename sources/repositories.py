@@ -20,7 +20,7 @@ from sources.engines.runner import Command, Ended, Ending
 
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
-ANSWER_SECONDS = 15.0
+ANSWER_SECONDS = 20.0
 """For a single question, which a person or an execution unit waits for."""
 ROOT = Path(__file__).parents[1]
 PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from sources.engines.apart import main; main()"

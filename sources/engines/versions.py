@@ -15,10 +15,11 @@ import fcntl
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 PARTIAL_SUFFIX = ".rclone-partial"
 """Ends the name of a file that is being fetched. Not more than 16 characters."""
@@ -29,6 +30,9 @@ DISCARDED = ".discarded"
 
 Stopped = Callable[[], bool]
 """Whether to end now. It is asked between any two files: a tree may hold millions."""
+
+
+Entry = TypeVar("Entry")
 
 
 class StoppedHere(Exception):
@@ -138,19 +142,27 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def _files_below(directory: Path, stopped: Stopped) -> Iterator[os.DirEntry[str]]:
-    """Each may be moved or removed before the next is asked for."""
+def _asking(entries: Iterable[Entry], stopped: Stopped) -> Iterator[Entry]:
+    for entry in entries:
+        if stopped():
+            raise StoppedHere
+        yield entry
+
+
+def _below(directory: Path, stopped: Stopped) -> Iterator[os.DirEntry[str]]:
+    """Directories, each before what is in it, and files. Each may be moved or removed before the next is asked for."""
     open_directories = [os.fspath(directory)]
     while open_directories:
         with os.scandir(open_directories.pop()) as found:
-            entries = list(found)
-        for entry in entries:
-            if stopped():
-                raise StoppedHere
+            entries = list(_asking(found, stopped))
+        for entry in _asking(entries, stopped):
             if entry.is_dir(follow_symlinks=False):
                 open_directories.append(entry.path)
-            else:
-                yield entry
+            yield entry
+
+
+def _files_below(directory: Path, stopped: Stopped) -> Iterator[os.DirEntry[str]]:
+    return (entry for entry in _below(directory, stopped) if not entry.is_dir(follow_symlinks=False))
 
 
 def _remove_partial_files(directory: Path, stopped: Stopped) -> None:
@@ -177,9 +189,8 @@ def _remove_tree(directory: Path, stopped: Stopped) -> None:
 
 def _remove_empty_directories(directory: Path, stopped: Stopped) -> bool:
     """Remove the empty directories from `directory` down. Returns whether it is gone itself."""
-    for path, _, _ in os.walk(directory, topdown=False):
-        if stopped():
-            raise StoppedHere
+    found = [entry.path for entry in _below(directory, stopped) if entry.is_dir(follow_symlinks=False)]
+    for path in _asking([*reversed(found), os.fspath(directory)], stopped):
         with contextlib.suppress(OSError):
             os.rmdir(path)
     return not directory.exists()
