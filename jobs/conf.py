@@ -59,6 +59,17 @@ def heartbeat_seconds() -> float:
     return lease_seconds() / 4
 
 
+def guard_seconds() -> float:
+    """How often a worker looks for runs that are past their deadline."""
+    return min(0.5, lease_seconds() / 24)
+
+
+def ending_seconds() -> float:
+    """How long a program that was stopped may take to end, before it is killed: half of what is left of a lease after
+    its deadline, and no longer than a worker waits for it at a shutdown."""
+    return min(8.0, (lease_seconds() - deadline_seconds()) / 2)
+
+
 def listens() -> bool:
     """Whether workers sleep on LISTEN and prepare statements; else they poll, as through a transaction pooler.
 

@@ -26,15 +26,17 @@ class Run:
     `stop` is set when the handler has to end now: the lease is lost, a person cancelled it, it ran for too long, or
     the worker shuts down. A handler that ends because of it returns `Released`; an async one is cancelled as well.
     `renewed_at` is from before the last claim or renewal was sent, `began_at` from when the handler was started (None:
-    it was not); both in boot seconds.
+    it was not); both in boot seconds. A handler that knows better than its kind how long it may take sets
+    `max_seconds`.
     """
 
-    __slots__ = ("_stop", "began_at", "ran_out", "record", "renewed_at", "task")
+    __slots__ = ("_stop", "began_at", "max_seconds", "ran_out", "record", "renewed_at", "task")
 
     def __init__(self, record: Claimed, renewed_at: float = 0.0) -> None:
         self.record = record
         self.renewed_at = renewed_at
         self.began_at: float | None = None
+        self.max_seconds: float | None = None
         self.ran_out = False
         self.task: Task[None] | None = None
         self._stop: Event | None = None
@@ -51,6 +53,11 @@ class Run:
     @property
     def is_stopped(self) -> bool:
         return self._stop is not None and self._stop.is_set()
+
+    @property
+    def limit(self) -> float | None:
+        """For how many seconds its handler may run; None: for as long as it takes."""
+        return self.max_seconds or registry.kind(self.record.kind).max_seconds
 
 
 _making_an_event = Lock()

@@ -12,13 +12,14 @@ from typing import Any
 from django.db.utils import Error
 from django.utils.text import slugify
 
-from jobs import decisions
+from jobs import conf, decisions
 from jobs.clock import database_clock
 from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import Run
-from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
+from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
+from jobs.states import WaitingFor
 from jobs.telling import span
-from sources import availability, engines, guarding, planning
+from sources import availability, engines, guarding, planning, repositories
 from sources.asking import assignment_of, database_away, not_wanted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.models import Assignment, Policy, Progress, Source
@@ -34,6 +35,9 @@ ANSWER_HOLDS_FOR = timedelta(seconds=60)
 
 NOTICED_WITHIN_SECONDS = 60.0
 """How long engines take to notice that a source is gone, tries of their own included."""
+
+BUSY_FOR = timedelta(seconds=60)
+"""A destination that another run still writes to is looked at again after that."""
 
 
 def copy_source(run: Run) -> Outcome:
@@ -53,30 +57,31 @@ def _copy(run: Run) -> Outcome:
     if refused := not_wanted(assignment):
         return refused
     source, policy = assignment.source, assignment.policy
+    run.max_seconds = policy.max_running_for
     answered_at = assignment.last_contacted_at
     if answered_at is not None and run.record.started_at - answered_at > ANSWER_HOLDS_FOR:
         return Handoff(planning.AVAILABILITY, said=f"it answered last at {answered_at:%H:%M:%S} UTC: ask it again")
     if held := guarding.refusal(assignment, run.record):
         return held
-    if said := guarding.missing(policy.repository):
-        return Failed(f"repository {policy.repository}: {said}", fault_of=guarding.guarded_by(policy.repository))
     try:
         specification = specification_of(source)
     except SecretNotFound as error:
         return Failed(f"source {source.name}: {error}")
-    engine = engines.engine_for(source.kind)
+    location = policy.repository.location
     task = BackupTask(
         source=specification,
-        destination=Path(policy.repository.location) / _directory(assignment),
+        destination=Path(location) / _directory(assignment),
         started_at=run.record.started_at,
         keep_versions=policy.keep_versions,
         options=policy.engine_options,
         connect_timeout=policy.connect_timeout,
+        grace=conf.ending_seconds(),
     )
-    _log_beginning(assignment, run.record, engine.name)
+    _log_beginning(assignment, run.record, engines.engine_for(source.kind).name)
     window = StopAtClose(run.stop, _seconds_to_close(policy, assignment, run.record))
     with Vigil(source, policy, stop=window) as vigil:
-        result = engine.run(task, on_progress=vigil.watching(ProgressWriter(run.record)), stop=vigil.stop)
+        on_progress = vigil.watching(ProgressWriter(run.record))
+        result = repositories.back_up(location, task, on_progress=on_progress, stop=vigil.stop)
     return _outcome(result, assignment, vigil, window)
 
 
@@ -134,8 +139,10 @@ def _outcome(result: EngineResult, assignment: Assignment, vigil: Vigil, window:
             return Released()
         case Verdict.UNAVAILABLE:
             return _lost(policy, result.error)
+        case Verdict.BUSY:
+            return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{result.error}; looked at again at")
         case Verdict.REPOSITORY_FAILED:
-            fault_of = guarding.fault_of(policy.repository, result.error)
+            fault_of = guarding.fault_of(policy.repository, result.error, vigil.stop)
             return Failed(f"repository {policy.repository}: {result.error}", fault_of=fault_of)
         case Verdict.SOURCE_FAILED:
             answer = availability.ask_now(assignment.source, policy.connect_timeout)

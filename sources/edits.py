@@ -5,7 +5,6 @@ The caller has checked the rows (`full_clean`), and holds a transaction in which
 
 from collections.abc import Collection, Iterable
 from functools import partial
-from pathlib import Path
 
 from django.db import transaction
 from django.db.models import Model, QuerySet
@@ -13,7 +12,7 @@ from django.db.models import Model, QuerySet
 from jobs import rescheduling, rollouts
 from jobs.breakers import verbs
 from jobs.models import Schedule
-from sources import planning
+from sources import planning, repositories
 from sources.guarding import guarded_by, try_again
 from sources.models import Backup, Policy, Repository
 
@@ -93,10 +92,8 @@ def save_repository(repository: Repository, changed: Collection[str] | None, by:
     """
     _save(repository, _columns(repository, but=("id",)), changed)
     warnings = []
-    try:
-        make_directory(repository.location)
-    except OSError as error:
-        warnings.append(f"{repository.location} cannot be made: {error.strerror}")
+    if reason := make_directory(repository.location):
+        warnings.append(f"{repository.location} cannot be made: {reason}")
     if changed is not None:
         verbs.rename(guarded_by(repository))
         if "location" in changed and try_again(repository, by=by):
@@ -104,9 +101,9 @@ def save_repository(repository: Repository, changed: Collection[str] | None, by:
     return warnings
 
 
-def make_directory(location: str) -> None:
-    """Make the directory of a repository, with its parents, if it is missing. Raises: OSError."""
-    Path(location).mkdir(parents=True, exist_ok=True)
+def make_directory(location: str) -> str | None:
+    """Make the directory of a repository, with its parents, if it is missing. Returns why that is not possible."""
+    return repositories.why("not_made", location)
 
 
 @transaction.atomic

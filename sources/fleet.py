@@ -240,10 +240,8 @@ class _Import:
     def make_directories(self) -> None:
         """Make the directories of repositories that are missing. Raises: FleetError; the transaction is undone."""
         for name, repository in self.repositories.rows.items():
-            try:
-                Path(repository.location).mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                place = f"{repository.location} cannot be made ({error.strerror})"
+            if reason := edits.make_directory(repository.location):
+                place = f"{repository.location} cannot be made ({reason})"
                 self.problems.add("repositories", None, name, f"location: {place}")
         self.problems.stop_if_any()
 

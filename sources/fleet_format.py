@@ -104,6 +104,7 @@ SECTIONS: dict[str, dict[str, Type]] = {
         "seeding_limit": WHOLE_OR_NULL,
         "engine_options": OBJECT,
         "keep_versions": WHOLE,
+        "max_running_for": NUMBER,
         "connect_timeout": NUMBER,
         "recheck_after": NUMBER,
         "vanish_grace": NUMBER,

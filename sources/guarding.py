@@ -1,14 +1,11 @@
 """The circuit breaker of a repository: what opens it, and how the handlers of backups ask it.
 
 Only what is wrong for every source counts: no directory, no space, a disk that is read-only or broken. An engine also
-says *repository failed* when it could not write in the directory of one assignment (a name that is too long there,
-another run that holds its lock); so the repository is tried before it is blamed.
+says *repository failed* when it could not write in the directory of one assignment; so the repository is tried before
+it is blamed.
 """
 
-import os
 import re
-import tempfile
-from pathlib import Path
 
 from django.db.models import CharField, OuterRef, Subquery, Value
 from django.db.models.functions import Cast, Concat
@@ -17,6 +14,8 @@ from jobs import breakers
 from jobs.breakers import verbs
 from jobs.models import Breaker
 from jobs.outcomes import Claimed, Guarded, Held
+from sources import repositories
+from sources.engines.base import StopSignal
 from sources.models import Assignment, Repository
 
 PREFIX = "repository:"
@@ -35,8 +34,6 @@ OPEN_BREAKER_OF_REPOSITORY = _open_breaker("pk")
 
 FULL = re.compile(r"no space left|remaining disk space|disk quota exceeded", re.IGNORECASE)
 """A file of some bytes may find room where a backup does not."""
-
-TRIED_WITH = b"\0" * 65_536
 
 
 def guarded_by(repository: Repository) -> Guarded:
@@ -58,31 +55,7 @@ def try_again(repository: Repository, *, by: str) -> bool:
     return bool(verbs.probe_now(list(found), by=by))
 
 
-def missing(repository: Repository) -> str | None:
-    """Why there is no directory; None: there is one."""
-    said = f"{repository.location} is no directory here; is it mounted?"
-    try:
-        return None if Path(repository.location).is_dir() else said
-    except OSError as error:  # a stale handle, a disk that cannot be read
-        return f"{said} ({os.strerror(error.errno or 0)})"
-
-
-def fault_of(repository: Repository, error: str) -> Guarded | None:
-    """Whether an engine's failure to write is that of the whole repository; None: that of one assignment's directory.
-
-    Blocks for as long as the repository does.
-    """
-    everybodys = FULL.search(error) or not _takes_a_file(Path(repository.location))
+def fault_of(repository: Repository, error: str, stop: StopSignal) -> Guarded | None:
+    """Whether an engine's failure to write is that of the whole repository; None: that of one directory in it."""
+    everybodys = FULL.search(error) or repositories.why("not_writable", repository.location, stop)
     return guarded_by(repository) if everybodys else None
-
-
-def _takes_a_file(directory: Path) -> bool:
-    """Whether a file can be written there. It has no name, so nothing is left behind."""
-    try:
-        with tempfile.TemporaryFile(dir=directory) as file:
-            file.write(TRIED_WITH)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        return False
-    return True

@@ -18,10 +18,3 @@ class StopAtClose:
 
     def is_set(self) -> bool:
         return self._stop.is_set() or self.closed
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Sleep until it is set, or for `timeout` seconds. Returns whether it is set."""
-        if self._at is not None:
-            left = max(0.0, self._at - boot_seconds())
-            timeout = left if timeout is None else min(timeout, left)
-        return self._stop.wait(timeout) or self.is_set()

@@ -4,9 +4,7 @@ The models call these from `clean`, so the admin, the fleet import and any `full
 """
 
 import ipaddress
-import os
 import re
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -17,6 +15,7 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ValidationError
 
 from jobs.cron import Period
+from sources import repositories
 from sources.domain.excluded_dates import ExcludedDates
 from sources.domain.preview import check_period_meets_window
 from sources.domain.windows import Window
@@ -107,25 +106,10 @@ def check_repository_location(location: str) -> None:
 
     Raises: ValidationError on `location`.
     """
-    path = Path(location)
-    if CONTROL_CHARACTER.search(location) or not path.is_absolute():
+    if CONTROL_CHARACTER.search(location) or not Path(location).is_absolute():
         raise ValidationError({"location": f"{location!r} is not an absolute path, as /srv/backups"})
-    existing = path
-    try:
-        while not os.path.lexists(existing):
-            existing = existing.parent
-        if not existing.is_dir():
-            raise ValidationError({"location": f"{existing} is not a directory; name one"})
-        with tempfile.TemporaryFile(dir=existing):
-            pass
-    except OSError as error:
-        what = "it" if existing == path else f"its nearest existing parent {existing}"
-        raise ValidationError(
-            {
-                "location": f"{location} cannot be used: {what} is not writable ({error.strerror}); "
-                "mount it, make it writable for this account, or name another directory"
-            }
-        ) from error
+    if reason := repositories.why("not_usable", location):
+        raise ValidationError({"location": reason})
 
 
 def _check_fields(*checks: tuple[str, Callable[[], object]]) -> None:

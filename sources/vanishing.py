@@ -28,7 +28,6 @@ LOOK_AFTER_SECONDS = 10.0
 ASK_AGAIN_SECONDS = 3.0
 LONGEST_ASK_SECONDS = 10.0
 """A source that was there a moment ago answers sooner than one that wakes up."""
-STOP_SEEN_WITHIN_SECONDS = 0.1
 ENDING_SECONDS = 5.0
 
 Asker = Callable[[Source, float], Awaitable[Answer]]
@@ -184,10 +183,3 @@ class _EitherStop:
 
     def is_set(self) -> bool:
         return self._vigil.vanished or self._of_run.is_set()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Sleep until it is set, or for `timeout` seconds. Returns whether it is set."""
-        deadline = float("inf") if timeout is None else time.monotonic() + timeout
-        while not self.is_set() and (left := deadline - time.monotonic()) > 0:
-            self._of_run.wait(min(left, STOP_SEEN_WITHIN_SECONDS))
-        return self.is_set()

@@ -44,7 +44,7 @@ def check_backlog(app_configs: Apps = None, **_: Any) -> list[CheckMessage]:
 @register(TAG)
 def check_registry(app_configs: Apps = None, **_: Any) -> list[CheckMessage]:
     """Kinds and handlers whose queue no worker can serve. Says nothing while settings.JOBS itself is wrong."""
-    if check_backlog():
+    if any(message.is_serious() for message in check_backlog()):
         return []
     queues = list(getattr(settings, "JOBS", {}).get("QUEUES", {"default": {}}))
     return [*kinds_nobody_takes(registry, queues), *unreached_handlers(registry, queues)]

@@ -6,7 +6,8 @@ from typing import Any
 from django.core.checks import CheckMessage
 from django.core.exceptions import ImproperlyConfigured
 
-from jobs.checks.messages import error, is_number, meant
+from jobs import conf
+from jobs.checks.messages import error, is_number, meant, warning
 from jobs.delivery import addresses
 
 KEYS = (
@@ -34,6 +35,9 @@ def wrong_values(found: dict[Any, Any]) -> Iterator[CheckMessage]:
     lease = found.get("LEASE_SECONDS", 60)
     if not is_number(lease) or lease < 1:
         yield error("E006", f"JOBS['LEASE_SECONDS'] is {lease!r}", "give a number of seconds, 1 or more; 60 is usual")
+    elif conf.ending_seconds() < 1:
+        what = f"JOBS['LEASE_SECONDS'] is {lease:g}: what is stopped is killed {conf.ending_seconds():.2g} s later"
+        yield warning("W004", what, "a program needs a second or more to end in good order: 6 or more; 60 is usual")
     wake = found.get("WAKE", "listen")
     if wake not in ("listen", "poll"):
         yield error(

@@ -5,17 +5,14 @@ import threading
 
 from jobs import conf
 from jobs.clock import boot_seconds
-from jobs.handlers import registry
 from jobs.worker.units import Units
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY_SECONDS = 0.5
-
 
 class Guard(threading.Thread):
-    """Watches the runs' own deadlines: two thirds of a lease since the last renewal was sent, and what their kind
-    allows since they began."""
+    """Watches the runs' own deadlines: two thirds of a lease since the last renewal was sent, and what they may take
+    since they began."""
 
     def __init__(self, units: Units) -> None:
         super().__init__(name="guard", daemon=True)
@@ -27,7 +24,7 @@ class Guard(threading.Thread):
         self.join(timeout=5)
 
     def run(self) -> None:
-        while not self._ended.wait(LOOK_EVERY_SECONDS):
+        while not self._ended.wait(conf.guard_seconds()):
             self.look(boot_seconds())
 
     def look(self, now: float) -> None:
@@ -36,7 +33,7 @@ class Guard(threading.Thread):
         for run in self._units.runs():
             if run.is_stopped:
                 continue
-            record, limit = run.record, registry.kind(run.record.kind).max_seconds
+            record, limit = run.record, run.limit
             if now - run.renewed_at > deadline:
                 log.error(
                     "could not renew the lease of %s %s for %.0f s: stopping it before it expires",

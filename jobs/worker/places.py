@@ -62,8 +62,7 @@ def ended(run: Run, outcome: Any) -> Outcome:
     if type(outcome) not in OUTCOMES and not isinstance(outcome, Outcome):  # the first question is ten times quicker
         return Failed(f"the handler returned {outcome!r:.200}, which is no outcome")
     if run.ran_out and isinstance(outcome, Released):
-        limit = registry.kind(run.record.kind).max_seconds
-        return Failed(f"stopped: it ran for longer than the {limit:g} s that its kind may take")
+        return Failed(f"stopped: it ran for longer than the {run.limit:g} s that it may take")
     return cast("Outcome", outcome)
 
 

@@ -14,6 +14,8 @@ from sources.admin.policy_form import WHEN_FIELDS, PolicyForm
 from sources.admin.preview import preview_of
 from sources.models import Policy
 
+LIMITS = ("max_running_for", "retry_policy", "throttle", "seeding_limit")
+
 
 @admin.register(Policy)
 class PolicyAdmin(PreviewedForm):
@@ -37,7 +39,7 @@ class PolicyAdmin(PreviewedForm):
     fieldsets = (
         (None, {"fields": ("name", "enabled", "repository", "priority")}),
         ("When", {"fields": (*WHEN_FIELDS, "at_close", "only_if_it_fits")}),
-        ("How", {"fields": ("engine_options", "keep_versions", "retry_policy", "throttle", "seeding_limit")}),
+        ("How", {"fields": ("engine_options", "keep_versions", *LIMITS)}),
         (
             "Absent sources",
             {

@@ -44,6 +44,7 @@ class PolicyBody(Body):
     seeding_limit: Positive | None = Field(None, description="At most so many execution units for first backups")
     engine_options: JsonObject = Field(default_factory=dict, description='As {"transfers": 4, "bwlimit": "10M"}')
     keep_versions: Whole = 7
+    max_running_for: float = Field(86_400, ge=1, le=LONGEST, description="What still runs then is stopped")
     connect_timeout: float = Field(60, ge=0.1, le=LONGEST)
     recheck_after: float = Field(900, ge=1, le=LONGEST)
     vanish_grace: float = Field(120, ge=0, le=LONGEST)
@@ -87,6 +88,7 @@ class PolicyAnswer(Schema):
     seeding_limit: int | None
     engine_options: Any
     keep_versions: int
+    max_running_for: float
     connect_timeout: float
     recheck_after: float
     vanish_grace: float

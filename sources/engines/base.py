@@ -33,7 +33,8 @@ class BackupTask:
     """What to copy, where to, and how.
 
     `destination` is the directory of this assignment alone, in the repository. `started_at` (aware, UTC) names
-    the version. `timeout` and `stall_timeout` are in seconds.
+    the version. `stall_timeout` and `grace` are in seconds: of a program that makes no progress, and for the end of
+    all that a stop ends.
     """
 
     source: SourceSpec
@@ -42,8 +43,13 @@ class BackupTask:
     keep_versions: int = 7
     options: dict[str, Any] = field(default_factory=dict)
     connect_timeout: float = 60.0
-    timeout: float = 86_400.0
     stall_timeout: float = 600.0
+    grace: float = 8.0
+
+    @property
+    def program_grace(self) -> float:
+        """For the end of the engine's program. The rest is left for the copy that it leaves in pieces."""
+        return self.grace / 2
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,7 @@ class Verdict(Enum):
     WARNINGS = "succeeded with warnings"
     SOURCE_FAILED = "the source failed"
     REPOSITORY_FAILED = "the repository failed"
+    BUSY = "another run writes there"
     UNAVAILABLE = "the source did not answer"
     STOPPED = "stopped on request"
 
@@ -83,8 +90,6 @@ class StopSignal(Protocol):
     """Anything like `threading.Event`: set when the run has to end now."""
 
     def is_set(self) -> bool: ...
-
-    def wait(self, timeout: float | None = None) -> bool: ...
 
 
 class Engine(Protocol):

@@ -8,6 +8,7 @@ Everything about the connection goes through libpq's environment: as an argument
 would be read as a connection string.
 """
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -62,7 +63,9 @@ class PgDumpEngine:
                 result = _dump(task, programs, lock, GuardedProgress(on_progress), stop)
         except ProgramMissing as error:
             result = failure(Verdict.SOURCE_FAILED, str(error))
-        except (DestinationBusy, OSError) as error:
+        except DestinationBusy as error:
+            result = failure(Verdict.BUSY, str(error))
+        except OSError as error:
             result = failure(Verdict.REPOSITORY_FAILED, f"{task.destination} cannot be written: {error}")
         return without_secret(result, task.source.secret)
 
@@ -111,15 +114,15 @@ def _dump(
     dump = Command(
         (pg_dump, *dump_arguments(unfinished)),
         connection_environment(task.source, task.connect_timeout),
-        timeout=task.timeout,
         stall_timeout=task.stall_timeout,
+        grace=task.program_grace,
         inherited=(lock,),
     )
-    # reading shows no progress to watch, so only the whole time is limited
+    # reading shows no progress to watch
     check = Command(
         (pg_restore, "--file=/dev/null", str(unfinished)),
-        timeout=task.timeout,
-        stall_timeout=task.timeout,
+        stall_timeout=math.inf,
+        grace=task.program_grace,
         inherited=(lock,),
     )
     try:

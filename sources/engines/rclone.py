@@ -15,7 +15,9 @@ taken for an empty source it would push everything out of `current`.
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,9 +33,9 @@ from sources.engines.rclone_remotes import (
     remote_settings,
 )
 from sources.engines.rclone_verdicts import Judgement, judge
-from sources.engines.results import GuardedProgress, failure, judge_ending, without_secret
+from sources.engines.results import STOPPED, GuardedProgress, failure, judge_ending, without_secret
 from sources.engines.runner import Command, Ended, Ending
-from sources.engines.versions import PARTIAL_SUFFIX, Copy, DestinationBusy, locked
+from sources.engines.versions import PARTIAL_SUFFIX, Copy, DestinationBusy, StoppedHere, locked
 
 IDLE_SECONDS = 300.0
 OBSCURE_SECONDS = 30.0
@@ -63,7 +65,11 @@ class RcloneEngine:
                 result = run.copy_source()
         except (ProgramMissing, SourceIncomplete, ValueError) as error:
             result = failure(Verdict.SOURCE_FAILED, str(error))
-        except (DestinationBusy, OSError) as error:
+        except StoppedHere:
+            result = failure(Verdict.STOPPED, STOPPED)
+        except DestinationBusy as error:
+            result = failure(Verdict.BUSY, str(error))
+        except OSError as error:
             result = failure(Verdict.REPOSITORY_FAILED, f"{task.destination} cannot be written: {error}")
         return without_secret(result, task.source.secret)
 
@@ -89,20 +95,27 @@ class _Run:
     def copy_source(self) -> EngineResult:
         if refusal := self._refuse_empty_prefix():
             return refusal
-        version = self.copy.begin(self.task.started_at)
+        version = self.copy.begin(self.task.started_at, self.stop.is_set)
         judgement = Judgement(Verdict.STOPPED)
         try:
             ended = self._start(sync_arguments(self.task, self.copy, version), self._take)
             judgement = self._judge(ended)
         finally:
-            self.copy.finish(version, complete=judgement.verdict is Verdict.SUCCEEDED)
+            # a copy that was stopped is healed all the same, as far as that goes in half of what is left of the grace
+            until = time.monotonic() + (self.task.grace - self.task.program_grace) / 2
+            self.copy.finish(
+                version,
+                complete=judgement.verdict is Verdict.SUCCEEDED,
+                stopped=lambda: self.stop.is_set() and time.monotonic() >= until,
+            )
         if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
             return failure(judgement.verdict, judgement.text)
         return self._success(judgement)
 
     def _success(self, judgement: Judgement) -> EngineResult:
-        self.copy.prune(self.task.keep_versions)
-        files, size = self.copy.measure()
+        files, size = self.copy.measure(self.stop.is_set)
+        with suppress(StoppedHere):  # what is left is pruned after the next run
+            self.copy.prune(self.task.keep_versions, self.stop.is_set)
         warnings = [judgement.text] if judgement.text else []
         if self.log.skipped_links:
             links = self.log.skipped_links
@@ -143,8 +156,8 @@ class _Run:
         command = Command(
             (self.program, *arguments),
             environment=self.environment,
-            timeout=self.task.timeout,
             stall_timeout=self.task.stall_timeout,
+            grace=self.task.program_grace,
             inherited=(self.lock, self.known_hosts.fileno()),
         )
         self.log = RcloneLog()

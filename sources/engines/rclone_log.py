@@ -64,7 +64,7 @@ class RcloneLog:
         whole_run = message.startswith("error reading source root") or "objectType" not in entry
         path = "" if whole_run else str(entry.get("object", ""))
         told = PREAMBLE.sub("", message)
-        self.problems.append(Problem(told[:MESSAGE_LENGTH], path[:MESSAGE_LENGTH]))
+        self.problems.append(Problem(_shortened(told), _shortened(path)))
         if len(self.problems) > MAX_PROBLEMS:
             del self.problems[MAX_PROBLEMS // 2]
 
@@ -73,6 +73,12 @@ class RcloneLog:
         self.transferred = numbers.get("bytes", 0)
         self.activity = tuple(numbers.get(name, 0) for name in ("bytes", "transfers", "checks", "listed", "deletes"))
         return EngineProgress(self.transferred, numbers.get("totalBytes", 0), numbers.get("transfers", 0))
+
+
+def _shortened(text: str) -> str:
+    """Without its middle, if it is long: a message ends with its reason, after paths of up to 4,096 characters."""
+    half = MESSAGE_LENGTH // 2
+    return text if len(text) <= MESSAGE_LENGTH else f"{text[:half]} … {text[-half:]}"
 
 
 def _parse(line: str) -> dict[str, Any] | None:

@@ -27,10 +27,11 @@ EXIT_CODES = {
 
 SPACE = re.compile(r"no space left|remaining disk space|disk quota exceeded", re.IGNORECASE)
 NOT_WRITABLE = re.compile(
-    r"permission denied|read-only file system|not a directory|input/output error|file name too long|file too large|"
+    r"permission denied|read-only file system|not a directory|input/output error|file too large|"
     r"stale file handle|operation not permitted|is a directory|no such file or directory",
     re.IGNORECASE,
 )
+TOO_LONG = re.compile(r"file name too long", re.IGNORECASE)
 HOST_KEY = re.compile(r"knownhosts: key (mismatch|is unknown)|no common algorithm for host key", re.IGNORECASE)
 BAD_KEY = re.compile(r"parse known_hosts_file", re.IGNORECASE)
 REFUSED = re.compile(
@@ -69,6 +70,11 @@ def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
         if _is_of_the_repository(problem, destination):
             return Judgement(Verdict.REPOSITORY_FAILED, f"the copy cannot be written: {_told(problem)}")
     for pattern, verdict, text in (
+        (
+            TOO_LONG,
+            Verdict.SOURCE_FAILED,
+            "a name is too long for the repository: shorten it, or leave it out (engine option exclude)",
+        ),
         (
             HOST_KEY,
             Verdict.SOURCE_FAILED,

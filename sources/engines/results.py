@@ -11,6 +11,7 @@ log = logging.getLogger(__name__)
 
 ERROR_LENGTH = 1_000
 WARNINGS_LENGTH = 5_000
+STOPPED = "stopped on request"
 SHORTEST_SECRET = 4
 
 
@@ -21,12 +22,9 @@ def failure(verdict: Verdict, error: str) -> EngineResult:
 
 def judge_ending(ending: Ending, task: BackupTask) -> tuple[Verdict, str]:
     """What it means that a program was ended (any ending but EXITED)."""
-    match ending:
-        case Ending.STALLED:
-            return Verdict.SOURCE_FAILED, f"nothing moved for {task.stall_timeout:g} s; it was ended"
-        case Ending.TIMED_OUT:
-            return Verdict.SOURCE_FAILED, f"it was not done after {task.timeout:g} s; it was ended"
-    return Verdict.STOPPED, "stopped on request"
+    if ending is Ending.STALLED:
+        return Verdict.SOURCE_FAILED, f"nothing moved for {task.stall_timeout:g} s; it was ended"
+    return Verdict.STOPPED, STOPPED
 
 
 def without_secret(result: EngineResult, secret: str | None) -> EngineResult:

@@ -1,11 +1,13 @@
 """The one place that runs an engine's program.
 
 The program gets an argv tuple (never a shell), a session and process group of its own, a small environment, no
-standard input, and one pipe for standard output and error. The thread that calls `run` reads that pipe until the
-program has ended, so a full pipe never blocks it. However `run` is left, by an exception of a callback too, the
-whole process group is gone. When the worker is killed, the kernel kills the program (Linux: `launcher.py`).
+standard input but what it is given, and one pipe for standard output and error. The thread that calls `run` reads that
+pipe until the program has ended, so a full pipe never blocks it. However `run` is left, by an exception of a callback
+too, the whole process group is gone. When the worker is killed, the kernel kills the program (Linux: `launcher.py`).
 
-A stop, a stall and a timeout all end it in the same way: the polite signal to its group, and SIGKILL after a grace.
+A stop and a stall end it in the same way: the polite signal to its group, and SIGKILL after a grace. A program that
+sleeps in the kernel, on a dead network share, does not die of that: it is left behind after a second, and ends when
+the share comes back.
 """
 
 import contextlib
@@ -14,6 +16,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +35,8 @@ LINE_LIMIT = 65_536
 """Longer lines are cut to this many bytes: the rest is read and dropped."""
 KEPT_LINES = 50
 KEPT_LENGTH = 1_000
+LEFT_AFTER_SECONDS = 1.0
+"""What SIGKILL has not ended by then sleeps in the kernel."""
 
 PASSED_ON = (
     *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR"),
@@ -47,28 +52,29 @@ class Ending(Enum):
     EXITED = "exited by itself"
     STOPPED = "stopped on request"
     STALLED = "made no progress"
-    TIMED_OUT = "took too long"
 
 
 @dataclass(frozen=True)
 class Command:
     """A program to run. `argv[0]` is an absolute path; `environment` is added to what every program sees.
 
-    All durations are in seconds. `inherited`: file descriptors that stay open in the program (a lock).
+    All durations are in seconds. `given`: its standard input. `inherited`: file descriptors that stay open in the
+    program (a lock).
     """
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
-    timeout: float = 86_400.0
     stall_timeout: float = 600.0
-    grace: float = 10.0
+    grace: float = 8.0
     polite_signal: int = signal.SIGTERM
+    given: bytes = b""
     inherited: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended. `exit_code` is negative for a signal; `last_lines` are bounded in number and length."""
+    """How a program ended. `exit_code` is negative for a signal, also of a program that was left behind; `last_lines`
+    are bounded in number and length."""
 
     ending: Ending
     exit_code: int
@@ -97,7 +103,7 @@ def run(
         watch.until_end()
     finally:
         _signal_group(process, signal.SIGKILL)
-        exit_code = process.wait()
+        exit_code = _reap(process)
         watch.close()
     return Ended(watch.ending, exit_code, tuple(watch.kept))
 
@@ -113,17 +119,30 @@ def _start(command: Command) -> subprocess.Popen[bytes]:
     if sys.platform == "linux":
         launcher = Path(__file__).with_name("launcher.py")
         argv = (sys.executable, "-I", "-S", str(launcher), str(os.getpid()), *argv)
-    return subprocess.Popen(
+    process = subprocess.Popen(
         argv,
         env=program_environment(command.environment),
         cwd="/",
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE if command.given else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
         pass_fds=command.inherited,
         bufsize=0,
     )
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(command.given)
+    return process
+
+
+def _reap(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a program that was killed; a thread waits for one that sleeps in the kernel."""
+    try:
+        return process.wait(LEFT_AFTER_SECONDS)
+    except subprocess.TimeoutExpired:
+        threading.Thread(target=process.wait, name=f"reap-{process.pid}", daemon=True).start()
+        return -signal.SIGKILL
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
@@ -157,15 +176,15 @@ class _Watch:
         self._splitter = LineSplitter()
         self._lines = 0
         self._sign_of_life = sign_of_life or (lambda: self._lines)
-        self._started_at = self._alive_at = time.monotonic()
+        self._alive_at = time.monotonic()
         self._last_sign = self._sign_of_life()
-        self._kill_at = float("inf")
+        self._kill_at = self._leave_at = float("inf")
         self.ending = Ending.EXITED
         self.kept: deque[str] = deque(maxlen=KEPT_LINES)
 
     def until_end(self) -> None:
-        """Return when the program has exited and its output is read."""
-        while not _has_exited(self._process):
+        """Return when the program has exited and its output is read, or when it is left behind."""
+        while not _has_exited(self._process) and time.monotonic() < self._leave_at:
             self._read(POLL_SECONDS)
             self._end_if_it_must(time.monotonic())
         _signal_group(self._process, signal.SIGKILL)
@@ -206,14 +225,12 @@ class _Watch:
                 self._kill_at = now + self._command.grace
                 _signal_group(self._process, self._command.polite_signal)
         elif now >= self._kill_at:
-            self._kill_at = float("inf")
+            self._kill_at, self._leave_at = float("inf"), now + LEFT_AFTER_SECONDS
             _signal_group(self._process, signal.SIGKILL)
 
     def _reason_to_end(self, now: float) -> Ending:
         if self._stop.is_set():
             return Ending.STOPPED
-        if now - self._started_at >= self._command.timeout:
-            return Ending.TIMED_OUT
         sign = self._sign_of_life()
         if sign != self._last_sign:
             self._last_sign, self._alive_at = sign, now

@@ -14,12 +14,12 @@ import contextlib
 import fcntl
 import itertools
 import os
-import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 PARTIAL_SUFFIX = ".rclone-partial"
 """Ends the name of a file that is being fetched. Not more than 16 characters."""
@@ -27,6 +27,16 @@ LOCK_PATIENCE_SECONDS = 2.0
 """A program that was killed with its worker takes a moment to let go."""
 UNFINISHED = ".unfinished"
 DISCARDED = ".discarded"
+
+Stopped = Callable[[], bool]
+"""Whether to end now. It is asked between any two files: a tree may hold millions."""
+
+
+Entry = TypeVar("Entry")
+
+
+class StoppedHere(Exception):
+    """It was stopped between two files. The next run begins where it ends."""
 
 
 class DestinationBusy(Exception):
@@ -47,47 +57,47 @@ class Copy:
     def versions(self) -> Path:
         return self.destination / "versions"
 
-    def begin(self, started_at: datetime) -> Path:
+    def begin(self, started_at: datetime, stopped: Stopped) -> Path:
         """Make the directories, heal after a run that was killed, return the directory for the new version.
 
-        Raises: OSError when the repository cannot be written.
+        Raises: StoppedHere; OSError when the repository cannot be written.
         """
         self.current.mkdir(parents=True, exist_ok=True)
         self.versions.mkdir(exist_ok=True)
         interrupted = sorted(self.versions.glob("*" + UNFINISHED))
         for version in interrupted:
-            self.finish(version, complete=False)
+            self.finish(version, complete=False, stopped=stopped)
         version = self.versions / (unused_version_name(self.versions, started_at) + UNFINISHED)
         version.mkdir()
         return version
 
-    def finish(self, version: Path, *, complete: bool) -> None:
+    def finish(self, version: Path, *, complete: bool, stopped: Stopped) -> None:
         """Turn an unfinished version into a kept one. Unless the run was complete, close the holes it left first.
 
-        Raises: OSError when the repository cannot be written.
+        Raises: StoppedHere; OSError when the repository cannot be written.
         """
         if not complete:
-            _remove_partial_files(self.current)
-            _move_what_is_missing(version, self.current)
-        if _remove_empty_directories(version):
+            _remove_partial_files(self.current, stopped)
+            _move_what_is_missing(version, self.current, stopped)
+        if _remove_empty_directories(version, stopped):
             return
         version.rename(version.with_name(version.name.removesuffix(UNFINISHED)))
 
-    def prune(self, keep: int) -> None:
-        """Remove all but the newest `keep` versions. Raises: OSError."""
+    def prune(self, keep: int, stopped: Stopped) -> None:
+        """Remove all but the newest `keep` versions. Raises: StoppedHere, OSError."""
         for leftover in self.versions.glob("*" + DISCARDED):
-            shutil.rmtree(leftover)
+            _remove_tree(leftover, stopped)
         names = sorted(path.name for path in self.versions.iterdir() if not path.name.endswith(UNFINISHED))
         for name in names[: max(0, len(names) - keep)]:
             # first out of sight, so that nobody ever finds half a version
             discarded = self.versions / (name + DISCARDED)
             (self.versions / name).rename(discarded)
-            shutil.rmtree(discarded)
+            _remove_tree(discarded, stopped)
 
-    def measure(self) -> tuple[int, int]:
-        """Files in `current` and their bytes. Raises: OSError."""
+    def measure(self, stopped: Stopped) -> tuple[int, int]:
+        """Files in `current` and their bytes. Raises: StoppedHere, OSError."""
         files = size = 0
-        for entry in _files_below(self.current):
+        for entry in _files_below(self.current, stopped):
             files += 1
             size += entry.stat(follow_symlinks=False).st_size
         return files, size
@@ -132,25 +142,37 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def _files_below(directory: Path) -> Iterator[os.DirEntry[str]]:
+def _asking(entries: Iterable[Entry], stopped: Stopped) -> Iterator[Entry]:
+    for entry in entries:
+        if stopped():
+            raise StoppedHere
+        yield entry
+
+
+def _below(directory: Path, stopped: Stopped) -> Iterator[os.DirEntry[str]]:
+    """Directories, each before what is in it, and files. Each may be moved or removed before the next is asked for."""
     open_directories = [os.fspath(directory)]
     while open_directories:
-        with os.scandir(open_directories.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    open_directories.append(entry.path)
-                else:
-                    yield entry
+        with os.scandir(open_directories.pop()) as found:
+            entries = list(_asking(found, stopped))
+        for entry in _asking(entries, stopped):
+            if entry.is_dir(follow_symlinks=False):
+                open_directories.append(entry.path)
+            yield entry
 
 
-def _remove_partial_files(directory: Path) -> None:
-    for entry in list(_files_below(directory)):
+def _files_below(directory: Path, stopped: Stopped) -> Iterator[os.DirEntry[str]]:
+    return (entry for entry in _below(directory, stopped) if not entry.is_dir(follow_symlinks=False))
+
+
+def _remove_partial_files(directory: Path, stopped: Stopped) -> None:
+    for entry in _files_below(directory, stopped):
         if entry.name.endswith(PARTIAL_SUFFIX):
             os.unlink(entry.path)
 
 
-def _move_what_is_missing(version: Path, current: Path) -> None:
-    for entry in list(_files_below(version)):
+def _move_what_is_missing(version: Path, current: Path, stopped: Stopped) -> None:
+    for entry in _files_below(version, stopped):
         home = current / os.path.relpath(entry.path, version)
         # the name may be another thing now (a file where a directory was): then the version keeps it
         with contextlib.suppress(FileExistsError, NotADirectoryError):
@@ -159,9 +181,16 @@ def _move_what_is_missing(version: Path, current: Path) -> None:
                 os.rename(entry.path, home)
 
 
-def _remove_empty_directories(directory: Path) -> bool:
+def _remove_tree(directory: Path, stopped: Stopped) -> None:
+    for entry in _files_below(directory, stopped):
+        os.unlink(entry.path)
+    _remove_empty_directories(directory, stopped)
+
+
+def _remove_empty_directories(directory: Path, stopped: Stopped) -> bool:
     """Remove the empty directories from `directory` down. Returns whether it is gone itself."""
-    for path, _, _ in os.walk(directory, topdown=False):
+    found = [entry.path for entry in _below(directory, stopped) if entry.is_dir(follow_symlinks=False)]
+    for path in _asking([*reversed(found), os.fspath(directory)], stopped):
         with contextlib.suppress(OSError):
             os.rmdir(path)
     return not directory.exists()

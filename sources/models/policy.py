@@ -12,6 +12,10 @@ from jobs.retries import LONGEST
 from sources.domain.windows import Window
 from sources.models.repository import Repository
 
+DURATIONS = (
+    "max_running_for", "connect_timeout", "recheck_after", "vanish_grace", "alert_after", "wake_every", "wake_wait",
+)  # fmt: skip
+
 
 class AtClose(models.TextChoices):
     """What becomes of a running backup when its window closes."""
@@ -67,6 +71,11 @@ class Policy(models.Model):
     keep_versions = models.PositiveIntegerField(
         default=7, help_text="How many earlier versions of changed and deleted files to keep."
     )
+    max_running_for = models.FloatField(
+        default=86_400,
+        validators=[MinValueValidator(1)],
+        help_text="Seconds after which a backup that still runs is stopped. A day is usual.",
+    )
     connect_timeout = models.FloatField(
         default=60, validators=[MinValueValidator(0.1)], help_text="Seconds to wait for a source to answer."
     )
@@ -117,7 +126,7 @@ class Policy(models.Model):
         errors: dict[str, list[str]] = {}
         if self.at_close not in AtClose.values:
             errors["at_close"] = [f"is {' or '.join(AtClose.values)}, not {self.at_close!r}"]
-        for name in ("connect_timeout", "recheck_after", "vanish_grace", "alert_after", "wake_every", "wake_wait"):
+        for name in DURATIONS:
             seconds = getattr(self, name)
             if isinstance(seconds, int | float) and not seconds <= LONGEST:
                 errors[name] = [f"must be at most {LONGEST} seconds, not {seconds}"]

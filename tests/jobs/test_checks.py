@@ -99,7 +99,7 @@ class TestTheBacklogsSettings:
         "changed",
         [
             {"QUEUES": {"a": {}, "b": {"feeds": "a"}, "c": {"feeds": None, "concurrency": 1}}},
-            {"LEASE_SECONDS": 1},
+            {"LEASE_SECONDS": 6},
             {"WAKE": "poll"},
             {"KEEP_FINISHED_DAYS": 0.5},
             {"SWEEP_MAX_RECORDS": 1, "BREAKER_AFTER": 1},
@@ -110,6 +110,13 @@ class TestTheBacklogsSettings:
     def test_what_the_backlog_takes_is_no_error(self, settings, changed):
         settings.JOBS = {**project.JOBS, **changed}
         assert checks.check_backlog() == []
+
+    @pytest.mark.parametrize("lease", [1, 5.9])
+    def test_a_lease_that_leaves_programs_less_than_a_second_to_end_is_a_warning(self, settings, lease):
+        settings.JOBS = {**project.JOBS, "LEASE_SECONDS": lease}
+        [message] = checks.check_backlog()
+        assert (message.id, message.level) == ("jobs.W004", framework.WARNING)
+        assert "6 or more" in str(message.hint)
 
     def test_settings_that_are_no_dict_end_it_there(self, settings):
         settings.JOBS = ["default"]

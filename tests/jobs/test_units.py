@@ -271,6 +271,21 @@ class TestTheLongestTime:
         assert isinstance(outcome, Failed)
         assert "longer than the 30 s" in outcome.error
 
+    def test_of_a_run_is_what_its_handler_says(self, units, handled):
+        registry.add(Kind("test", max_seconds=30))
+
+        @handled
+        def knows_better(run: Run):
+            run.max_seconds = 5
+            return Released() if run.stop.wait(PATIENCE) else Failed("was not stopped")
+
+        units.run(make_claimed())
+        [run] = units.runs()
+        eventually(lambda: run.max_seconds)
+        run.renewed_at = boot_seconds() + 60
+        Guard(units).look(run.began_at + 5.1)
+        assert "longer than the 5 s" in units.outcome().error
+
 
 class TestPlaces:
     @pytest.mark.parametrize("handler", ["sync", "asynchronous"])

@@ -12,15 +12,25 @@ from django.db.models import F
 
 from jobs import emitter
 from jobs.handlers import Run
-from jobs.models import BacklogRecord
+from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Cancelled, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
 from jobs.states import Status, WaitingFor
-from sources import copying
+from sources import copying, planning
 from sources.asking import ask_source
 from sources.copying import copy_source
+from sources.engines.versions import locked
 from sources.models import Assignment, Backup, Policy, Repository, Source
 from tests.sources.engines.peers import free_port, loopback_address
-from tests.sources.factories import MONDAY, claim, claimed_for, make_assignment, make_policy, make_source, settle
+from tests.sources.factories import (
+    MONDAY,
+    claim,
+    claimed_for,
+    handed_on,
+    make_assignment,
+    make_policy,
+    make_source,
+    settle,
+)
 from tests.waiting import PATIENCE
 
 # as in a worker's threads: a handler drops a connection that it finds in the middle of a transaction
@@ -170,6 +180,23 @@ class TestCopying:
         outcome = copy(assignment)
         assert isinstance(outcome, Failed)
         assert outcome.error.startswith("repository office: ")
+
+    @pytest.mark.slow
+    def test_a_destination_to_which_another_run_still_writes_is_waited_for_without_a_failure(
+        self, folder: Path, policy: Policy
+    ) -> None:
+        assignment = make_assignment(policy, make_source(path=str(folder)), directory="office/daily")
+        planning.emit_due(NINE)
+        claimed = handed_on(assignment, NINE)
+        with locked(Path(policy.repository.location) / "office/daily"):
+            outcome = copy_source(Run(claimed))
+        assert isinstance(outcome, Postponed)
+        assert "another run still writes to" in outcome.reason
+        settle(claimed, outcome, NINE)
+        record = BacklogRecord.objects.get()
+        assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.RECHECK)
+        assert (record.failures, Assignment.objects.get().failures) == (0, 0)
+        assert not Breaker.objects.exists()
 
     def test_a_secret_that_is_not_there_is_named_and_not_guessed(self, policy: Policy) -> None:
         source = make_source(name="laptop", kind="sftp", address=loopback_address(), secret="env:NO_SUCH_SECRET_HERE")

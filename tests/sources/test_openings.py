@@ -15,7 +15,7 @@ from sources.models import Assignment, AtClose, Policy
 from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER, stops_at
 from sources.stopping import StopAtClose
 from tests.sources.factories import MONDAY, backed_up, handed_on, make_assignment, make_policy, record_of, settle
-from tests.waiting import PATIENCE
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db
 
@@ -147,11 +147,10 @@ def test_a_stop_signal_of_a_closing_window_is_also_the_runs_own() -> None:
     own = Event()
     never, soon = StopAtClose(own, None), StopAtClose(own, 0.01)
     assert not never.is_set()
-    assert soon.wait(PATIENCE)
+    eventually(soon.is_set)
     assert soon.closed
     own.set()
     assert never.is_set()
-    assert never.wait()
     assert not never.closed
 
 

@@ -180,7 +180,7 @@ class TestWindows:
         assert (record.waiting_for, record.run_after) == (WaitingFor.WINDOW, MONDAY + 46 * HOUR)
 
 
-@pytest.mark.parametrize("name", ["connect_timeout", "recheck_after", "wake_every", "wake_wait"])
+@pytest.mark.parametrize("name", ["max_running_for", "connect_timeout", "recheck_after", "wake_every", "wake_wait"])
 @pytest.mark.parametrize("seconds", [1e12, float("inf"), float("nan")])
 def test_a_duration_beyond_the_calendar_is_refused_by_its_name(name: str, seconds: float) -> None:
     policy = make_policy()

@@ -65,6 +65,7 @@ class TestCreating:
             ({"window": NIGHTS, "excluded_dates": ["13-45"]}, {"excluded_dates"}),
             ({"engine_options": {"rocket": 1}}, {"engine_options"}),
             ({"connect_timeout": 0}, {"connect_timeout"}),
+            ({"max_running_for": 0}, {"max_running_for"}),
             ({"seeding_limit": 0}, {"seeding_limit"}),
             ({"priority": 10**9}, {"priority"}),
             ({"at_close": "explode"}, {"at_close"}),

@@ -6,10 +6,13 @@ import os
 import subprocess
 import threading
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from urllib.parse import quote
 
 import psutil
 import pytest
+import requests
 
 from sources.engines import engine_for, missing_program
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
@@ -17,11 +20,13 @@ from sources.engines.versions import Copy, locked
 from tests.sources.engines.peers import (
     PASSWORD,
     STARTED_AT,
+    USER,
     free_port,
     local_folder,
     loopback_address,
     new_host_key,
     s3_bucket,
+    serving,
     sftp_host,
     specification,
     task_for,
@@ -29,6 +34,7 @@ from tests.sources.engines.peers import (
     webdav_share,
     write_files,
 )
+from tests.waiting import PATIENCE
 
 WRONG = "wrong-password-entirely"
 
@@ -220,7 +226,7 @@ def test_a_source_that_goes_away_in_the_middle_is_unavailable(tmp_path: Path) ->
 
 def test_a_run_that_was_killed_is_healed_by_the_next_one(tmp_path: Path) -> None:
     copy = Copy(tmp_path / "copy")
-    version = copy.begin(STARTED_AT)
+    version = copy.begin(STARTED_AT, lambda: False)
     write_files(version, replaced="old", **{"sub/lost": "kept"})
     write_files(copy.current, replaced="new", **{"x.1234abcd.rclone-partial": "half"})
     unreachable = specification(
@@ -229,6 +235,46 @@ def test_a_run_that_was_killed_is_healed_by_the_next_one(tmp_path: Path) -> None
     run(task_for(unreachable, tmp_path / "copy"))
     assert tree(copy.current) == {"replaced": "new", "sub/lost": "kept"}
     assert tree(copy.versions) == {"20261121T065755Z/replaced": "old"}
+
+
+def test_healing_stops_between_two_files_and_the_next_run_does_the_rest(tmp_path: Path) -> None:
+    copy = Copy(tmp_path / "copy")
+    lost = {f"letter-{number}": "Dear bank" for number in range(20)}
+    write_files(copy.begin(STARTED_AT, lambda: False), **lost)
+    source = local_folder(write_files(tmp_path / "files", **lost))
+    task = task_for(source, copy.destination)
+    result = engine_for("local").run(task, on_progress=lambda progress: None, stop=StopAtLook(10))
+    assert result.verdict is Verdict.STOPPED
+    assert 0 < len(tree(copy.current)) < 20
+    with locked(copy.destination), backed_up(source, tmp_path / "another"):
+        pass  # nobody holds it any more
+    assert run(task).verdict is Verdict.SUCCEEDED
+    assert tree(copy.current) == lost
+    assert tree(copy.versions) == {}
+
+
+class StopAtLook:
+    """A stop signal that is set when it is asked for the n-th time."""
+
+    def __init__(self, number: int) -> None:
+        self._looks = count(1)
+        self._number = number
+
+    def is_set(self) -> bool:
+        return next(self._looks) >= self._number
+
+
+def test_a_name_that_is_too_long_is_the_sources_failure_and_is_named(tmp_path: Path) -> None:
+    name = "ф" * 200  # 400 bytes of UTF-8, as Windows takes them; file systems of Linux take 255
+    with serving("webdav", Path(":memory:share"), f"--user={USER}", f"--pass={PASSWORD}") as (address, port):
+        url = f"http://{address}:{port}"
+        for file in ("letter", quote(name)):
+            requests.put(f"{url}/{file}", data=b"Dear bank", auth=(USER, PASSWORD), timeout=PATIENCE).raise_for_status()
+        result = run(task_for(specification("webdav", url, path="", options={"user": USER}), tmp_path / "copy"))
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert f"{name}: " in result.error
+    assert "too long for the repository" in result.error
+    assert tree(tmp_path / "copy/current") == {"letter": "Dear bank"}
 
 
 def test_a_file_that_grows_while_it_is_copied_makes_a_warning_and_keeps_its_earlier_copy(tmp_path: Path) -> None:
@@ -253,7 +299,7 @@ def test_a_file_that_grows_while_it_is_copied_makes_a_warning_and_keeps_its_earl
 def test_a_second_run_on_the_same_destination_is_refused(tmp_path: Path) -> None:
     with locked(tmp_path / "copy"):
         result = run(task_for(local_folder(write_files(tmp_path / "files", a="a")), tmp_path / "copy"))
-    assert result.verdict is Verdict.REPOSITORY_FAILED
+    assert result.verdict is Verdict.BUSY
     assert "another run still writes" in result.error
 
 

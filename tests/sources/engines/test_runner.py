@@ -68,6 +68,13 @@ def test_a_program_gets_no_input_and_only_the_environment_meant_for_it(monkeypat
     assert ended.last_lines == ("True False yes",)
 
 
+def test_a_program_reads_what_it_is_given_and_one_that_does_not_ends_all_the_same() -> None:
+    given = b"x" * 1_000_000
+    code = "import sys; print(len(sys.stdin.buffer.read()))"
+    assert runner.run(Command((sys.executable, "-c", code), given=given), stop=never()).last_lines == ("1000000",)
+    assert runner.run(Command((sys.executable, "-c", "pass"), given=given), stop=never()).exit_code == 0
+
+
 def test_a_program_is_the_leader_of_its_own_session() -> None:
     ended = runner.run(python("import os; print(os.getsid(0) == os.getpid())"), stop=never())
     assert ended.last_lines == ("True",)
@@ -106,12 +113,6 @@ def test_a_program_that_shows_no_sign_of_life_has_stalled() -> None:
     code = "import time\nwhile True: print('chatter', flush=True); time.sleep(0.05)"
     ended = runner.run(python(code, stall_timeout=0.5), stop=never(), sign_of_life=lambda: "always the same")
     assert ended.ending is Ending.STALLED
-
-
-def test_a_program_that_takes_too_long_is_ended_though_it_gets_on() -> None:
-    code = "import time\nwhile True: print('chatter', flush=True); time.sleep(0.05)"
-    ended = runner.run(python(code, timeout=0.5), stop=never())
-    assert ended.ending is Ending.TIMED_OUT
 
 
 def test_a_child_that_the_program_left_behind_is_gone_too() -> None:

@@ -1,0 +1,126 @@
+"""Whatever touches a repository, in a process of its own: `sources.repositories` starts it and can end it.
+
+An operation on a file of a dead share never returns, and only the end of its process ends the wait. Its one order is a
+JSON object on standard input. It prints a line of JSON for each progress, a line about once a second while it lives,
+which it does between any two operations and after a look at the repository, and at its end one with the answer.
+Without Django: each backup starts one of these.
+"""
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sources.engines import engine_for
+from sources.engines.base import BackupTask, EngineProgress, SourceSpec, Verdict
+from sources.engines.results import failure
+
+ALIVE_EVERY_SECONDS = 1.0
+TRIED_WITH = b"\0" * 65_536
+
+
+class Stop:
+    """Set by SIGTERM. Whoever asks whether it is shows that this process lives, and so does the repository."""
+
+    def __init__(self, repository: str) -> None:
+        self._repository = repository
+        self._stopped = False
+        self._say_at = float("-inf")
+        signal.signal(signal.SIGTERM, self._set)
+
+    def is_set(self) -> bool:
+        if (now := time.monotonic()) >= self._say_at:
+            self._say_at = now + ALIVE_EVERY_SECONDS
+            with suppress(OSError):  # the engine will say so
+                os.stat(self._repository)
+            say({})
+        return self._stopped
+
+    def _set(self, *_: object) -> None:
+        self._stopped = True
+
+
+def back_up(location: str, task: dict[str, Any]) -> dict[str, Any]:
+    """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one."""
+    if said := missing(location):
+        return asdict(failure(Verdict.REPOSITORY_FAILED, said))
+    source = SourceSpec(**task.pop("source"))
+    started_at, destination = datetime.fromisoformat(task.pop("started_at")), Path(task.pop("destination"))
+    whole = BackupTask(source=source, started_at=started_at, destination=destination, **task)
+    return asdict(engine_for(source.kind).run(whole, on_progress=_say_progress, stop=Stop(location)))
+
+
+def missing(location: str) -> str | None:
+    """Why there is no directory; None: there is one."""
+    said = f"{location} is no directory here; is it mounted?"
+    try:
+        return None if Path(location).is_dir() else said
+    except OSError as error:  # a stale handle, a disk that cannot be read
+        return f"{said} ({os.strerror(error.errno or 0)})"
+
+
+def not_writable(location: str) -> str | None:
+    """Why no file of some size can be written there; None: it can. It has no name, so nothing is left behind."""
+    try:
+        with tempfile.TemporaryFile(dir=location) as file:
+            file.write(TRIED_WITH)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return str(error.strerror)
+    return None
+
+
+def not_usable(location: str) -> str | None:
+    """Why `location`, an absolute path, cannot become a repository; None: it can. Nothing stays."""
+    existing = Path(location)
+    try:
+        while not os.path.lexists(existing):
+            existing = existing.parent
+        if not existing.is_dir():
+            return f"{existing} is not a directory; name one"
+        with tempfile.TemporaryFile(dir=existing):
+            return None
+    except OSError as error:
+        what = "it" if existing == Path(location) else f"its nearest existing parent {existing}"
+        return (
+            f"{location} cannot be used: {what} is not writable ({error.strerror}); "
+            "mount it, make it writable for this account, or name another directory"
+        )
+
+
+def not_made(location: str) -> str | None:
+    """Make the directory with its parents, if it is missing. Returns why that is not possible; None: it is there."""
+    try:
+        Path(location).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return str(error.strerror)
+    return None
+
+
+ORDERS = {each.__name__: each for each in (back_up, missing, not_writable, not_usable, not_made)}
+
+
+def say(line: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line, default=_plain) + "\n")
+    sys.stdout.flush()
+
+
+def _plain(value: object) -> str:
+    return value.value if isinstance(value, Verdict) else str(value)
+
+
+def _say_progress(progress: EngineProgress) -> None:
+    say({"progress": asdict(progress)})
+
+
+def main() -> None:
+    order = json.load(sys.stdin)
+    say({"answer": ORDERS[order.pop("do")](**order)})

@@ -1,0 +1,82 @@
+"""What a guard stops is gone before another worker may begin, also when it does not listen."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import psutil
+import pytest
+
+from jobs.clock import boot_seconds
+from jobs.conf import QueueRule
+from jobs.outcomes import Claimed, Outcome, Released
+from jobs.worker.guard import Guard
+from jobs.worker.units import Units
+from sources import planning
+from sources.models import Repository
+from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source
+from tests.waiting import PATIENCE, eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+LEASE_SECONDS = 9
+
+
+@pytest.fixture
+def ended() -> SimpleQueue[Outcome]:
+    return SimpleQueue()
+
+
+@pytest.fixture
+def units(ended: SimpleQueue[Outcome], settings: Any) -> Iterator[Units]:
+    settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": LEASE_SECONDS}
+
+    def done(record: Claimed, outcome: Outcome) -> None:
+        ended.put(outcome)
+
+    units = Units([QueueRule(planning.BACKUPS, 1)], done, room_made=lambda: None, after_thread=close_connections)
+    guard = Guard(units)
+    guard.start()
+    yield units
+    guard.end()
+    units.close()
+
+
+def close_connections() -> None:
+    from django.db import connections
+
+    connections.close_all()
+
+
+def syncs() -> list[psutil.Process]:
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if "sync" in process.cmdline():
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_an_engine_that_ignores_every_polite_signal_is_gone_before_its_lease(
+    units: Units, ended: SimpleQueue[Outcome], tmp_path: Path
+) -> None:
+    (tmp_path / "vault").mkdir()
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "film").write_bytes(bytes(5_000_000))
+    repository = Repository.objects.create(name="vault", location=str(tmp_path / "vault"))
+    policy = make_policy(repository=repository, engine_options={"bwlimit": "100K"})
+    record = claimed_for(make_assignment(policy, make_source(path=str(tmp_path / "files"))), queue=planning.BACKUPS)
+
+    renewed_at = boot_seconds()
+    units.start([record], renewed_at)
+    [rclone] = eventually(syncs)
+    rclone.send_signal(signal.SIGSTOP)  # from now on only SIGKILL reaches it
+    psutil.wait_procs([rclone], timeout=PATIENCE)
+    gone_at = boot_seconds()
+    assert LEASE_SECONDS * 2 / 3 < gone_at - renewed_at < LEASE_SECONDS
+    assert isinstance(ended.get(timeout=PATIENCE), Released)
+    assert boot_seconds() - renewed_at < LEASE_SECONDS
