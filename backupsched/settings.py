@@ -140,6 +140,7 @@ JOBS = {
     # name → how many records of it one worker process runs at once; `feeds`: claim only while the named queue
     # is short of ready records (docs/lifecycle.md, look-ahead)
     "QUEUES": {
+        "arrivals": {"concurrency": 200, "feeds": "backups"},
         "availability": {"concurrency": 200, "feeds": "backups"},
         "backups": {"concurrency": 16},
         "callbacks": {"concurrency": 200},

@@ -28,7 +28,8 @@ class QueueRule:
     """How one worker process serves a queue.
 
     `concurrency`: records of it run at once. `feeds`: a queue that this one makes records ready for; this one is
-    claimed from only while that queue is short of ready records (look-ahead).
+    claimed from only while that queue is short of ready records (look-ahead); questions that hang there take none of
+    those places.
     """
 
     name: str

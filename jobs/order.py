@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from operator import attrgetter
 from typing import Protocol, TypeVar
+from zoneinfo import ZoneInfo
 
 
 class Ranked(Protocol):
@@ -99,6 +100,21 @@ def demoted_by_failure(due_day: date | None, today: date, failures: int) -> date
     return demoted(due_day, today) + timedelta(days=min(failures, LONGEST_DEMOTION_DAYS))
 
 
-def keeps_its_place(failures: int) -> bool:
-    """Whether no answer and no check-in moves a record forward: what has failed stays back until it succeeds."""
-    return failures > 0
+def place_after_an_answer(
+    due_day: date | None,
+    failures: int,
+    last_failure_at: datetime | None,
+    inserted_at: datetime | None,
+    *,
+    zone: str,
+    now: datetime,
+) -> tuple[date | None, datetime | None]:
+    """The `rank_day` and `tried_at` of a record whose source answers or checks in at `now`: as if it had never been
+    silent. Overdue first; what has failed stays where its last failure moved it, until it succeeds.
+
+    `inserted_at`: of a record whose failures are those of earlier periods, its demotion began then.
+    """
+    if not failures:
+        return due_day, None
+    failed_at = min(last_failure_at or inserted_at or now, now)
+    return demoted_by_failure(due_day, failed_at.astimezone(ZoneInfo(zone)).date(), failures), last_failure_at

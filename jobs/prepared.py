@@ -57,6 +57,15 @@ def prepare_in_this_thread() -> None:
     connection.close()
 
 
+def limit_lock_waits_in_this_thread(seconds: float) -> None:
+    """Let statements on the connections that this thread opens from now on wait so long for a lock, and no longer.
+
+    Does nothing in an installation that polls, either.
+    """
+    _thread.lock_seconds = seconds if conf.listens() else None
+    connection_created.connect(_prepare, dispatch_uid="jobs.prepared")
+
+
 _thread = local()
 
 
@@ -64,3 +73,5 @@ def _prepare(sender: object, connection: Any, **_: object) -> None:
     if getattr(_thread, "prepares", False):
         connection.connection.execute(session_settings(conf.lease_seconds()))
         connection.connection.prepare_threshold = PREPARE_AT_ONCE
+    elif seconds := getattr(_thread, "lock_seconds", None):
+        connection.connection.execute(f"SET lock_timeout = {int(seconds * 1000)}")

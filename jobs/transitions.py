@@ -132,7 +132,7 @@ def transition(
                 facts=facts_as_json(outcome.facts),
             )
         case Handoff():
-            return _after_handoff(record, kept, outcome)
+            return _after_handoff(record, kept, outcome, zone, inserted_at, now)
         case Unavailable():
             return _after_silence(record, kept, outcome, today, now)
         case Failed():
@@ -146,14 +146,20 @@ def _told(text: str) -> str:
     return storable(text)[:MAX_ERROR_LENGTH]
 
 
-def _after_handoff(record: Claimed, kept: Transition, outcome: Handoff) -> Transition:
-    """It answered: it stands where it would have stood, overdue first. What has failed stays demoted."""
-    handed = replace(
-        kept, queue=outcome.queue, exclusive_key=outcome.exclusive_key, attempt_outcome=AttemptOutcome.HANDOFF
+def _after_handoff(
+    record: Claimed, kept: Transition, outcome: Handoff, zone: str, inserted_at: datetime | None, now: datetime
+) -> Transition:
+    rank_day, tried_at = order.place_after_an_answer(
+        record.due_day, record.failures, record.last_failure_at, inserted_at, zone=zone, now=now
     )
-    if order.keeps_its_place(record.failures):
-        return handed
-    return replace(handed, rank_day=record.due_day, tried_at=None)
+    return replace(
+        kept,
+        queue=outcome.queue,
+        exclusive_key=outcome.exclusive_key,
+        attempt_outcome=AttemptOutcome.HANDOFF,
+        rank_day=rank_day,
+        tried_at=tried_at,
+    )
 
 
 def _after_silence(record: Claimed, kept: Transition, outcome: Unavailable, today: date, now: datetime) -> Transition:

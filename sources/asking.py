@@ -1,25 +1,30 @@
-"""Queue `availability`: ask a source whether it is there. Hundreds at once, on the worker's event loop.
+"""Queues `availability` and `arrivals`: ask a source whether it is there. Thousands at once, on one event loop.
 
 answers  → handed to the execution units
 silent   → woken, if allowed, and first in line three minutes later; else asked again later, demoted
+
+In `arrivals`, where a source has just checked in, it is given some seconds only, so what is there waits for nobody who
+is not; what needs longer goes back to `availability` and has its policy's time.
 """
 
 import asyncio
 from datetime import timedelta
 
-from asgiref.sync import sync_to_async
-from django.db import close_old_connections
-from django.db.utils import Error
+from django.db import Error, close_old_connections
 
 from jobs import decisions
-from jobs.clock import database_clock
+from jobs.clock import boot_seconds, database_clock
 from jobs.database_errors import Trouble, trouble_of
+from jobs.database_threads import ask_database
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unavailable
 from jobs.states import WaitingFor
 from sources import contact, guarding, moved, planning, wake
 from sources.conditions import unwilling
 from sources.models import Assignment, Source
+
+ARRIVAL_SECONDS = 5.0
+"""For what has just checked in: it is there, and answers at once or not soon."""
 
 
 def assignment_of(record: Claimed) -> Assignment | None:
@@ -47,25 +52,39 @@ def database_away(record: Claimed, error: Exception) -> Outcome:
 async def ask_source(run: Run) -> Outcome:
     """Contact the source; hand the record on if it answers, else wake it or ask again later."""
     try:
-        return await _ask(run)
+        return await _ask(run.record)
     except Error as error:
         if trouble_of(error) is Trouble.OURS:
             raise
         return database_away(run.record, error)
+    except OSError as error:
+        again_at = run.record.started_at + timedelta(seconds=DATABASE_AWAY_SECONDS)
+        return Postponed(again_at, WaitingFor.RECHECK, f"this worker cannot ask ({error.strerror}); asked again at")
 
 
-async def _ask(run: Run) -> Outcome:
-    assignment, refusal = await sync_to_async(_look_up)(run.record)
+async def _ask(record: Claimed) -> Outcome:
+    assignment, refusal = await ask_database(record.queue, _look_up, record)
     if assignment is None or refusal is not None:
         return refusal or Cancelled("its assignment is gone")
     source, policy = assignment.source, assignment.policy
-    answer, new_address = await moved.ask_where_it_is(source, policy, policy.connect_timeout)
-    if new_address:
-        await sync_to_async(_follow)(run.record, source, new_address)
+    patience = policy.connect_timeout
+    if record.queue == planning.ARRIVALS:
+        patience = min(patience, ARRIVAL_SECONDS)
+    asked_at = boot_seconds()
+    answer, new_address = await moved.ask_where_it_is(source, policy, patience)
+    if new_address and not await ask_database(record.queue, _follow, record, source, new_address):
+        return Postponed(
+            record.started_at + timedelta(seconds=FOLLOWED_AFTER_SECONDS),
+            WaitingFor.RECHECK,
+            f"it is at {new_address} now, and its address is being edited; asked again at",
+        )
     if answer.present:
         return Handoff(planning.BACKUPS, exclusive_key=source.exclusive_key, said=answer.said)
+    if patience < policy.connect_timeout and boot_seconds() - asked_at >= patience:
+        said = f"{answer.said}; it is asked again, with the {policy.connect_timeout:g} s of its policy"
+        return Handoff(planning.AVAILABILITY, said=said)
     may_be_woken = await _where_to_wake_is_known(source)
-    return await sync_to_async(_after_silence)(run.record, assignment, answer.said, may_be_woken)
+    return await ask_database(record.queue, _after_silence, record, assignment, answer.said, may_be_woken)
 
 
 def _look_up(record: Claimed) -> tuple[Assignment | None, Outcome | None]:
@@ -95,11 +114,16 @@ def _without_asking(assignment: Assignment, record: Claimed) -> Outcome | None:
     return guarding.refusal(assignment, record)
 
 
-def _follow(record: Claimed, source: Source, address: str) -> None:
-    """The source is where its agent said: its pinned host key answered there."""
-    Source.objects.filter(pk=source.pk).update(address=address)
+FOLLOWED_AFTER_SECONDS = 10.0
+
+
+def _follow(record: Claimed, source: Source, address: str) -> bool:
+    """The source is where its agent said: its pinned host key answered there. False: another transaction holds it."""
+    if not Source.objects.filter(pk=source.pk).update_unless_locked(address=address):
+        return False
     text = f"{source} is at {address} now, and no more at {source.address}: its pinned host key answers there"
     decisions.doing("moved", text, record=record, facts={"from": source.address, "to": address})
+    return True
 
 
 async def _where_to_wake_is_known(source: Source) -> bool:

@@ -52,7 +52,10 @@ class Answer:
 
 
 async def ask(source: Source, timeout: float) -> Answer:
-    """Contact `source`, for at most `timeout` seconds. Never raises for what the source or the network does."""
+    """Contact `source`, for at most `timeout` seconds. Never raises for what the source or the network does.
+
+    Raises: OSError when this process has no file descriptor left.
+    """
     place = place_of(source)
     try:
         async with asyncio.timeout(timeout):
@@ -62,6 +65,8 @@ async def ask(source: Source, timeout: float) -> Answer:
         why = f": {FOLDER_THREADS} folders hang; is a share of this worker dead?" if busy else ""
         return Answer(False, f"{place} did not answer within {timeout:g} s{why}")
     except OSError as error:
+        if error.errno in contact.OUR_OWN:
+            raise
         return Answer(False, f"{place} did not answer: {contact.reason(error)}")
 
 

@@ -1,6 +1,7 @@
 """The kind `backup`: which handler runs its records in each queue, and what belongs to it beside that.
 
 queue availability   `asking.ask_source`     answers → handed to the execution units; silent → woken or asked later
+queue arrivals       the same                what has just checked in, asked for some seconds
 queue backups        `copying.copy_source`   an engine copies, in an execution unit
 settle               `written.write_down`    in the settle's own transaction, so a lost attempt changes nothing
 """
@@ -25,5 +26,6 @@ def register() -> None:
     registry.add_provider("assignments", planning.emit_batches, catch_up=planning.emit_due)
     registry.add_periodic(alerts.look)
     registry.add_periodic(tokens.prune)
-    registry.handler(planning.KIND, queue=planning.AVAILABILITY)(ask_source)
+    for queue in (planning.ARRIVALS, planning.AVAILABILITY):
+        registry.handler(planning.KIND, queue=queue)(ask_source)
     registry.handler(planning.KIND, queue=planning.BACKUPS)(copy_source)

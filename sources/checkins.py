@@ -1,7 +1,6 @@
-"""An agent says "I am here": what it said is stored, then the records of its source are moved.
+"""An agent says "I am here": what it said is stored, and the records of its source are moved, in one transaction.
 
-The two are apart on purpose. The facts are committed by one UPDATE first; a settle that finds the source silent at the
-same moment then sees them, and `planning.check_in` sees what that settle did (`sources/planning/arrivals.py`).
+`sources/planning/arrivals.py` says what happens when its source is found silent at the same moment.
 """
 
 import ipaddress
@@ -11,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 
 from jobs import decisions
 from sources import planning
@@ -55,24 +55,22 @@ class CheckedIn:
     now: datetime
 
 
+@transaction.atomic
 def check_in(source: Source, facts: Facts, remote: str, now: datetime) -> CheckedIn:
     """Store what the agent of `source` said, log it, and move the records that waited for it.
 
     What an agent says every few minutes is a line of the log only if it is news, or moved something: a fleet of 5,000
     would fill the log within a day.
 
-    `remote`: the address that the request came from. `now`: the database's clock. Not to be called in a transaction:
-    the facts must be committed before records are moved. A paused source is written down, and nothing moves.
+    `remote`: the address that the request came from. `now`: the database's clock. A paused source is written down, and
+    nothing moves.
 
     Raises: SourceGone. ValueError for an address that is none.
     """
     known = _known(source)
     _store(source, facts, remote, now)
-    news = facts.reason not in UNEVENTFUL or _known(source) != known
-    if news:
-        _log(source, facts, now)
     moved = planning.check_in(source, now)
-    if moved and not news:
+    if moved or facts.reason not in UNEVENTFUL or _known(source) != known:
         _log(source, facts, now)
     return CheckedIn(source, moved, now)
 

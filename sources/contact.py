@@ -5,12 +5,14 @@ name that nobody has.
 """
 
 import asyncio
+import errno
 import ipaddress
 import os
 import socket
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from jobs.sockets import sockets
 from sources.bounded_threads import BoundedThreads
 
 LOOKUP_THREADS = 256
@@ -19,6 +21,9 @@ MAX_ADDRESSES = 8
 """Of one name. More would be a flood, not a host."""
 NEXT_ADDRESS_AFTER = 0.25
 """Seconds after which the next address is tried beside the one before (RFC 8305)."""
+
+OUR_OWN = (errno.EMFILE, errno.ENFILE)
+"""Errors that say nothing about a host: no file descriptor is left here."""
 
 Found = TypeVar("Found")
 
@@ -72,19 +77,25 @@ def _distinct(addresses: list[str]) -> list[str]:
 async def first_of(addresses: list[str], ask: Callable[[str], Awaitable[Found]]) -> Found:
     """Ask `addresses`, the next one as soon as one fails or takes long; return what the first that succeeds returns.
 
-    `ask` raises OSError for an address where there is nothing. The others are given up once there is an answer.
+    `ask` raises OSError for an address where there is nothing. The others are given up once there is an answer. While
+    no socket is left, one address is asked after the other.
 
     Raises: the first address's OSError when there is nothing at any.
     """
+
+    async def ask_one(address: str) -> Found:
+        with sockets.one():
+            return await ask(address)
+
     if len(addresses) == 1:
-        return await ask(addresses[0])
+        return await ask_one(addresses[0])
     to_come, under_way = list(addresses), dict[asyncio.Future[Found], str]()
     errors: dict[str, BaseException] = {}
     try:
         while to_come or under_way:
-            if to_come:
+            if to_come and (not under_way or sockets.left > 0):
                 address = to_come.pop(0)
-                under_way[asyncio.ensure_future(ask(address))] = address
+                under_way[asyncio.ensure_future(ask_one(address))] = address
             patience = NEXT_ADDRESS_AFTER if to_come else None
             ended, _ = await asyncio.wait(under_way, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             for asked in ended:

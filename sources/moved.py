@@ -14,6 +14,7 @@ import ipaddress
 import logging
 from collections.abc import Iterable
 
+from jobs.sockets import sockets
 from sources import availability, contact
 from sources.availability import Answer
 from sources.models import Policy, Source
@@ -66,8 +67,9 @@ async def find(source: Source, timeout: float) -> str | None:
     async def prove(address: str) -> str | None:
         async with places:
             try:
-                if await shows_pinned_key(address, port, pinned):
-                    return address
+                with sockets.one():
+                    if await shows_pinned_key(address, port, pinned):
+                        return address
             except OSError as error:
                 log.info("%s is not at %s, from where it checked in: %s", source.name, address, contact.reason(error))
                 return None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Max, Min, Q
 
 if TYPE_CHECKING:
@@ -18,6 +18,13 @@ class SourceQuerySet(models.QuerySet["Source"]):
 
     def active(self) -> SourceQuerySet:
         return self.filter(paused_at=None)
+
+    def update_unless_locked(self, **values: Any) -> int:
+        """Update these sources, but none that another transaction holds: an import of a fleet does so for a while.
+        Returns how many."""
+        with transaction.atomic():
+            free = list(self.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
+            return self.model._default_manager.filter(pk__in=free).update(**values)
 
     def with_protection(self) -> SourceQuerySet:
         """Annotate `last_backup_at`, `next_backup_at` and `failures` over all assignments of each source."""

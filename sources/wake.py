@@ -49,9 +49,12 @@ def wake(source: Source, now: datetime) -> str | None:
         return _refusal(source, str(error))
     log.info("sent a magic packet for %s to %s:%s", source.name, source.wake_address, source.wake_port)
     try:
-        Source.objects.filter(pk=source.pk).update(last_woken_at=now, wakes=F("wakes") + 1)
+        remembered = Source.objects.filter(pk=source.pk).update_unless_locked(last_woken_at=now, wakes=F("wakes") + 1)
     except Error:
         log.exception("cannot remember that %s was sent a magic packet: the next one may come too soon", source.name)
+    else:
+        if not remembered:
+            log.info("%s is being edited: the next magic packet to it may come too soon", source.name)
     return None
 
 

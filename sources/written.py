@@ -37,14 +37,15 @@ WRITTEN = (
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
     """Bring the assignment of a settled attempt up to date. Runs in the settle's transaction."""
     assignments = Assignment.objects.filter(pk=record.payload["assignment"])
-    asked = record.queue == planning.AVAILABILITY
+    asked = record.queue != planning.BACKUPS
     if not asked:
         Progress.objects.filter(record_id=record.id).delete()
     match outcome:
         case Handoff():
-            if asked:
+            answered = outcome.queue == planning.BACKUPS
+            if answered:
                 assignments.update(last_contacted_at=now, vanished_at=None)
-            _log(record, "answered" if asked else "asked again", outcome.said, now)
+            _log(record, "answered" if answered else "asked again", outcome.said, now)
         case Unavailable():
             _write_silence(record, outcome, now)
         case Postponed():
@@ -78,10 +79,9 @@ def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None
     assignments = Assignment.objects.filter(pk=record.payload["assignment"])
     if record.queue == planning.BACKUPS:
         assignments.update(vanished_at=now)
-    what = attempts.SILENT if record.queue == planning.AVAILABILITY else "vanished"
+    what = "vanished" if record.queue == planning.BACKUPS else attempts.SILENT
     since = record.started_at if outcome.silent_for is None else now - timedelta(seconds=outcome.silent_for)
-    source_id = assignments.values_list("source_id", flat=True).first()
-    if source_id is not None and planning.has_checked_in_since(source_id, record, since, now):
+    if planning.has_checked_in_since(record, since, now):
         _log(record, what, f"{outcome.reason}; but it checked in meanwhile and is asked at once", now)
         return
     again_at = now + timedelta(seconds=outcome.recheck_after)
@@ -96,8 +96,8 @@ def _write_postponement(record: Claimed, outcome: Postponed, now: datetime) -> N
     if outcome.waiting_for == WaitingFor.SNOOZE:
         if not source.filter(snoozed_until__gt=now).exists():
             planning.end_waits_for_snooze(BacklogRecord.objects.filter(pk=record.id), now)
-    elif found := source.values_list("pk", flat=True).first():
-        planning.has_checked_in_since(found, record, record.started_at, now)
+    else:
+        planning.has_checked_in_since(record, record.started_at, now)
     _log(record, "postponed", f"{outcome.reason} {outcome.until:%Y-%m-%d %H:%M} UTC", now)
 
 

@@ -14,11 +14,11 @@ import time
 from datetime import UTC, datetime, timedelta
 from weakref import WeakKeyDictionary
 
-from asgiref.sync import sync_to_async
 from django.db.utils import Error
 
 from jobs import breakers
 from jobs.database_errors import Trouble, trouble_of
+from jobs.database_threads import ask_database
 from jobs.delivery import failures, messages
 from jobs.delivery.answers import failure_of, is_success
 from jobs.delivery.exchanges import Exchange, NotFollowed
@@ -42,7 +42,7 @@ async def deliver(run: Run) -> Outcome:
             return Failed(target)
         if target.host.is_open:
             # asked itself: it may have closed, or let this very record through as a trial
-            refused = await sync_to_async(breakers.refusal)(target.host.guarded, record)
+            refused = await ask_database(record.queue, breakers.refusal, target.host.guarded, record)
             if refused is not None:
                 return refused
     except Error as error:

@@ -3,8 +3,8 @@
 import asyncio
 from typing import NamedTuple
 
-from asgiref.sync import sync_to_async
-
+from jobs.database_threads import ask_database
+from jobs.delivery import QUEUE
 from jobs.delivery.targets import Host, Key, Target, load
 
 FRESH_SECONDS = 1.0
@@ -60,7 +60,7 @@ class Targets:
     async def _load_all(self, wanted: "dict[Key, asyncio.Future[Target | str]]") -> None:
         asked_at = now(self._loop)
         try:
-            found = await sync_to_async(load)(list(wanted), self._hosts)
+            found = await ask_database(QUEUE, load, list(wanted), self._hosts)
         except BaseException as error:
             for future in wanted.values():
                 if isinstance(error, Exception):

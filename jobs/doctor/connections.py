@@ -9,14 +9,13 @@ from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
 from jobs.checks import registered
+from jobs.database_threads import THREADS
 from jobs.doctor.asking import row
 from jobs.doctor.finding import Finding, ok, problem, warning
 from jobs.doctor.workers import living
 
 OF_EACH_WORKER = 4
 """Its main loop, its settler, its heartbeat and its listener."""
-OF_ASYNC_HANDLERS = 1
-"""They share the one thread in which they may ask the database."""
 OF_OTHERS = 12
 """Two web processes with a thread each and their successors at a reload, one qcluster (its scheduler, pusher, monitor,
 worker), a command or two, and a person with psql."""
@@ -74,8 +73,12 @@ def needed(queues: Mapping[str, int]) -> int:
     """How many connections a worker may hold that serves `queues` (name → records at once)."""
     handlers = registered()
     sync = {queue for (_, queue), handler in handlers.items() if not iscoroutinefunction(handler)}
-    async_ = any(queue in queues for (_, queue), handler in handlers.items() if iscoroutinefunction(handler))
-    return OF_EACH_WORKER + async_ * OF_ASYNC_HANDLERS + sum(units for queue, units in queues.items() if queue in sync)
+    async_ = {queue for (_, queue), handler in handlers.items() if iscoroutinefunction(handler)}
+    return (
+        OF_EACH_WORKER
+        + sum(units for queue, units in queues.items() if queue in sync)
+        + sum(THREADS for queue in queues if queue in async_)
+    )
 
 
 def _too_small(pool: Any, needed: int) -> Finding | None:

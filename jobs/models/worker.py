@@ -15,6 +15,12 @@ class Worker(models.Model):
     clock_skew = models.FloatField(
         null=True, help_text="Seconds by which its machine's clock was ahead of the database's at the last heartbeat."
     )
+    sockets = models.IntegerField(
+        null=True, help_text="How many sockets its questions may hold open, as its limit of file descriptors allows."
+    )
+    out_of_sockets_at = models.DateTimeField(
+        null=True, help_text="When it last asked nobody else because all of them were open."
+    )
 
     class Meta:
         indexes = [

@@ -25,6 +25,7 @@ from jobs.handlers import Run
 from jobs.models import Worker
 from jobs.outcomes import Claimed, Released
 from jobs.prepared import prepare_in_this_thread
+from jobs.sockets import sockets
 from jobs.worker import outage
 from jobs.worker.bell import Bell
 from jobs.worker.guard import Guard
@@ -63,7 +64,7 @@ class WorkerProcess:
         self.tokens = Tokens()
         self.signals = 0
         self._look_at = 0.0
-        self._looked_at = self._ticking_since = float("-inf")
+        self._looked_at = self._ticking_since = self._no_socket_noted_at = float("-inf")
         self._clock_ahead = float("inf")
         """By how many seconds the database's clock was ahead of the boot clock, at the least."""
         self._besides_at = boot_seconds() + BESIDES_SECONDS
@@ -73,6 +74,7 @@ class WorkerProcess:
 
     def run(self) -> None:
         """Work until a signal says stop. Returns after a clean shutdown. A database that is away is waited for."""
+        sockets.raise_limit()
         if any(rule.name == delivery.QUEUE for rule in self.rules):
             delivery.prepare()  # later it would hold up what is claimed, and let it go out all at once, above its rate
         prepare_in_this_thread()
@@ -96,6 +98,7 @@ class WorkerProcess:
             pid=os.getpid(),
             queues={rule.name: rule.concurrency for rule in self.rules},
             clock_skew=clock_skew(),
+            sockets=sockets.limit,
         )
         return True
 
@@ -178,6 +181,8 @@ class WorkerProcess:
 
     def _claim_from(self, rule: QueueRule) -> int:
         room = self.units.room(rule.name)
+        if not room and rule.feeds and sockets.left <= 0:
+            self._note_no_socket()
         if not room or not self.hints.take(rule.name):
             return 0
         limit = min(room, self._worth_asking(rule.name, rule.feeds)) if rule.feeds else room
@@ -198,6 +203,12 @@ class WorkerProcess:
             self._consider(rule.name, claimed, limit)
         (self._fruitless.discard if claimed else self._fruitless.add)(rule.name)
         return len(claimed)
+
+    def _note_no_socket(self) -> None:
+        """For the doctor."""
+        if (now := boot_seconds()) >= self._no_socket_noted_at + BESIDES_SECONDS:
+            self._no_socket_noted_at = now
+            Worker.objects.filter(pk=self.row.pk).update(out_of_sockets_at=Now())
 
     def _consider(self, queue: str, claimed: list[Claimed], wanted: int) -> None:
         try:

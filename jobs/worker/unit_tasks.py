@@ -40,16 +40,16 @@ class EventLoop:
 
 
 class UnitTasks:
-    """Up to `concurrency` tasks, started when they are first needed.
+    """Up to `concurrency` tasks, started when they are first needed. `grows`: as many more as there are runs.
 
     Each wakes at most one other, and only when there is more to take: quick handlers end in a single task.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, concurrency: int, done: Done) -> None:
-        self._loop, self._concurrency, self._done = loop, concurrency, done
+    def __init__(self, loop: asyncio.AbstractEventLoop, concurrency: int, done: Done, *, grows: bool = False) -> None:
+        self._loop, self._concurrency, self._done, self._grows = loop, concurrency, done, grows
         self._inbox: deque[Run] = deque()
         self._idle: list[asyncio.Future[None]] = []
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._busy: dict[int, Run] = {}
         self._put = self._taken = self._count = 0
         self._seconds = 0.0
@@ -98,8 +98,8 @@ class UnitTasks:
             if not (sleeping := self._idle.pop()).done():
                 sleeping.set_result(None)
                 return
-        if len(self._tasks) < self._concurrency and not self._closed:
-            self._tasks.append(self._loop.create_task(self._work()))
+        if (self._grows or len(self._tasks) < self._concurrency) and not self._closed:
+            self._tasks.add(self._loop.create_task(self._work()))
 
     def _cancel(self, run: Run) -> None:
         if run.task is not None and id(run) in self._busy:
@@ -112,6 +112,8 @@ class UnitTasks:
             try:
                 run = self._inbox.popleft()
             except IndexError:
+                if len(self._tasks) > self._concurrency:
+                    break
                 sleeping = self._loop.create_future()
                 self._idle.append(sleeping)
                 await sleeping
@@ -133,6 +135,7 @@ class UnitTasks:
             if now - since > LOOP_SHARE_SECONDS:
                 await asyncio.sleep(0)
                 now = since = boot_seconds()
+        self._tasks.discard(task)
 
     async def _outcome_of(self, run: Run, task: "asyncio.Task[None]") -> Outcome:
         try:

@@ -3,10 +3,12 @@
 import threading
 from collections.abc import Callable, Iterable
 
+from jobs import database_threads
 from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
 from jobs.handlers import Run, registry
 from jobs.outcomes import Claimed, Outcome
+from jobs.sockets import sockets
 from jobs.worker.pace import AHEAD_SECONDS, MAX_CLAIM, Pace
 from jobs.worker.places import Places
 from jobs.worker.unit_tasks import EventLoop, UnitTasks
@@ -19,6 +21,12 @@ HOSTAGE_SECONDS = 0.5
 """What was claimed and could not begin for this long is given back: something long has taken the places."""
 
 
+def asks(rule: QueueRule) -> bool:
+    """Whether the handlers of a queue only ask, each in a task, for the sake of the queue that it feeds."""
+    handlers = [handled for handled in registry.handlers() if handled[1] == rule.name]
+    return rule.feeds is not None and bool(handlers) and all(registry.is_async(*handled) for handled in handlers)
+
+
 class QueueUnits:
     """The places of one queue: threads for its sync handlers, tasks for its async ones."""
 
@@ -26,6 +34,7 @@ class QueueUnits:
         self.rule = rule
         self.threads, self.tasks = threads, tasks
         self.pace = Pace()
+        self._asks = asks(rule)
         self._both_kinds = False
         self._enough = 0
         self._wants_more = False
@@ -46,6 +55,8 @@ class QueueUnits:
         When it answers 0, `made_room` tells when to ask again.
         """
         self._wants_more = True
+        if self._asks:
+            return self._room_to_ask()
         (in_threads, threaded), (in_tasks, looped) = self.threads.spent(), self.tasks.spent()
         self.pace.learn(in_threads + in_tasks, threaded + looped)
         lately = boot_seconds() - AHEAD_SECONDS
@@ -58,6 +69,13 @@ class QueueUnits:
             return 0
         self._wants_more = False
         return min(room, MAX_CLAIM)
+
+    def _room_to_ask(self) -> int:
+        """As many as its places, and beyond them while there are sockets: a question that hangs keeps nobody busy."""
+        in_hand = self.in_hand()
+        room = max(self.rule.concurrency - in_hand, sockets.limit - max(sockets.open, in_hand))
+        self._wants_more = room <= 0
+        return max(0, min(room, MAX_CLAIM))
 
     def made_room(self) -> bool:
         """Whether the handler that has just ended leaves room that was asked for in vain. Once a question."""
@@ -74,6 +92,8 @@ class QueueUnits:
 
     def hostages(self, now: float) -> list[Run]:
         """Take back what has waited for a place for too long at `now` (boot seconds)."""
+        if self._asks:
+            return []
         began = [run.began_at for run in self.busy()]
         if len(began) < self.rule.concurrency or any(at is None or now - at < HOSTAGE_SECONDS for at in began):
             return []
@@ -110,11 +130,13 @@ class Units:
         self._runs: dict[int, Run] = {}
         self._done = done
         self._room_made = room_made
+        for rule in rules:
+            database_threads.open_for(rule.name)
         self._queues = {
             rule.name: QueueUnits(
                 rule,
                 UnitThreads(rule.name, rule.concurrency, self._ended, after_thread),
-                UnitTasks(self._loop.loop, rule.concurrency, self._ended),
+                UnitTasks(self._loop.loop, rule.concurrency, self._ended, grows=asks(rule)),
             )
             for rule in rules
         }
@@ -200,8 +222,9 @@ class Units:
 
     def close(self) -> None:
         """End threads and event loop; those still busy are left behind."""
-        for queue in self._queues.values():
+        for name, queue in self._queues.items():
             queue.close()
+            database_threads.close_for(name)
         self._loop.close()
 
     def _ended(self, run: Run, outcome: Outcome) -> None:

@@ -11,6 +11,7 @@ from sources.planning.arrivals import check_in, has_checked_in_since
 from sources.planning.emission import emit_batches, emit_due
 from sources.planning.lanes import limit_seeding
 from sources.planning.names import (
+    ARRIVALS,
     AVAILABILITY,
     BACK_UP_NOW_PRIORITY,
     BACKUPS,
@@ -24,6 +25,7 @@ from sources.planning.replanning import replan
 from sources.planning.requests import back_up_now, end_waits_for_snooze, keep_promise, pause, resume, snooze, unsnooze
 
 __all__ = [
+    "ARRIVALS",
     "AVAILABILITY",
     "BACKUPS",
     "BACK_UP_NOW_PRIORITY",

@@ -1,83 +1,84 @@
-"""A source checks in: what waited for its answer stands at its true place at once, and a worker is told.
+"""A source checks in: what waited for its answer stands at its true place at once, in a queue where no question hangs,
+and a worker is notified.
 
-A check-in ends only a wait for a re-check, never a backoff, a snooze or a closed window. The check-in's facts
-(`Source.checked_in_at`) are committed first; then the records are locked. A settle that finds the source silent holds
-its record's lock and looks at `checked_in_at` last, so whichever comes second sees the other: silence that is settled
-after a check-in neither demotes nor waits.
+A check-in ends only a wait for a re-check, never a backoff, a snooze or a closed window. Its facts
+(`Source.checked_in_at`) and its records are written in one transaction: the source, then its records, which it locks
+although they run. A settle that finds the source silent holds its record's lock and looks at `checked_in_at` last, so
+whichever comes second sees the other: silence that is settled after a check-in neither demotes nor waits.
 """
 
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F
 
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
-from jobs.order import keeps_its_place
+from jobs.order import place_after_an_answer
 from jobs.outcomes import FIRST_IN_LINE, Claimed
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify_at_once
 from sources.conditions import unwilling
 from sources.models import Assignment, Source
 from sources.planning.emission import emit_due
-from sources.planning.names import AVAILABILITY, KIND, subject_of
+from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND, subject_of
+
+MOVED = ("queue", "status", "waiting_for", "run_after", "priority", "rank_day", "tried_at")
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def check_in(source: Source, now: datetime | None = None) -> int:
-    """Move the due records of a source that says it is here to their true places. Returns how many moved.
+    """Move the due records of a source that says it is here to their true places in `arrivals`. Returns how many moved.
 
-    What is due and not on the backlog yet is emitted. What was lost in mid-backup comes first in line. To be called
-    when the facts of the check-in are committed.
+    What is due and not on the backlog yet is emitted. What was lost in mid-backup comes first in line. To be called in
+    the transaction that writes the facts of the check-in, after them.
     """
     instant = now or database_clock()
     related = Assignment.objects.active().filter(source=source.pk).select_related("source", "policy__schedule")
     willing = {subject_of(a.pk): a for a in related if not unwilling(a.source, a.policy, instant)}
     unfinished = BacklogRecord.objects.filter(kind=KIND, subject__in=willing).unfinished()
-    moved = 0
-    for record in unfinished.select_for_update().order_by("pk"):
-        moved += _arrived(record, willing.pop(record.subject), instant)
-    if absent := [a.pk for a in willing.values() if a.is_due(instant)]:
-        moved += emit_due(instant, absent)
+    found = set(unfinished.values_list("subject", flat=True))
+    if due := [a.pk for subject, a in willing.items() if subject not in found and a.is_due(instant)]:
+        emit_due(instant, due)
+    records = unfinished.select_for_update().order_by("pk")
+    moved = sum(_arrived(record, willing[record.subject], instant) for record in records)
     if moved:
-        notify_at_once(AVAILABILITY)
+        notify_at_once(ARRIVALS)
     return moved
 
 
 def _arrived(record: BacklogRecord, assignment: Assignment, now: datetime) -> bool:
-    """Whether the record waited for the source, or stood further back than it should, and was moved."""
+    """Whether the record waited for an answer of its source, and was moved."""
     rechecks = record.status == Status.WAITING and record.waiting_for == WaitingFor.RECHECK
-    may_move = assignment.vanished_at is not None or not keeps_its_place(record.failures)
-    stands_back = record.status == Status.READY and record.queue == AVAILABILITY and record.tried_at is not None
-    stands_back = stands_back and may_move
-    if not (rechecks or stands_back):
+    if not (rechecks or (record.status == Status.READY and record.queue == AVAILABILITY)):
         return False
-    record.status, record.waiting_for = Status.READY, None
-    if rechecks:
-        record.run_after = now
-    if not keeps_its_place(record.failures):
-        record.rank_day, record.tried_at = record.due_day, None
-    if assignment.vanished_at and record.priority < FIRST_IN_LINE // 2:
-        record.priority += FIRST_IN_LINE
-    record.save()
+    _arrive(record, assignment.policy.schedule.zone, now, first_in_line=assignment.vanished_at is not None)
     return True
 
 
-def has_checked_in_since(source_id: int, record: Claimed, since: datetime, now: datetime) -> bool:
+def _arrive(record: BacklogRecord, zone: str, now: datetime, *, first_in_line: bool) -> None:
+    record.queue, record.status, record.waiting_for = ARRIVALS, Status.READY, None
+    record.run_after = min(record.run_after, now)
+    record.rank_day, record.tried_at = place_after_an_answer(
+        record.due_day, record.failures, record.last_failure_at, record.inserted_at, zone=zone, now=now
+    )
+    if first_in_line and record.priority < FIRST_IN_LINE // 2:
+        record.priority += FIRST_IN_LINE
+    record.save(update_fields=MOVED)
+
+
+def has_checked_in_since(record: Claimed, since: datetime, now: datetime) -> bool:
     """After a settle found the source of `record` silent from `since` on: if it checked in meanwhile, undo the wait.
 
     An agent announces itself after the change of network that broke a copy, too.
     Runs in the settle's transaction. Returns whether it did.
     """
-    if not Source.objects.filter(pk=source_id, checked_in_at__gte=max(since, record.started_at)).exists():
-        return False
-    stays = keeps_its_place(record.failures)
-    place = {"rank_day": record.rank_day if stays else record.due_day, "tried_at": record.tried_at if stays else None}
+    checked_in = Assignment.objects.filter(
+        pk=record.payload["assignment"], source__checked_in_at__gte=max(since, record.started_at)
+    )
+    zone = checked_in.values_list("policy__schedule__zone", flat=True).first()
     waiting = BacklogRecord.objects.filter(pk=record.id, status=Status.WAITING, waiting_for=WaitingFor.RECHECK)
-    if not waiting.update(status=Status.READY, waiting_for=None, run_after=now, **place):
+    if zone is None or (row := waiting.first()) is None:
         return False
-    if record.queue != AVAILABILITY:  # lost in mid-backup: first in line
-        lost = BacklogRecord.objects.filter(pk=record.id, priority__lt=FIRST_IN_LINE // 2)
-        lost.update(priority=F("priority") + FIRST_IN_LINE)
-    notify_at_once(AVAILABILITY)
+    _arrive(row, zone, now, first_in_line=record.queue == BACKUPS)  # lost in mid-backup
+    notify_at_once(ARRIVALS)
     return True

@@ -2,6 +2,8 @@
 
 KIND = "backup"
 AVAILABILITY = "availability"
+ARRIVALS = "arrivals"
+"""What has just checked in, so that it waits behind no question that hangs: asked as in AVAILABILITY, but briefly."""
 BACKUPS = "backups"
 
 BACK_UP_NOW_PRIORITY = 100

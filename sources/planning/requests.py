@@ -16,7 +16,14 @@ from sources.models import Assignment, Source
 from sources.planning.emission import emit_due
 from sources.planning.idle import cancel, locked
 from sources.planning.lanes import lane_of
-from sources.planning.names import AVAILABILITY, BACK_UP_NOW_PRIORITY, KIND, subject_of, subject_of_source
+from sources.planning.names import (
+    AVAILABILITY,
+    BACK_UP_NOW_PRIORITY,
+    BACKUPS,
+    KIND,
+    subject_of,
+    subject_of_source,
+)
 
 
 @transaction.atomic
@@ -42,7 +49,7 @@ def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None, 
         if record.status != Status.RUNNING:
             record.queue = AVAILABILITY
             _put_ahead(record, assignment, instant)
-        elif record.queue == AVAILABILITY:
+        elif record.queue != BACKUPS:
             Assignment.objects.filter(pk=assignment.pk).update(asked_for_at=instant)
         else:
             continue

@@ -148,15 +148,24 @@ class TestAnswer:
         answered = after(failed, Handoff("backups"), now=NOON + timedelta(minutes=5))
         assert (answered.rank_day, answered.tried_at) == (TOMORROW, NOON)
 
-    def test_leaves_what_failed_and_was_silent_since_where_it_is(self):
-        failed = then(make_claimed(due_day=YESTERDAY, rank_day=YESTERDAY), after(make_claimed(), Failed("no")))
-        silent = then(failed, after(failed, Unavailable("away", 900), now=LATER))
-        answered = after(silent, Handoff("backups"), now=LATER + timedelta(minutes=5))
-        assert (answered.rank_day, answered.tried_at) == (TOMORROW, LATER)
+    @given(st.integers(0, 12), st.sampled_from([None, YESTERDAY, TODAY]), st.lists(st.integers(1, 400), min_size=1))
+    def test_puts_what_was_silent_in_between_where_its_failures_had_put_it(self, failures, due_day, hours):
+        failed = make_claimed(due_day=due_day, rank_day=due_day)
+        for _ in range(failures):
+            failed = then(failed, after(failed, Failed("no")))
+        silent, now = failed, NOON
+        for pause in hours:
+            now += timedelta(hours=pause)
+            silent = then(silent, after(silent, Unavailable("away", 900), now=now))
+        answered = after(silent, Handoff("backups"), now=now + timedelta(minutes=5))
+        assert (answered.rank_day, answered.tried_at) == (failed.rank_day, failed.tried_at)
 
-    def test_leaves_what_failed_in_earlier_periods_where_it_is(self):
-        record = make_claimed(due_day=YESTERDAY, rank_day=TOMORROW, failures=3)
-        assert after(record, Handoff("backups")).rank_day == TOMORROW
+    def test_puts_what_failed_in_earlier_periods_where_its_emission_had_put_it(self):
+        record = make_claimed(due_day=YESTERDAY, rank_day=TODAY + timedelta(days=3), failures=3)
+        later = NOON + timedelta(days=9)
+        silent = then(record, after(record, Unavailable("away", 900), now=later))
+        answered = after(silent, Handoff("backups"), now=later, inserted_at=NOON)
+        assert (answered.rank_day, answered.tried_at) == (TODAY + timedelta(days=3), None)
 
 
 class TestFailure:

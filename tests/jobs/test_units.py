@@ -428,3 +428,26 @@ def test_ten_thousand_quick_records_give_one_outcome_each(units, handled, handle
         units.run(*records[first : first + 500])
     ended = Counter(units.ended.get(timeout=PATIENCE)[0].id for _ in records)
     assert ended == Counter(record.id for record in records)
+
+
+class TestQuestions:
+    """Of a queue that feeds another, asked by async handlers."""
+
+    def test_that_hang_take_no_place_while_there_are_sockets(self, handled, gate, monkeypatch: pytest.MonkeyPatch):
+        handled(gate.asynchronous)
+        monkeypatch.setattr(units_module.sockets, "limit", 40)
+        asking = Listening(feeds="backups")
+        try:
+            for _ in range(3):
+                room = asking.room("default")
+                if room:
+                    asking.run(*[make_claimed() for _ in range(min(room, 15))])
+            eventually(lambda: gate.began == 40)
+            assert asking.room("default") == 0
+            assert asking.hostages() == []
+            gate.open()
+            assert asking.outcomes(40) == [Succeeded()] * 40
+            assert asking.room_was_made.wait(PATIENCE)
+        finally:
+            asking.stop_all()
+            asking.close()

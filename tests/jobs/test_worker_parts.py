@@ -115,13 +115,17 @@ class TestOptions:
 
     def test_queues_narrow_and_size_what_is_served(self):
         rules = _rules("backups:3, availability", None)
-        assert [(rule.name, rule.concurrency) for rule in rules] == [("backups", 3), ("availability", 200)]
-        assert rules[1].feeds == "backups"
+        assert [(rule.name, rule.concurrency) for rule in rules] == [
+            ("arrivals", 200),
+            ("backups", 3),
+            ("availability", 200),
+        ]
+        assert rules[2].feeds == "backups"
 
     @pytest.mark.parametrize(
         ("queues", "concurrency", "problem"),
         [
-            ("nonsense", None, "no queue 'nonsense'; there are availability"),
+            ("nonsense", None, "no queue 'nonsense'; there are arrivals, availability"),
             ("backups:none", None, "'none' is not a number"),
             ("backups:0", None, "'0' is not a number of 1 or more"),
             ("", 0, "--concurrency is a number"),

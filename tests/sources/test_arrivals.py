@@ -34,8 +34,9 @@ NINE = MONDAY + 9 * HOUR
 SILENT = Unavailable("silent", 900.0)
 
 
+@transaction.atomic
 def announce(source: Source, now: datetime, **facts: object) -> int:
-    """What a check-in does: its facts are committed, then its records are moved."""
+    """What a check-in does: its facts are written, then its records are moved."""
     Source.objects.filter(pk=source.pk).update(checked_in_at=now, **facts)
     return planning.check_in(source, now)
 
@@ -53,7 +54,7 @@ class TestWaitingForItsRecheck:
         assert announce(assignment.source, NINE + MINUTE) == 1
         record = record_of(assignment)
         assert (record.status, record.waiting_for, record.run_after) == (Status.READY, None, NINE + MINUTE)
-        assert record.priority == 0
+        assert (record.queue, record.priority) == (planning.ARRIVALS, 0)
         assert (record.rank_day, record.tried_at) == (record.due_day, None)
         assert record.due_day == (MONDAY - 5 * DAY).date()
 
@@ -156,10 +157,10 @@ class TestAskedAgain:
     def test_what_a_unit_hands_back_has_not_answered_again(self) -> None:
         assignment = make_assignment()
         planning.emit_due(NINE)
-        settle(handed_on(assignment, NINE), Handoff("availability", said="it answered long ago"), NINE + HOUR)
+        settle(handed_on(assignment, NINE), Handoff("arrivals", said="it answered long ago"), NINE + HOUR)
         assignment.refresh_from_db()
         assert assignment.last_contacted_at == NINE
-        assert (record_of(assignment).queue, record_of(assignment).exclusive_key) == ("availability", None)
+        assert (record_of(assignment).queue, record_of(assignment).exclusive_key) == ("arrivals", None)
         assert Decision.objects.latest("id").what == "asked again"
 
 
@@ -176,7 +177,7 @@ class TestVanished:
         planning.emit_due(NINE + HOUR, [urgent.pk])
         announce(vanished.source, NINE + HOUR)
         assert record_of(vanished).priority == FIRST_IN_LINE
-        asked = claim("availability", NINE + HOUR)
+        asked = claim("arrivals", NINE + HOUR)
         assert asked.id == record_of(vanished).pk
         settle(asked, Handoff("backups", vanished.source.exclusive_key), NINE + HOUR)
         vanished.refresh_from_db()
@@ -219,8 +220,9 @@ class TestWhileItIsAsked:
         assignment = make_assignment()
         planning.emit_due(NINE)
         announce(assignment.source, NINE)
-        settle(claim("availability", NINE + MINUTE), SILENT, NINE + 2 * MINUTE)
-        assert record_of(assignment).waiting_for == WaitingFor.RECHECK
+        settle(claim("arrivals", NINE + MINUTE), SILENT, NINE + 2 * MINUTE)
+        record = record_of(assignment)
+        assert (record.queue, record.waiting_for) == ("availability", WaitingFor.RECHECK)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -245,3 +247,54 @@ def test_a_check_in_at_the_moment_of_the_settle_is_never_lost() -> None:
     settling.result(PATIENCE)
     assert arriving.result(PATIENCE) == 1
     assert record_of(assignment).status == Status.READY
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_settle_at_the_moment_of_the_check_in_sees_it() -> None:
+    """The check-in has left the record that is being asked alone, and has not committed: the settle waits for it."""
+    assignment = make_assignment()
+    planning.emit_due(NINE)
+    asked = claim("availability", NINE)
+    arrived, may_commit = Event(), Event()
+
+    def announce_slowly() -> None:
+        with transaction.atomic():
+            announce(assignment.source, NINE + MINUTE)
+            arrived.set()
+            assert may_commit.wait(PATIENCE)
+
+    arriving = beside(announce_slowly)
+    assert arrived.wait(PATIENCE)
+    settling = beside(lambda: settle(asked, SILENT, NINE + MINUTE))
+    eventually(somebody_waits_for_a_lock)
+    may_commit.set()
+    arriving.result(PATIENCE)
+    settling.result(PATIENCE)
+    record = record_of(assignment)
+    assert (record.status, record.queue) == (Status.READY, planning.ARRIVALS)
+
+
+def test_what_is_ready_waits_behind_no_question_once_it_has_checked_in() -> None:
+    assignment = make_assignment()
+    planning.emit_due(NINE)
+    assert announce(assignment.source, NINE + MINUTE) == 1
+    assert announce(assignment.source, NINE + 2 * MINUTE) == 0
+    assert record_of(assignment).queue == planning.ARRIVALS
+
+
+def test_what_failed_and_was_silent_since_stands_where_its_failure_had_put_it() -> None:
+    policy = make_policy(retry_policy=make_retry_policy(parameters={"base": 60}), zone="Asia/Tokyo")
+    assignment = backed_up(policy, MONDAY - 5 * DAY)
+    planning.emit_due(NINE)
+    settle(handed_on(assignment, NINE), Failed("refused"), NINE)
+    failed = record_of(assignment)
+    emitter.promote(NINE + DAY)
+    settle(claim("availability", NINE + 3 * DAY), SILENT, NINE + 3 * DAY)
+    announce(assignment.source, NINE + 3 * DAY + MINUTE)
+    record = record_of(assignment)
+    assert (record.rank_day, record.tried_at) == (failed.rank_day, failed.tried_at)
+    settle(claim("arrivals", NINE + 4 * DAY), SILENT, NINE + 4 * DAY)
+    announce(assignment.source, NINE + 4 * DAY + MINUTE)
+    settle(claim("arrivals", NINE + 5 * DAY), Handoff("backups", assignment.source.exclusive_key), NINE + 5 * DAY)
+    record = record_of(assignment)
+    assert (record.rank_day, record.tried_at) == (failed.rank_day, failed.tried_at)

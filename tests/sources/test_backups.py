@@ -20,6 +20,7 @@ from sources.asking import ask_source
 from sources.copying import copy_source
 from sources.engines.versions import locked
 from sources.models import Assignment, Backup, Policy, Repository, Source
+from sources.planning import ARRIVALS
 from tests.sources.engines.peers import free_port, loopback_address
 from tests.sources.factories import (
     MONDAY,
@@ -235,7 +236,7 @@ class TestCopying:
         record = claimed_for(assignment, queue="backups", started_at=NINE + timedelta(seconds=seconds))
         outcome = copy_source(Run(record))
         assert isinstance(outcome, Handoff if asked_again else Succeeded)
-        assert not asked_again or outcome.queue == "availability"
+        assert not asked_again or outcome.queue == ARRIVALS
 
 
 def test_a_source_goes_from_its_period_to_its_backup(folder: Path, policy: Policy) -> None:

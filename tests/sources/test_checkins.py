@@ -13,7 +13,6 @@ from sources.checkins import Facts, check_in, clock_skew, reachable_at
 from sources.models import Source
 from tests.factories import NOON
 from tests.sources.factories import make_assignment, make_source, record_of
-from tests.threads import another_connection
 
 SENDER = "192.0.2.7"
 
@@ -134,25 +133,9 @@ class TestCheckIn:
     def test_it_costs_few_statements(self, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
         assignment = make_assignment()
         planning.emit_due(NOON)
-        # UPDATE, line of the log; then the move in its transaction: savepoint twice, assignments, records
+        # savepoint twice; UPDATE, assignments, records, line of the log
         with django_assert_max_num_queries(6):
             check_in(assignment.source, Facts(), SENDER, NOON)
-
-
-@pytest.mark.django_db(transaction=True)
-class TestOrder:
-    def test_the_facts_are_committed_before_records_are_moved(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        source, seen = make_source(), list[Any]()
-
-        def look_from_elsewhere(source: Source, now: datetime | None = None) -> int:
-            with another_connection() as other:
-                row = other.execute("SELECT checked_in_at FROM sources_source WHERE id = %s", [source.pk]).fetchone()
-                seen.append(row)
-            return 0
-
-        monkeypatch.setattr(planning, "check_in", look_from_elsewhere)
-        check_in(source, Facts(), SENDER, NOON)
-        assert seen == [(NOON,)]
 
 
 class TestTheLog:

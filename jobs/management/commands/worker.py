@@ -1,4 +1,5 @@
 from argparse import ArgumentParser
+from dataclasses import replace
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -60,13 +61,16 @@ def _rules(queues: str, concurrency: int | None) -> list[QueueRule]:
     """The queue rules of the settings, narrowed and sized by the options. Raises: CommandError."""
     rules = conf.queue_rules()
     if queues:
-        rules = {rule.name: rule for rule in (_parse(part, rules) for part in queues.split(","))}
+        named = {rule.name: rule for rule in (_parse(part, rules) for part in queues.split(","))}
+        # what asks for a queue in one of its ways asks in all: what has just checked in has a queue of its own
+        fed = {rule.feeds for rule in named.values()} - {None}
+        rules = {name: rule for name, rule in rules.items() if rule.feeds in fed and name not in named} | named
     if concurrency is not None:
         if concurrency < 1:
             raise CommandError("--concurrency is a number of execution units, 1 or more", returncode=2)
         if "backups" not in rules:
             raise CommandError("--concurrency sizes the queue backups, which --queues leaves out", returncode=2)
-        rules["backups"] = QueueRule("backups", concurrency, rules["backups"].feeds)
+        rules["backups"] = replace(rules["backups"], concurrency=concurrency)
     return list(rules.values())
 
 
@@ -76,4 +80,4 @@ def _parse(part: str, known: dict[str, QueueRule]) -> QueueRule:
         raise CommandError(f"--queues: no queue {name!r}; there are {', '.join(known)}", returncode=2)
     if number and not (number.isdigit() and int(number) > 0):
         raise CommandError(f"--queues: {part!r}: {number!r} is not a number of 1 or more", returncode=2)
-    return QueueRule(name, int(number) if number else known[name].concurrency, known[name].feeds)
+    return replace(known[name], concurrency=int(number)) if number else known[name]

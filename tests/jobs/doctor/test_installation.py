@@ -11,6 +11,7 @@ from django.db import connection
 
 from jobs import doctor
 from jobs.clock import database_clock
+from jobs.database_threads import THREADS
 from jobs.doctor import clocks, connections, server
 from jobs.doctor.finding import Finding, ok
 from jobs.handlers import Kind
@@ -154,11 +155,11 @@ class TestClocks:
 
 @pytest.mark.django_db
 class TestConnections:
-    def test_a_unit_of_a_sync_handler_needs_one_and_async_handlers_share_one(self, own_registry):
+    def test_a_unit_of_a_sync_handler_needs_one_and_the_async_handlers_of_a_queue_share_some(self, own_registry):
         own_registry.handler("test", queue="availability")(succeed_async)
         assert connections.needed({"default": 16}) == 4 + 16
-        assert connections.needed({"availability": 200}) == 4 + 1
-        assert connections.needed({"availability": 200, "default": 16, "unhandled": 9}) == 4 + 1 + 16
+        assert connections.needed({"availability": 200}) == 4 + THREADS
+        assert connections.needed({"availability": 200, "default": 16, "unhandled": 9}) == 4 + THREADS + 16
 
     def test_workers_that_may_need_more_than_there_are_is_a_problem(self):
         assert finding("connections").severity is OK
