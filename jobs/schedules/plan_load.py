@@ -94,9 +94,11 @@ def profile_of(planned: Planned) -> Profile:
 
 
 def evenly(events: float, last: float) -> Profile:
-    """`events` spread over the minutes up to that of the `last`, in seconds from the trigger."""
-    minutes = int(last // MINUTE) + 1
-    return Profile(tuple((minute, events / minutes) for minute in range(minutes)), last)
+    """`events` spread over the time up to the `last`, in seconds from the trigger."""
+    whole, share = divmod(last / MINUTE, 1)
+    a_minute = events / (whole + share)
+    counts = [(minute, a_minute) for minute in range(int(whole))]
+    return Profile((*counts, (int(whole), a_minute * share)), last)
 
 
 def add_load(to: list[float], profile: Profile, at: Sequence[int], weight: float = 1.0) -> None:
@@ -113,10 +115,12 @@ def add_load(to: list[float], profile: Profile, at: Sequence[int], weight: float
 
 def _add_even(to: list[float], amount: float, last: float, at: Sequence[int]) -> None:
     """The same for batches spread evenly, by where each begins and ends, whatever lies between."""
-    minutes, length = len(to), int(last // MINUTE) + 1
-    steps = [0] * (minutes + 1)
+    minutes = len(to)
+    whole, share = divmod(last / MINUTE, 1)
+    steps = [0.0] * (minutes + 1)
     for trigger in at:
         steps[min(trigger, minutes)] += 1
-        steps[min(trigger + length, minutes)] -= 1
+        steps[min(trigger + int(whole), minutes)] -= 1 - share
+        steps[min(trigger + int(whole) + 1, minutes)] -= share
     for minute, open_batches in enumerate(accumulate(steps[:minutes])):
-        to[minute] += open_batches * amount / length
+        to[minute] += open_batches * amount / (whole + share)

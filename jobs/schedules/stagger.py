@@ -1,15 +1,18 @@
 """When the events of a staggered batch start: evenly over the window, each by its number alone. Pure.
 
-The window is cut into the minutes from its start. Event after event goes to the minute that lies a golden ratio of the
-window further on, so that any few are far apart; after as many events as there are minutes each minute has had exactly
-one, and the next round begins. So a minute has at most one event more than the mean, whatever the numbers are. Within
-its minute an event's place is again by the golden ratio, from round to round. `frac(offset + n · 0.618…)` over the
-whole window does nearly that, and no more: 239 events over an hour then have a minute with the mean and 2.02 more.
+The window, less a margin for the last delivery, is cut into the minutes from its start. A *turn* gives each minute one
+event, in golden-ratio order, and all at the same second; the seconds of the turns again follow the golden ratio. So any
+60 s, wherever they begin, get one event of each turn. The last minute is mostly a part of one: it takes part in as many
+turns as it has of the 60 seconds, which is what keeps the end of a window as even as the rest.
+
+`frac(offset + n · 0.618…)` over the whole window is nearly as good, and no more: 89 events over a quarter of an hour
+then have a minute with the mean and 2.5 more; here it is the mean and 1.5.
 
 No event's start depends on how many there are: one more moves no other. The schedule's id turns the order, so that
 schedules of few events do not all start in the same minute.
 """
 
+from functools import cache
 from math import ceil, floor, gcd, sqrt
 from typing import NamedTuple
 
@@ -20,17 +23,41 @@ TURN = sqrt(2) - 1
 
 LAST_DELIVERY_FOR = 30.0
 """Seconds before the close of the window in which no event starts, so that the last one can still be delivered: what
-an endpoint gets for an answer by default. Half of the last minute at most."""
+an endpoint gets for an answer by default."""
+MARGIN = 1 / 20
+"""Of the window, at most so much is left for that: the rest is fuller by it."""
 
 
 class Window(NamedTuple):
-    """A window of so many `minutes`, in the last of which events start for `last_width` seconds only. `stride` minutes
-    lie between one event and the next; event 1 starts in minute `first`."""
+    """A window of so many `minutes`, in the last of which events start for `last_width` seconds only, and in that
+    `share` of the turns, counted from `start`. `stride` minutes lie between one event and the next; event 1 starts in
+    minute `first`, and the last minute has its place at step `last` of a turn."""
 
     minutes: int
+    last_width: float
+    share: float
+    start: float
     stride: int
     first: int
-    last_width: float
+    last: int
+    phase: float
+
+    def before(self, turn: int) -> int:
+        """How many events the turns before `turn` have."""
+        return turn * (self.minutes - 1) + self.in_last_minute(turn)
+
+    def in_last_minute(self, turn: int) -> int:
+        """How many of them start in the last minute."""
+        return floor(turn * self.share + self.start)
+
+    def turn_of(self, place: int) -> int:
+        """The turn of the event at `place`, counted from 0."""
+        turn = int(place / (self.minutes - 1 + self.share))
+        while self.before(turn) > place:
+            turn -= 1
+        while self.before(turn + 1) <= place:
+            turn += 1
+        return turn
 
 
 def offsets(count: int, window_for: float, schedule_id: int, first: int = 1) -> list[float]:
@@ -41,25 +68,34 @@ def offsets(count: int, window_for: float, schedule_id: int, first: int = 1) -> 
     if window_for <= 0:
         return [0.0] * max(0, count + 1 - first)
     window = _window(window_for, schedule_id)
-    phase = _frac(schedule_id * TURN)
-    return [_offset(number - 1, window, phase) for number in range(first, count + 1)]
+    return [_offset(number - 1, window) for number in range(first, count + 1)]
 
 
-def _offset(place: int, window: Window, phase: float) -> float:
-    turn, step = divmod(place, window.minutes)
-    minute = (window.first + step * window.stride) % window.minutes
-    width = window.last_width if minute == window.minutes - 1 else MINUTE
-    within = _frac(phase + (step + turn) * GOLDEN)
-    return floor((minute * MINUTE + within * width) * 1000) / 1000
+def _offset(place: int, window: Window) -> float:
+    turn = window.turn_of(place)
+    step = place - window.before(turn)
+    skips_last = window.in_last_minute(turn) == window.in_last_minute(turn + 1)
+    minute = (window.first + (step + (skips_last and step >= window.last)) * window.stride) % window.minutes
+    if minute == window.minutes - 1:
+        within = _frac(window.phase + window.in_last_minute(turn) * GOLDEN) * window.last_width
+    else:
+        within = _frac(window.phase + turn * GOLDEN) * MINUTE
+    return floor((minute * MINUTE + within) * 1000) / 1000
 
 
 def _window(window_for: float, schedule_id: int) -> Window:
-    count = ceil(window_for / MINUTE)
-    last = window_for - (count - 1) * MINUTE
-    first = floor(_frac(schedule_id * TURN) * count)
-    return Window(count, _stride(count), first, last - min(LAST_DELIVERY_FOR, last / 2))
+    usable = window_for - min(LAST_DELIVERY_FOR, window_for * MARGIN)
+    count = ceil(usable / MINUTE)
+    last_width = usable - (count - 1) * MINUTE
+    share = last_width / min(MINUTE, usable)
+    phase, stride = _frac(schedule_id * TURN), _stride(count)
+    first = floor(phase * (count - 1 + share))
+    start = _frac(phase * (count - 1 + share) - share)  # so that turn 0 has the last minute if event 1 starts there
+    last = (count - 1 - first) * pow(stride, -1, count) % count
+    return Window(count, last_width, share, start, stride, first, last, phase)
 
 
+@cache
 def _stride(count: int) -> int:
     """The number nearest to the golden ratio of `count` that leads through all minutes."""
     wanted = count * GOLDEN

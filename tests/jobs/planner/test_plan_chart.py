@@ -98,6 +98,6 @@ class TestThePicture:
 
 def test_at_a_terminal_the_load_of_others_is_told_as_theirs() -> None:
     told = text_of(plan_view(plan_for(planned(name="large", events=10_000), events=60, gate=SLOW), []))
-    assert "168 in the busiest minute" in told
+    assert "169 in the busiest minute" in told
     assert "with all that shares its throttle; 1 of its own at most" in " ".join(told.split())
     assert "shares" not in text_of(plan_view(plan_for(), []))

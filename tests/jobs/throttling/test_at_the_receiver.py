@@ -1,14 +1,11 @@
 """A throttle as its receiver sees it: three real workers deliver, and one of them is killed in the middle."""
 
-import os
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from django.conf import settings
 
 from jobs import throttles
 from jobs.models import Attempt, BacklogRecord, Endpoint, Schedule, Throttle, Worker
@@ -16,40 +13,19 @@ from jobs.schedules import verbs
 from jobs.states import AttemptOutcome, Status
 from tests.factories import make_retry_policy
 from tests.jobs.throttling.counting_receiver import CountingReceiver, counting_receiver
+from tests.jobs.throttling.delivering_workers import Start, delivering_workers
 from tests.jobs.throttling.rated import most_above
-from tests.jobs.worker_processes import database_url
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
-LEASE_SECONDS = 8
 ANSWER_SECONDS = 0.04
-
-Start = Callable[[], subprocess.Popen[bytes]]
 
 
 @pytest.fixture
 def start_worker(tmp_path: Path) -> Iterator[Start]:
-    """Starts `manage.py worker` for the queue of deliveries; at the end all are killed."""
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "backupsched.settings",
-        "DATABASE_URL": database_url(),
-        "BACKUPSCHED_LEASE": str(LEASE_SECONDS),
-        "BACKUPSCHED_CALLBACKS_ALLOWED": "127.0.0.0/8",
-    }
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start() -> subprocess.Popen[bytes]:
-        command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "worker", "--queues", "callbacks"]
-        with (tmp_path / f"log-{len(started)}").open("wb") as log:
-            started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
+    with delivering_workers(tmp_path) as start:
+        yield start
 
 
 @pytest.fixture
