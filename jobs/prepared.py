@@ -4,7 +4,7 @@ They run on Django's own connection and inside its transactions; only its cursor
 client, prepares nothing, and decodes instants in Python.
 """
 
-from threading import local
+from threading import get_ident, local
 from typing import Any
 
 import psycopg
@@ -57,10 +57,19 @@ def prepare_in_this_thread() -> None:
     connection.close()
 
 
+def is_ours(backend_pid: int) -> bool:
+    """Whether that session is one of this worker's own threads, which need no NOTIFY to tell each other."""
+    return backend_pid in list(_backends.values())
+
+
 _thread = local()
+
+_backends: dict[int, int] = {}
+"""By thread: the process id of its session's server."""
 
 
 def _prepare(sender: object, connection: Any, **_: object) -> None:
     if getattr(_thread, "prepares", False):
         connection.connection.execute(session_settings(conf.lease_seconds()))
         connection.connection.prepare_threshold = PREPARE_AT_ONCE
+        _backends[get_ident()] = connection.connection.info.backend_pid
