@@ -58,7 +58,7 @@ from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeed
 from jobs.prepared import execute
 from jobs.states import AttemptOutcome, Status
 from jobs.telling import facts_as_json
-from jobs.wakeups import notify, notify_of_room
+from jobs.wakeups import notify
 
 log = logging.getLogger(__name__)
 
@@ -66,10 +66,6 @@ IN_PARTS_SECONDS = 1.0
 """Others wait meanwhile: the next results of a worker's settler, or the claims of one that rescues."""
 
 Results = Sequence[tuple[Claimed, Outcome]]
-
-
-_throttled: set[str] = set()
-"""Queues in which throttled records were ready at the last claim: a hint that saves a statement, right or wrong."""
 
 
 def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None) -> list[Claimed]:
@@ -82,10 +78,8 @@ def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None
     token = uuid4()
     lease = {"worker": worker_id, "token": token, "lease": conf.lease_seconds(), "now": now}
     values = {"queue": queue, "limit": limit, **lease}
-    rows = [] if queue in _throttled else execute(CLAIM, values).fetchall()
-    if not rows:
-        rows = throttles.claim_beside_throttles(values)
-        (_throttled.add if rows else _throttled.discard)(queue)
+    rows = [] if throttles.named_by_ready(queue) else execute(CLAIM, values).fetchall()
+    rows = rows or throttles.claim_beside_throttles(values)
     return in_claim_order([_claimed(row, worker_id, token) for row in rows])
 
 
@@ -115,8 +109,7 @@ def settle(results: Results, *, now: datetime | None = None, skip_locked: bool =
     settled = _settle_succeeded(plain, now) if plain else Settled()
     if others:
         settled |= _settle_others(others, now, skip_locked)
-    for queue in {record.queue for record, _ in results if record.lane}:
-        notify_of_room(queue)
+    throttles.notify_of_room(record.lane for record, _ in results)
     return settled
 
 

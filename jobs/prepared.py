@@ -4,7 +4,7 @@ They run on Django's own connection and inside its transactions; only its cursor
 client, prepares nothing, and decodes instants in Python.
 """
 
-from threading import local
+from threading import get_ident, local
 from typing import Any
 
 import psycopg
@@ -66,12 +66,21 @@ def limit_lock_waits_in_this_thread(seconds: float) -> None:
     connection_created.connect(_prepare, dispatch_uid="jobs.prepared")
 
 
+def is_ours(backend_pid: int) -> bool:
+    """Whether that session is one of this worker's own threads, which need no NOTIFY to tell each other."""
+    return backend_pid in list(_backends.values())
+
+
 _thread = local()
+
+_backends: dict[int, int] = {}
+"""By thread: the process id of its session's server."""
 
 
 def _prepare(sender: object, connection: Any, **_: object) -> None:
     if getattr(_thread, "prepares", False):
         connection.connection.execute(session_settings(conf.lease_seconds()))
         connection.connection.prepare_threshold = PREPARE_AT_ONCE
+        _backends[get_ident()] = connection.connection.info.backend_pid
     elif seconds := getattr(_thread, "lock_seconds", None):
         connection.connection.execute(f"SET lock_timeout = {int(seconds * 1000)}")

@@ -8,12 +8,13 @@ BOUND = 10_000
 
 # One row at least: whether any throttle has a rate is told beside what was claimed, so nobody has to ask for it.
 CLAIM_BESIDE_THROTTLES = f"""
-SELECT (SELECT id FROM jobs_throttle WHERE rate IS NOT NULL LIMIT 1) IS NOT NULL,
+SELECT (SELECT id FROM jobs_throttle WHERE rate IS NOT NULL LIMIT 1) IS NOT NULL, named_throttles, tried,
        {RECORD_COLUMNS}
   FROM (SELECT) AS one
   LEFT JOIN jobs_claim_beside_throttles(
        %(queue)s::text, %(limit)s::int, %(worker)s::bigint, %(token)s::uuid, %(lease)s::float8, %(feeding)s::text[],
-       %(feeds)s::text, %(now)s::timestamptz) AS claimed ON TRUE
+       %(feeds)s::text, %(tried)s::int[], %(now)s::timestamptz) AS claimed ON TRUE
+  LEFT JOIN LATERAL (SELECT (claimed.record).*) AS record ON TRUE
 """
 
 SECONDS_TO_TOKEN = f"(1 - jobs_tokens(t.tokens, t.tokens_at, t.rate, t.burst, {CLOCK})) / t.rate"

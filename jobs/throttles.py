@@ -39,7 +39,7 @@ from typing import Any
 
 from django.db import connection
 
-from jobs import conf
+from jobs import conf, wakeups
 from jobs.models import Lane, Throttle
 from jobs.prepared import execute
 from jobs.throttle_statements import (
@@ -128,16 +128,44 @@ def _found(keys: set[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
 _rated: set[str] = set()
 """Queues beside whose last throttled claim there was a throttle with a rate: a hint that saves a statement."""
 
+_named: dict[str, frozenset[int]] = {}
+"""By queue: the throttles that its ready records named at its last throttled claim. A hint, right or wrong."""
+
+_of_lane: dict[int, tuple[int, ...]] = {}
+"""Lanes never change."""
+
+
+def named_by_ready(queue: str) -> frozenset[int]:
+    """The throttles that ready records of `queue` named at the last claim: when it came back short, one may be full."""
+    return _named.get(queue, frozenset())
+
+
+def notify_of_room(lanes: Iterable[int]) -> None:
+    """Wake who waits for a throttle of these lanes, when the running transaction commits: they have room again."""
+    wanted = set(lanes) - {0}
+    if unknown := wanted - _of_lane.keys():
+        found = Lane.objects.filter(pk__in=unknown).values_list("pk", "throttle_ids")
+        _of_lane.update((lane, tuple(throttle_ids)) for lane, throttle_ids in found)
+    wakeups.notify_of_room({each for lane in wanted for each in _of_lane.get(lane, ())})
+
 
 def claim_beside_throttles(values: dict[str, Any]) -> list[tuple[Any, ...]]:
     """Claim up to `limit` records of `queue` that every throttle lets through. `values`: those of `CLAIM`."""
     queue = values["queue"]
     rule = conf.queue_rules().get(queue)
     feeds = {"feeding": conf.feeding_queues(), "feeds": rule.feeds if rule else None}
-    rows = execute(CLAIM_BESIDE_THROTTLES, {**values, **feeds}).fetchall()
-    waits_for_tokens = rows[0][0] and feeds["feeds"] is None
-    (_rated.add if waits_for_tokens else _rated.discard)(queue)
-    return [row[1:] for row in rows if row[1] is not None]
+    found: list[tuple[Any, ...]] = []
+    tried: list[int] = []
+    while True:
+        limit = {"limit": values["limit"] - len(found), "tried": tried}
+        rows = execute(CLAIM_BESIDE_THROTTLES, {**values, **feeds, **limit}).fetchall()
+        is_rated, named, tried, *_ = rows[0]
+        found += [row[3:] for row in rows if row[3] is not None]
+        if tried is None or len(found) >= values["limit"]:
+            break
+    _named[queue] = frozenset(named or ())
+    (_rated.add if is_rated and feeds["feeds"] is None else _rated.discard)(queue)
+    return found
 
 
 def seconds_to_token(queue: str, now: datetime | None = None) -> float | None:

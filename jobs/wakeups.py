@@ -1,24 +1,28 @@
-"""Telling idle workers that a queue has ready records: NOTIFY on the leading edge, then rarely.
+"""Wakes workers: NOTIFY says that a queue has ready records, or that a throttle has room again.
 
-Unlimited NOTIFY costs more than half of the insert throughput (commits queue up behind one lock). What the limit
-swallows is found by those who were woken, who look again when it is over, and by everybody's poll.
+A NOTIFY of its own after the COMMIT, and at most one a queue or throttle and process in `QUIET_SECONDS`: with each
+commit it cost more than half of the insert throughput, since commits queue up behind one lock. A worker that was woken
+looks again when that time is over, so it finds what was not announced; its poll stands behind that.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from threading import Lock
 
 from django.db import connection, transaction
 
 CHANNEL = "jobs_ready"
-QUIET_SECONDS = 0.1
-"""At most one NOTIFY per queue and process in this time."""
+ROOM_CHANNEL = "jobs_room"
+QUIET_SECONDS = 0.002
+MOST_IN_A_PAYLOAD = 300
+"""Throttles, of up to 20 digits each: a payload has less than 8,000 bytes."""
 
 heard_here: Callable[[str], None] | None = None
-"""Of the worker in this process, if there is one: it is told without the way over the database, and without limit."""
+room_here: Callable[[Collection[int]], None] | None = None
+"""Of the worker in this process, if there is one: called without the way over the database, and without limit."""
 
 _lock = Lock()
-_last_sent: dict[str, float] = {}
+_last_sent: dict[str | int, float] = {}
 
 
 EVERY_QUEUE = "*"
@@ -26,36 +30,52 @@ EVERY_QUEUE = "*"
 
 def notify(queue: str) -> None:
     """Wake idle workers of `queue` when the running transaction commits (now, outside of one)."""
-    transaction.on_commit(lambda: _tell(queue, queue))
+    transaction.on_commit(lambda: _announce_ready(queue))
 
 
 def notify_at_once(queue: str) -> None:
-    """The same without the limit: for what somebody waits for, as a source that has just checked in."""
+    """The same without the limit: for what a person waits for, as a source that has just checked in."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, queue])
     if (heard := heard_here) is not None:
         transaction.on_commit(lambda: heard(queue))
 
 
-def notify_of_room(queue: str) -> None:
-    """The same for what a throttle held up: a record of `queue` gave its place back. Others may share the throttle."""
-    transaction.on_commit(lambda: _tell(queue, EVERY_QUEUE))
+def notify_of_room(throttle_ids: Collection[int]) -> None:
+    """The same for workers that one of these throttles holds up: a record gave its place back."""
+    if throttle_ids:
+        transaction.on_commit(lambda: _announce_room(throttle_ids))
 
 
-def _tell(here: str, elsewhere: str) -> None:
+def _announce_ready(queue: str) -> None:
     if heard_here:
-        heard_here(here)
-    _send(elsewhere)
+        heard_here(queue)
+    if _is_due(queue):
+        _send(CHANNEL, queue)
 
 
-def _send(queue: str) -> None:
+def _announce_room(throttle_ids: Collection[int]) -> None:
+    if room_here:
+        room_here(throttle_ids)
+    due = [each for each in sorted(throttle_ids) if _is_due(each)]
+    if len(due) > MOST_IN_A_PAYLOAD:
+        _send(CHANNEL, EVERY_QUEUE)
+    elif due:
+        _send(ROOM_CHANNEL, ",".join(map(str, due)))
+
+
+def _is_due(name: str | int) -> bool:
     with _lock:
         now = time.monotonic()
-        if now - _last_sent.get(queue, -QUIET_SECONDS) < QUIET_SECONDS:
-            return
-        _last_sent[queue] = now
+        if now - _last_sent.get(name, float("-inf")) < QUIET_SECONDS:
+            return False
+        _last_sent[name] = now
+        return True
+
+
+def _send(channel: str, payload: str) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, queue])
+        cursor.execute("SELECT pg_notify(%s, %s)", [channel, payload])
 
 
 CANCEL_CHANNEL = "jobs_cancel"

@@ -7,6 +7,7 @@ from bench.contestants.delivery import BareDelivery, Delivery
 from bench.contestants.django_q2 import DjangoQ2
 from bench.contestants.django_tasks import DjangoTasks
 from bench.contestants.events import Events, EventsByCopy
+from bench.contestants.lanes import LanesOurs
 from bench.contestants.our_statements import OurStatements
 from bench.contestants.ours import Ours
 from bench.contestants.pgqueuer import Pgqueuer
@@ -29,6 +30,7 @@ CONTESTANTS: dict[str, Contestant] = {
         DjangoTasks(),
         CappedOurs(),
         CappedFloor(),
+        LanesOurs(),
         Backups(),
         BackupsByCopy(),
         Events(),

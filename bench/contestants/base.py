@@ -1,6 +1,8 @@
 """What every contestant can do. Half of it runs in processes of its own, since each brings its own settings."""
 
 import importlib.metadata
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,8 +71,8 @@ class Contestant:
         """Be a worker until SIGTERM. The handler ticks, or (`stamp`) writes its job's number and start."""
         raise NotImplementedError
 
-    def trickle(self, url: str, count: int, spacing: float) -> list[int]:
-        """Put single jobs there, numbered from 0, `spacing` seconds apart.
+    def trickle(self, url: str, at: list[float]) -> list[int]:
+        """Put single jobs there, numbered from 0, each `at` so many seconds from now (`paced`).
 
         Returns for each the instant (monotonic, ns) just before its COMMIT was sent.
         """
@@ -93,6 +95,14 @@ class Contestant:
     def finished(self, connection: Connection) -> tuple[int, int]:
         """How many jobs of priority MEASURED the database knows as done, and how many runs it recorded for them."""
         raise NotImplementedError
+
+
+def paced(at: list[float]) -> Iterator[int]:
+    """Count from 0, each number `at` so many seconds from now, or at once when that has passed."""
+    began = time.monotonic()
+    for number, seconds in enumerate(at):
+        time.sleep(max(0.0, began + seconds - time.monotonic()))
+        yield number
 
 
 def none_above(connection: Connection, table: str, least_id: int, condition: str = "true") -> bool:

@@ -12,7 +12,7 @@ import os
 import time
 from typing import Any
 
-from bench.contestants.base import Connection, Contestant, Site, migrate
+from bench.contestants.base import Connection, Contestant, Site, migrate, paced
 
 BULK = 200
 CLUSTER = {
@@ -73,17 +73,16 @@ class DjangoQ2(Contestant):
 
         Cluster().start()
 
-    def trickle(self, url: str, count: int, spacing: float) -> list[int]:
+    def trickle(self, url: str, at: list[float]) -> list[int]:
         set_up(url)
         from django.db import transaction
         from django_q.tasks import async_task
 
         sent = []
-        for number in range(count):
+        for number in paced(at):
             with transaction.atomic():
                 async_task(JOB, number)
                 sent.append(time.monotonic_ns())
-            time.sleep(spacing)
         return sent
 
     def is_done(self, connection: Connection, count: int) -> bool:

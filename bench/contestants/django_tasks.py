@@ -9,7 +9,7 @@ import os
 import time
 from typing import Any
 
-from bench.contestants.base import MEASURED, Connection, Contestant, Site, migrate
+from bench.contestants.base import MEASURED, Connection, Contestant, Site, migrate, paced
 
 INTERVAL_SECONDS = 0.05
 JOB = "bench.contestants.django_tasks_job.job"
@@ -72,18 +72,17 @@ class DjangoTasks(Contestant):
         site.gate.wait_at()
         worker.run()
 
-    def trickle(self, url: str, count: int, spacing: float) -> list[int]:
+    def trickle(self, url: str, at: list[float]) -> list[int]:
         set_up(url)
         from django.db import transaction
 
         from bench.contestants.django_tasks_job import job
 
         sent = []
-        for number in range(count):
+        for number in paced(at):
             with transaction.atomic():
                 job.using(priority=MEASURED).enqueue(number)
                 sent.append(time.monotonic_ns())
-            time.sleep(spacing)
         return sent
 
     def put_behind(self, connection: Connection, count: int) -> None:

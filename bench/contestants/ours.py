@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from bench.contestants.base import KIND, MEASURED, QUEUE, Connection, Contestant, Site, migrate
+from bench.contestants.base import KIND, MEASURED, QUEUE, Connection, Contestant, Site, migrate, paced
 from bench.contestants.stamps import stamper
 from jobs.states import Status, WaitingFor
 
@@ -105,16 +105,15 @@ class Ours(Contestant):
         connection.close()
         return taken[WARM_UP:]
 
-    def trickle(self, url: str, count: int, spacing: float) -> list[int]:
+    def trickle(self, url: str, at: list[float]) -> list[int]:
         set_up(url)
         from django.db import transaction
 
         sent = []
-        for number in range(count):
+        for number in paced(at):
             with transaction.atomic():
                 put_jobs([number])
                 sent.append(time.monotonic_ns())
-            time.sleep(spacing)
         return sent
 
     def put_behind(self, connection: Connection, count: int) -> None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from bench.contestants.base import KIND, MEASURED, Connection, Contestant, Site, newest, none_above
+from bench.contestants.base import KIND, MEASURED, Connection, Contestant, Site, newest, none_above, paced
 from bench.contestants.stamps import stamper
 
 BATCH = 500
@@ -85,7 +85,7 @@ class Pgqueuer(Contestant):
 
         _run(serve())
 
-    def trickle(self, url: str, count: int, spacing: float) -> list[int]:
+    def trickle(self, url: str, at: list[float]) -> list[int]:
         async def put() -> list[int]:
             import asyncpg
             from pgqueuer.queries import Queries
@@ -93,11 +93,10 @@ class Pgqueuer(Contestant):
             sent = []
             connection = await asyncpg.connect(url)
             queries = Queries.from_asyncpg_connection(connection)
-            for number in range(count):
+            for number in paced(at):
                 async with connection.transaction():
                     await queries.enqueue(KIND, str(number).encode(), MEASURED)
                     sent.append(time.monotonic_ns())
-                await asyncio.sleep(spacing)
             await connection.close()
             return sent
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from bench.contestants.base import KIND, MEASURED, QUEUE, Connection, Contestant, Site, newest, none_above
+from bench.contestants.base import KIND, MEASURED, QUEUE, Connection, Contestant, Site, newest, none_above, paced
 from bench.contestants.stamps import stamper
 
 CONCURRENCY = 16
@@ -77,11 +77,11 @@ class Procrastinate(Contestant):
 
         uvloop.run(serve())
 
-    def trickle(self, url: str, count: int, spacing: float) -> list[int]:
+    def trickle(self, url: str, at: list[float]) -> list[int]:
         """By its function in the database, which is what its client calls: so the COMMIT is ours."""
         sent = []
         with psycopg.connect(url) as connection:
-            for number in range(count):
+            for number in paced(at):
                 connection.execute(
                     "SELECT procrastinate_defer_jobs_v1(ARRAY["
                     "ROW(%s, %s, %s, NULL, NULL, %s::jsonb, NULL)::procrastinate_job_to_defer_v1])",
@@ -89,7 +89,6 @@ class Procrastinate(Contestant):
                 )
                 sent.append(time.monotonic_ns())
                 connection.commit()
-                time.sleep(spacing)
         return sent
 
     def put_behind(self, connection: Connection, count: int) -> None:

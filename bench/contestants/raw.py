@@ -11,7 +11,7 @@ import time
 
 import psycopg
 
-from bench.contestants.base import KIND, MEASURED, QUEUE, Connection, Contestant, Site, newest, none_above
+from bench.contestants.base import KIND, MEASURED, QUEUE, Connection, Contestant, Site, newest, none_above, paced
 from bench.contestants.stamps import stamper
 
 BATCH = 1000
@@ -99,10 +99,10 @@ class Raw(Contestant):
                 else:
                     list(connection.notifies(timeout=IDLE_SECONDS, stop_after=1))
 
-    def trickle(self, url: str, count: int, spacing: float) -> list[int]:
+    def trickle(self, url: str, at: list[float]) -> list[int]:
         sent = []
         with psycopg.connect(url) as connection:
-            for number in range(count):
+            for number in paced(at):
                 connection.execute(
                     "INSERT INTO job (kind, queue, payload, status, priority, run_after) "
                     f"VALUES (%s, %s, jsonb_build_object('number', %s::int), {READY}, {MEASURED}, now())",
@@ -111,7 +111,6 @@ class Raw(Contestant):
                 connection.execute(f"NOTIFY {CHANNEL}")
                 sent.append(time.monotonic_ns())
                 connection.commit()
-                time.sleep(spacing)
         return sent
 
     def put_behind(self, connection: Connection, count: int) -> None:

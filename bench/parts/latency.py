@@ -1,9 +1,12 @@
-"""From the COMMIT of a single job to the start of its handler, by a worker that has nothing else to do.
+"""From the COMMIT of a single job to the start of its handler, by one worker: of a trickle, job after job.
 
 The clock starts just before the COMMIT is sent, so its flush to disk counts; it stops in the first line of the handler.
-Jobs are SPACING_SECONDS apart. django-q2 and django-tasks poll, every 50 ms here.
+Everybody's jobs come RATE a second; ours and PgQueuer's at each of RATES, since a worker's wake-ups may be quick at one
+and slow at another. The instants are spread at random around even ones, the same for all. Whoever cannot keep up puts
+them there as fast as it can. django-q2 and django-tasks poll, every 50 ms here.
 """
 
+import random
 import time
 
 from bench.contestants.base import Contestant
@@ -14,41 +17,63 @@ from bench.results import Key, percentile
 from bench.stage import Stage
 
 ALL = ("ours-async", "ours-sync", "raw-single", "pgqueuer", "procrastinate", "django-q2", "django-tasks")
-SPACING_SECONDS = 0.12
+RATE = 8
+RATES = (2, RATE, 20, 50, 200, 500)
+SWEPT = ("ours-async", "pgqueuer")
+TARGETS = {"p50": (0.5, "≤ 1.2"), "p99": (0.99, "≤ 3")}
+TRICKLE_SECONDS = 10.0
+"""Of more than `letters` jobs as many come as are due in this time."""
 WARM_UP = 5
 """The first jobs pay for what is done once."""
 LAST_SECONDS = 3.0
+LOOK_EVERY_SECONDS = 0.1
 
 
 def run(stage: Stage) -> None:
     for _ in stage.repeats("latency"):
-        for contestant in stage.cast(ALL):
-            try:
-                latencies = measure(stage, contestant)
-            except (ContestantFailed, GateTimeout) as error:
-                stage.fail(contestant, error)
-                continue
-            half, most = percentile(latencies, 0.5) * 1000, percentile(latencies, 0.99) * 1000
-            stage.say(f"latency: {contestant.name} p50 {half:.1f} ms, p99 {most:.1f} ms")
-            stage.results.add(Key("latency", "p50", contestant.name), half, "ms")
-            stage.results.add(Key("latency", "p99", contestant.name), most, "ms")
-    for case in ("p50", "p99"):
-        for peer in ("pgqueuer", "raw-single", "procrastinate"):
-            over, under = Key("latency", case, "ours-async"), Key("latency", case, peer)
-            stage.results.compare(f"latency {case}: ours-async / {peer}", over, under)
+        for rate in RATES:
+            for contestant in stage.cast(ALL if rate == RATE else SWEPT):
+                try:
+                    latencies = measure(stage, contestant, rate)
+                except (ContestantFailed, GateTimeout) as error:
+                    stage.fail(contestant, error)
+                    continue
+                found = {name: percentile(latencies, share) * 1000 for name, (share, _) in TARGETS.items()}
+                told = ", ".join(f"{name} {value:.1f} ms" for name, value in found.items())
+                stage.say(f"latency: {contestant.name} at {rate} a second {told}")
+                for name, value in found.items():
+                    stage.results.add(_key(name, rate, contestant.name), value, "ms", f"{len(latencies)} jobs")
+    for name, (_, target) in TARGETS.items():
+        for rate in RATES:
+            over, under = _key(name, rate, "ours-async"), _key(name, rate, "pgqueuer")
+            stage.results.compare(f"latency {name}, {rate}/s: ours-async / pgqueuer", over, under, target)
+        for peer in ("raw-single", "procrastinate"):
+            over, under = _key(name, RATE, "ours-async"), _key(name, RATE, peer)
+            stage.results.compare(f"latency {name}, {RATE}/s: ours-async / {peer}", over, under)
 
 
-def measure(stage: Stage, contestant: Contestant) -> list[float]:
+def _key(name: str, rate: int, contestant: str) -> Key:
+    return Key("latency", f"{name}, {rate}/s", contestant)
+
+
+def instants(rate: int, count: int) -> list[float]:
+    """`count` instants, `rate` a second, each up to half of their distance earlier or later. Always the same."""
+    rng = random.Random(rate)  # noqa: S311 - figures, no secrets
+    return [(number + rng.random()) / rate for number in range(count)]
+
+
+def measure(stage: Stage, contestant: Contestant, rate: int) -> list[float]:
     """The seconds of each job but the first ones. Raises: ContestantFailed."""
-    count = stage.options.letters + WARM_UP
+    letters = stage.options.letters
+    count = WARM_UP + min(max(letters, round(rate * TRICKLE_SECONDS)), 10 * letters)
     with stage.server.copy_of(stage.template(contestant, 0)) as database:
         url = stage.server.url(database)
         with crew(contestant, url, 1, stamp=True) as there:
             there.gate.open()
-            sent = call(contestant, "trickle", url=url, count=count, spacing=SPACING_SECONDS)
+            sent = call(contestant, "trickle", url=url, at=instants(rate, count))
             deadline = time.monotonic() + LAST_SECONDS
             while len(started := read_stamps(there.starts)) < count and time.monotonic() < deadline:
-                time.sleep(SPACING_SECONDS)
+                time.sleep(LOOK_EVERY_SECONDS)
     if len(started) < count:
         raise ContestantFailed(f"{contestant.name}: {count - len(started)} of {count} single jobs were not run")
     return [(started[number] - sent[number]) / 1e9 for number in range(WARM_UP, count)]

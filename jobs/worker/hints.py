@@ -1,23 +1,47 @@
 """Which queues are worth a claim: a worker asks the database only where it may find something."""
 
+from collections.abc import Collection
+
 from jobs.clock import boot_seconds
 from jobs.wakeups import QUIET_SECONDS
 
-LOOK_AGAIN_AFTER_SECONDS = QUIET_SECONDS + 0.02
+LOOK_AGAIN_AFTER_SECONDS = QUIET_SECONDS + 0.001
 """After a wake-up its sender is silent for a while: what it put on the backlog meanwhile is looked for afterwards."""
 
 
 class Hints:
-    """Filled by whoever hears of ready records, from any thread; read by the main loop. A lost one costs a poll."""
+    """Filled from any thread that hears of ready records or of room; read by the main loop. A lost one costs a poll."""
 
     def __init__(self) -> None:
         self._worth: set[str] = set()
         self._again_at: dict[str, float] = {}
+        self._blocking: dict[str, frozenset[int]] = {}
+        self._room_until: dict[int, float] = {}
 
     def hear(self, queue: str) -> None:
         """A sender says that `queue` has ready records, and may say nothing for a while."""
         self._worth.add(queue)
         self._again_at[queue] = boot_seconds() + LOOK_AGAIN_AFTER_SECONDS
+
+    def hear_of_room(self, throttle_ids: Collection[int], quiet: float = LOOK_AGAIN_AFTER_SECONDS) -> bool:
+        """These throttles have room again, and there may be more for `quiet` seconds without a word from the sender.
+
+        Returns whether a queue waits for it.
+        """
+        self._room_until.update(dict.fromkeys(throttle_ids, boot_seconds() + quiet))
+        waiting = [queue for queue, ids in list(self._blocking.items()) if not ids.isdisjoint(throttle_ids)]
+        for queue in waiting:
+            self.add(queue)
+            if quiet:
+                self.again(queue, quiet)
+        return bool(waiting)
+
+    def blocked(self, queue: str, throttle_ids: frozenset[int], since: float) -> None:
+        """A claim sent at `since` (boot seconds) took less than it asked for; its records name these throttles."""
+        self._blocking[queue] = throttle_ids
+        until = max((self._room_until.get(each, 0.0) for each in throttle_ids), default=0.0)
+        if until >= since:  # heard of while this claim was under way, or when nothing waited for it
+            self.again(queue, until - since)
 
     def add(self, queue: str) -> None:
         """`queue` had ready records a moment ago."""
@@ -39,7 +63,7 @@ class Hints:
     def seconds_until_next(self) -> float:
         """How long until a queue becomes worth a claim by itself; infinity when none does.
 
-        Told once: a queue whose time has come and that has no room for a claim must not keep the worker awake.
+        0 once: a queue whose time has come and that has no room for a claim must not keep the worker awake.
         """
         if self._is_any_due(list(self._again_at)):
             return 0.0

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Set
+from collections.abc import Callable, Collection, Set
 
 from django.db import connection
 from django.db.utils import Error
@@ -11,7 +11,8 @@ from psycopg import Error as PsycopgError
 from jobs.clock import boot_seconds
 from jobs.database_errors import is_away
 from jobs.models import BacklogRecord
-from jobs.wakeups import CANCEL_CHANNEL, CHANNEL, EVERY_QUEUE
+from jobs.prepared import is_ours
+from jobs.wakeups import CANCEL_CHANNEL, CHANNEL, EVERY_QUEUE, ROOM_CHANNEL
 from jobs.worker import outage, stopping
 from jobs.worker.units import Units
 
@@ -23,15 +24,22 @@ PING_EVERY_SECONDS = 30
 
 
 class Listener(threading.Thread):
-    """Calls `hear(queue)` when one of `queues` has ready records, and stops the runs of `units` that a person cancels.
+    """Calls `hear(queue)` when one of `queues` has ready records and `hear_of_room(throttle_ids)` when these throttles
+    have room again, and stops the runs of `units` that a person cancels.
 
-    After each (re)LISTEN it does both at once: it may have missed some.
+    After each (re)LISTEN it hears of all queues and looks for cancelled runs: it may have missed some.
     """
 
-    def __init__(self, queues: Set[str], hear: Callable[[str], None], units: Units) -> None:
+    def __init__(
+        self,
+        queues: Set[str],
+        hear: Callable[[str], None],
+        hear_of_room: Callable[[Collection[int]], None],
+        units: Units,
+    ) -> None:
         super().__init__(name="listener", daemon=True)
         self._queues = queues
-        self._hear = hear
+        self._hear, self._hear_of_room = hear, hear_of_room
         self._units = units
         self._ended = threading.Event()
 
@@ -54,8 +62,8 @@ class Listener(threading.Thread):
 
     def _listen(self) -> None:
         with connection.cursor() as cursor:
-            cursor.execute(f"LISTEN {CHANNEL}")
-            cursor.execute(f"LISTEN {CANCEL_CHANNEL}")
+            for channel in (CHANNEL, ROOM_CHANNEL, CANCEL_CHANNEL):
+                cursor.execute(f"LISTEN {channel}")
         self._take(CHANNEL, EVERY_QUEUE)
         self._look_for_cancels()
         outage.is_over()
@@ -63,7 +71,8 @@ class Listener(threading.Thread):
         ping_at = boot_seconds() + PING_EVERY_SECONDS
         while not self._ended.is_set():
             for notification in raw.notifies(timeout=1, stop_after=1):
-                self._take(notification.channel, notification.payload)
+                if notification.channel == CANCEL_CHANNEL or not is_ours(notification.pid):
+                    self._take(notification.channel, notification.payload)
             if boot_seconds() >= ping_at:
                 raw.execute("SELECT 1")
                 ping_at = boot_seconds() + PING_EVERY_SECONDS
@@ -72,6 +81,8 @@ class Listener(threading.Thread):
         if channel == CHANNEL:
             for queue in self._queues if payload == EVERY_QUEUE else {payload} & self._queues:
                 self._hear(queue)
+        elif channel == ROOM_CHANNEL:
+            self._hear_of_room([int(each) for each in payload.split(",")])
         elif payload.isdecimal() and (run := self._units.find(int(payload))):
             stopping.give_up(self._units, run, stopping.CANCELLED)
 

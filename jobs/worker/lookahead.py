@@ -33,30 +33,22 @@ WITH alive AS (
       FROM alive
 ), running AS (
     SELECT count(*) AS busy FROM jobs_backlogrecord WHERE status = {Status.RUNNING} AND queue = %(queue)s
-), in_flight AS (
-    SELECT lane, count(*) AS count
-      FROM jobs_backlogrecord
-     WHERE status = {Status.RUNNING} AND lane <> 0 AND queue <> ALL(%(feeding)s)
-     GROUP BY lane
 ), waiting AS (
     SELECT lane, count(*) AS count
       FROM (SELECT lane FROM jobs_backlogrecord WHERE status = {Status.READY} AND queue = %(queue)s LIMIT 10000) AS head
      GROUP BY lane
-), ready AS (
-    SELECT COALESCE(sum(LEAST(waiting.count, COALESCE(room.room, waiting.count))), 0) AS ready
+), lane_room AS (
+    SELECT l.id AS lane, min(GREATEST(0, throttle.room)) AS room
       FROM waiting
-      LEFT JOIN LATERAL (
-           SELECT min(GREATEST(0, LEAST(
-                  t.max_in_flight - (
-                  SELECT COALESCE(sum(f.count), 0)
-                    FROM in_flight f
-                    JOIN jobs_lane fl ON fl.id = f.lane
-                   WHERE t.id = ANY(fl.throttle_ids)),
-                  floor(jobs_tokens(t.tokens, t.tokens_at, t.rate, t.burst, clock.now))::int))) AS room
-             FROM jobs_lane l
-             JOIN jobs_throttle t ON t.id = ANY(l.throttle_ids)
-            CROSS JOIN (SELECT COALESCE(%(now)s::timestamptz, clock_timestamp()) AS now) AS clock
-            WHERE l.id = waiting.lane) AS room ON TRUE
+      JOIN jobs_lane l ON l.id = waiting.lane
+     CROSS JOIN LATERAL unnest(l.throttle_ids) AS named(id)
+      JOIN jobs_room(%(feeding)s, NULL, COALESCE(%(now)s::timestamptz, clock_timestamp()), TRUE) AS throttle
+        ON throttle.throttle_id = named.id
+     GROUP BY l.id
+), ready AS (
+    SELECT COALESCE(sum(LEAST(waiting.count, lane_room.room)), 0) AS ready
+      FROM waiting
+      LEFT JOIN lane_room USING (lane)
 )
 SELECT (all_units - busy + (all_units + 1) / 2 - ready)::int, feeders FROM units, running, ready
 """

@@ -11,13 +11,13 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from django.db import connections
 from django.db.models.functions import Now
 from django.db.utils import Error
 
-from jobs import claiming, conf, decisions, delivery, emitter, periodic, wakeups
+from jobs import claiming, conf, decisions, delivery, emitter, periodic, throttles, wakeups
 from jobs.clock import boot_seconds, database_clock
 from jobs.conf import QueueRule
 from jobs.database_errors import is_away, is_busy
@@ -112,8 +112,8 @@ class WorkerProcess:
         self.guard = Guard(self.units)
         self.threads: list[Heartbeat | Guard | Listener] = [self.heartbeat, self.guard]
         if conf.listens():
-            self.threads.append(Listener({rule.name for rule in self.rules}, self.hear, self.units))
-        wakeups.heard_here = self.hear
+            self.threads.append(Listener({rule.name for rule in self.rules}, self.hear, self.hear_of_room, self.units))
+        wakeups.heard_here, wakeups.room_here = self.hear_here, self.room_here
         for thread in (self.settler, *self.threads):
             thread.start()
         queues = ", ".join(f"{rule.name}:{rule.concurrency}" for rule in self.rules)
@@ -132,6 +132,21 @@ class WorkerProcess:
         """`queue` has ready records, somebody says, from any thread."""
         self.hints.hear(queue)
         self.bell.ring()
+
+    def hear_of_room(self, throttle_ids: Collection[int]) -> None:
+        """These throttles have room again, from any thread."""
+        if self.hints.hear_of_room(throttle_ids):
+            self.bell.ring()
+
+    def hear_here(self, queue: str) -> None:
+        """`hear` of this process, which does not fall silent."""
+        self.hints.add(queue)
+        self.bell.ring()
+
+    def room_here(self, throttle_ids: Collection[int]) -> None:
+        """`hear_of_room` of this process."""
+        if self.hints.hear_of_room(throttle_ids, quiet=0):
+            self.bell.ring()
 
     def do_one_round(self) -> bool:
         """Look, tick and claim once. Returns whether there was anything to do."""
@@ -197,6 +212,7 @@ class WorkerProcess:
                 self.hints.add(rule.name)
         if claimed:
             self.units.start(claimed, sent_at)
+        self.hints.blocked(rule.name, throttles.named_by_ready(rule.name), since=sent_at)
         if len(claimed) < limit and (seconds := self.tokens.seconds_until_worth_a_claim(rule.name)) is not None:
             self.hints.again(rule.name, seconds)
         if conf.considering() and (claimed or rule.name not in self._fruitless):

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import connection
 
 from backupsched.embedded import Layout
-from jobs import claiming
+from jobs import throttles
 from tests.programs import needed
 from tests.sources.engines.peers import free_port
 from tests.waiting import PATIENCE, eventually
@@ -19,7 +19,7 @@ from tests.waiting import PATIENCE, eventually
 
 @pytest.fixture(autouse=True)
 def _no_hints() -> None:
-    claiming._throttled.clear()
+    throttles._named.clear()
 
 
 CONFIGURATION = """

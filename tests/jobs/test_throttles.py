@@ -196,18 +196,24 @@ class TestRoom:
     def heard(self, monkeypatch):
         """What the worker of this process and what others hear."""
         here, elsewhere = [], []
-        monkeypatch.setattr(wakeups, "heard_here", here.append)
-        monkeypatch.setattr(wakeups, "_send", elsewhere.append)
+        monkeypatch.setattr(wakeups, "room_here", here.append)
+        monkeypatch.setattr(wakeups, "_send", lambda *message: elsewhere.append(message))
         return here, elsewhere
 
     @pytest.mark.parametrize("outcome", [Succeeded(), Failed("no")])
-    def test_that_a_settle_makes_is_told_to_every_queue(self, heard, outcome):
-        make_record(lane=make_lane(make_throttle(1)))
+    def test_that_a_settle_makes_is_announced_for_each_throttle_of_its_lane(self, heard, outcome):
+        caps = [make_throttle(1), make_throttle(1)]
+        make_record(lane=make_lane(*caps))
         [record] = claim()
         claiming.settle([(record, outcome)], now=LATER)
-        assert heard == (["default"], ["*"])
+        here, elsewhere = heard
+        ids = {cap.pk for cap in caps}
+        assert here == [ids]
+        assert [(channel, set(map(int, payload.split(",")))) for channel, payload in elsewhere] == [
+            (wakeups.ROOM_CHANNEL, ids)
+        ]
 
-    def test_is_not_told_of_what_names_no_throttle(self, heard):
+    def test_is_not_announced_for_what_names_no_throttle(self, heard):
         make_record()
         [record] = claim()
         claiming.settle([(record, Succeeded())], now=LATER)

@@ -28,7 +28,7 @@ def bell(monkeypatch) -> Iterator[Bell]:
     """The bell of an idle worker that serves `default` and listens already."""
     monkeypatch.setattr(wakeups, "_last_sent", {})
     bell = Bell()
-    listener = Listener({"default"}, lambda _: bell.ring(), Held())
+    listener = Listener({"default"}, lambda _: bell.ring(), lambda _: None, Held())
     listener.start()
     assert bell.wait(PATIENCE)  # after LISTEN: it may have missed some
     yield bell
@@ -77,7 +77,7 @@ class TestCancels:
         assert len(runs) == 3
         runs[earlier.pk] = Run(runs[earlier.pk].record._replace(lease_token=uuid4()))
         backlog.cancel([earlier.pk, cancelled.pk])
-        listener = Listener({"default"}, lambda _: None, Held(*runs.values()))
+        listener = Listener({"default"}, lambda _: None, lambda _: None, Held(*runs.values()))
         listener.start()
         assert runs[cancelled.pk].stop.wait(PATIENCE)
         listener.end()

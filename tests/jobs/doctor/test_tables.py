@@ -86,7 +86,7 @@ class TestTheTables:
         ("broken", "name", "number"),
         [
             ("DROP VIEW jobs_attempt_entry", "jobs_attempt_entry", "0012"),
-            ("DROP FUNCTION jobs_claim_beside_throttles", "jobs_claim_beside_throttles", "0013"),
+            ("DROP FUNCTION jobs_claim_beside_throttles", "jobs_claim_beside_throttles", "0017"),
         ],
     )
     def test_a_missing_view_or_function_is_a_problem_with_the_migration_that_makes_it(self, broken, name, number):

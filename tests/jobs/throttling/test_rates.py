@@ -192,7 +192,7 @@ STEPS = st.lists(
 def test_any_claims_at_any_instants_take_what_a_model_of_the_bucket_gives(rate, burst, tokens, most, steps):
     """The clock may go back and forth."""
     BacklogRecord.objects.all().delete()
-    claiming._throttled.clear()
+    throttles._named.clear()
     throttle = make_rated(rate, burst, tokens=tokens, most=most)
     ready(throttle, 40)
     worker, bucket, at = make_worker(), Bucket(rate, burst, tokens, NOON), NOON

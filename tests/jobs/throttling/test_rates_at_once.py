@@ -122,9 +122,9 @@ class TestTwoConnections:
 
 
 CLAIM = """
-SELECT count(*)
+SELECT count((record).id)
   FROM jobs_claim_beside_throttles(
-       'default', 50, %(worker)s, gen_random_uuid(), 60, ARRAY['availability'], NULL, %(now)s::timestamptz)
+       'default', 50, %(worker)s, gen_random_uuid(), 60, ARRAY['availability'], NULL, '{}', %(now)s::timestamptz)
 """
 
 

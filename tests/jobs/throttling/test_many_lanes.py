@@ -1,0 +1,77 @@
+"""What a claim reads beside many lanes, each with a throttle of its own and one that all share."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+
+from jobs.models import BacklogRecord
+from jobs.states import Status
+from jobs.worker.lookahead import shortage
+from tests.factories import NOON, build_record, make_lane, make_record, make_throttle, make_worker
+from tests.jobs.throttling.rated import claim
+from tests.threads import another_connection, beside, impatience, somebody_waits_for_a_lock
+from tests.waiting import PATIENCE, eventually
+
+pytestmark = pytest.mark.django_db
+
+LANES, RUNNING = 30, 300
+FETCHED = "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = %s"
+
+
+@pytest.fixture
+def lanes() -> Iterator[list[int]]:
+    """Each has running and ready records, and room."""
+    shared, worker = make_throttle(RUNNING + 5), make_worker()
+    lanes = [make_lane(shared, make_throttle(RUNNING // LANES + 1)) for _ in range(LANES)]
+    running = [build_record(Status.RUNNING, worker=worker, lane=lanes[number % LANES]) for number in range(RUNNING)]
+    BacklogRecord.objects.bulk_create([*running, *(build_record(lane=lane) for lane in lanes * 3)])
+    with connection.cursor() as cursor:
+        cursor.execute("SET plan_cache_mode = force_generic_plan")
+        yield lanes
+        cursor.execute("RESET plan_cache_mode")
+
+
+def rows_read(table: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(FETCHED, [table])
+        return cursor.fetchone()[0]
+
+
+def test_a_claim_reads_what_runs_once_before_and_once_under_the_locks(lanes):
+    before = rows_read("jobs_backlogrecord"), rows_read("jobs_throttle")
+    assert len(claim(limit=2)) == 2
+    records = rows_read("jobs_backlogrecord") - before[0]
+    assert records <= 2 * RUNNING + 5 * LANES
+    assert rows_read("jobs_throttle") - before[1] <= 4 * (LANES + 1)
+
+
+def test_the_look_ahead_reads_what_runs_twice(lanes):
+    """Once of its queue, once of all lanes."""
+    BacklogRecord.objects.filter(status=Status.READY).update(queue="backups")
+    before = rows_read("jobs_backlogrecord")
+    shortage("backups", "availability", now=NOON)
+    assert rows_read("jobs_backlogrecord") - before <= 2 * RUNNING + 3 * LANES + 20
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_throttle_that_was_closed_while_it_was_waited_for_does_not_hide_the_other_lanes():
+    closing, other = make_throttle(1), make_lane(make_throttle(1))
+    make_record(lane=make_lane(closing), priority=5)
+    behind = make_record(lane=other)
+    with another_connection() as holder:
+        holder.execute("UPDATE jobs_throttle SET max_in_flight = 0 WHERE id = %s", [closing.pk])
+        claimed = beside(lambda: claim(limit=1))
+        eventually(somebody_waits_for_a_lock)
+        holder.commit()
+        assert [record.id for record in claimed.result(PATIENCE)] == [behind.pk]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_claim_waits_for_no_throttle_but_those_of_the_lanes_that_it_claims_from():
+    busy = make_throttle(9)
+    first = make_record(lane=make_lane(make_throttle(1)), priority=5)
+    make_record(lane=make_lane(busy))
+    with another_connection() as holder, impatience():
+        holder.execute("SELECT FROM jobs_throttle WHERE id = %s FOR UPDATE", [busy.pk])
+        assert [record.id for record in claim(limit=1)] == [first.pk]

@@ -1,0 +1,135 @@
+"""When a throttle has room again, who waits for it is woken, and nobody else."""
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs import claiming, wakeups
+from jobs.clock import boot_seconds
+from jobs.models import BacklogRecord
+from jobs.outcomes import Failed, Succeeded
+from jobs.states import Status
+from jobs.throttles import named_by_ready
+from jobs.worker.bell import Bell
+from jobs.worker.hints import LOOK_AGAIN_AFTER_SECONDS, Hints
+from jobs.worker.listener import Listener
+from tests.factories import NOON, make_lane, make_record, make_throttle
+from tests.jobs.held import Held
+from tests.jobs.throttling.rated import claim
+from tests.jobs.worker_processes import WorkerProcesses
+from tests.waiting import PATIENCE, eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ANOTHER_PROCESS = {"_last_sent": {}, "heard_here": None, "room_here": None}
+
+
+class Idle:
+    """A worker that serves `default`, as far as wake-ups go: what it hears over the database."""
+
+    def __init__(self) -> None:
+        self.hints, self.bell = Hints(), Bell()
+        self.heard: list[str | int] = []
+        self.listener = Listener({"default"}, self._hear, self._hear_of_room, Held())
+
+    def _hear(self, queue: str) -> None:
+        self.heard.append(queue)
+        self.bell.ring()
+
+    def _hear_of_room(self, throttle_ids: Collection[int]) -> None:
+        if self.hints.hear_of_room(throttle_ids):
+            self.heard += throttle_ids
+
+    def claim(self) -> list[claiming.Claimed]:
+        """As its main loop does."""
+        sent_at = boot_seconds()
+        claimed = claim(limit=9)
+        self.hints.blocked("default", named_by_ready("default"), since=sent_at)
+        return claimed
+
+
+@pytest.fixture
+def idle(monkeypatch) -> Iterator[Idle]:
+    for name, value in ANOTHER_PROCESS.items():
+        monkeypatch.setattr(wakeups, name, value)
+    worker = Idle()
+    worker.listener.start()
+    assert worker.bell.wait(PATIENCE)  # after LISTEN
+    worker.heard.clear()
+    yield worker
+    worker.listener.end()
+
+
+def settle_one_elsewhere(lane: int) -> None:
+    """A worker of another queue ends a record of that lane."""
+    make_record(lane=lane, queue="elsewhere")
+    [record] = claim(queue="elsewhere")
+    claiming.settle([(record, Succeeded())], now=NOON)
+
+
+@pytest.mark.parametrize("outcome", [Succeeded(), Failed("no")])
+def test_wakes_the_queue_whose_last_claim_met_that_throttle_in_a_lane_of_its_own(idle, outcome):
+    shared = make_throttle(1)
+    make_record(queue="elsewhere", lane=make_lane(shared))
+    [running] = claim(queue="elsewhere")
+    make_record(lane=make_lane(shared, make_throttle(9)))
+    assert idle.claim() == []
+    claiming.settle([(running, outcome)], now=NOON)
+    eventually(lambda: idle.hints.take("default"))
+    assert len(idle.claim()) == 1
+
+
+def test_wakes_no_queue_that_waits_for_nothing_or_for_another_throttle(idle):
+    """So its worker does no transaction."""
+    lane, other = make_lane(make_throttle(1)), make_lane(make_throttle(0))
+    assert idle.claim() == []
+    settle_one_elsewhere(lane)
+    make_record(lane=other)
+    assert idle.claim() == []
+    settle_one_elsewhere(lane)
+    wakeups.notify_at_once("default")
+    assert idle.bell.wait(PATIENCE)
+    assert idle.heard == ["default"], "besides the last word"
+
+
+class TestHints:
+    """What is heard at the wrong moment is not lost."""
+
+    def test_of_room_while_the_claim_is_under_way_lead_to_another_claim(self):
+        hints, sent_at = Hints(), boot_seconds()
+        assert not hints.hear_of_room([7], quiet=0)
+        hints.blocked("default", frozenset({7, 8}), since=sent_at)
+        eventually(lambda: hints.seconds_until_next() == 0)
+        assert hints.take("default")
+
+    def test_of_room_from_before_a_claim_whose_sender_has_been_silent_since_do_so_too(self, monkeypatch):
+        now = [100.0]
+        monkeypatch.setattr("jobs.worker.hints.boot_seconds", lambda: now[0])
+        hints = Hints()
+        hints.hear_of_room([7])
+        now[0] += LOOK_AGAIN_AFTER_SECONDS / 2
+        hints.blocked("default", frozenset({7}), since=now[0])
+        assert 0 < hints.seconds_until_next() <= LOOK_AGAIN_AFTER_SECONDS
+        now[0] += LOOK_AGAIN_AFTER_SECONDS
+        assert hints.take("default")
+        hints.blocked("default", frozenset({7}), since=now[0])
+        assert hints.seconds_until_next() == float("inf")
+
+
+@pytest.mark.slow
+def test_a_blocked_worker_begins_when_one_of_another_queue_and_process_makes_room(tmp_path: Path):
+    shared = make_throttle(1)
+    make_record(queue="elsewhere", lane=make_lane(shared))
+    [running] = claim(queue="elsewhere")
+    blocked = make_record(kind="quick", lane=make_lane(shared, make_throttle(9)))
+    workers = WorkerProcesses(tmp_path)
+    try:
+        workers(WORKER_POLL="3600")
+        free = make_record(kind="quick")
+        eventually(lambda: not BacklogRecord.objects.filter(pk=free.pk).exclude(status=Status.SUCCEEDED).exists())
+        assert BacklogRecord.objects.get(pk=blocked.pk).status == Status.READY
+        claiming.settle([(running, Succeeded())])
+        eventually(lambda: BacklogRecord.objects.get(pk=blocked.pk).status == Status.SUCCEEDED)
+    finally:
+        workers.end()
