@@ -110,6 +110,7 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 Q_CLUSTER = {
     "name": "backupsched",
     "orm": "default",
+    "broker_class": "jobs.periodic_broker.PeriodicTasksOnly",
     "workers": 1,
     "queue_limit": 1,
     "bulk": 1,
