@@ -8,6 +8,8 @@
 | `SECRET_KEY_FALLBACKS` | comma-separated earlier ones, while sealed secrets and sessions move on | none |
 | `ALLOWED_HOSTS` | comma-separated host names of the web pages | `localhost,127.0.0.1,[::1]` |
 | `CSRF_TRUSTED_ORIGINS` | comma-separated origins, when behind a proxy with TLS | none |
+| `BACKUPSCHED_TLS` | `1`: pages are asked for by HTTPS only, through a proxy that does TLS | off |
+| `BACKUPSCHED_PROXY` | the proxy whose `X-Forwarded-*` is believed | none; with TLS `127.0.0.1` |
 | `DEBUG` | `1` shows Django's debug pages; never in production | off |
 | `LOG_LEVEL` | level of the log on standard error | `INFO` |
 | `BACKUPSCHED_LEASE` | seconds a worker owns a record without renewing | 60 |
@@ -102,6 +104,12 @@ AUTH_PASSWORD_VALIDATORS = [
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
 SESSION_COOKIE_HTTPONLY = True
+TLS = os.environ.get("BACKUPSCHED_TLS") == "1"
+PROXY = os.environ.get("BACKUPSCHED_PROXY", "127.0.0.1" if TLS else "")
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = TLS
+SECURE_HSTS_SECONDS = 365 * 86_400 if TLS else 0
+# HSTS for subdomains and preloading are for the domain's owner to decide; the proxy may add them
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 
