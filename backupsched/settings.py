@@ -51,6 +51,7 @@ INSTALLED_APPS = [
     "jobs",
     "ninja",
     "django_q",
+    "axes",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -71,6 +72,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "backupsched.urls"
 WSGI_APPLICATION = "backupsched.wsgi.application"
@@ -99,6 +101,12 @@ FORMAT_MODULE_PATH = "backupsched.formats"
 STATIC_URL = "static/"
 WHITENOISE_USE_FINDERS = True
 
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AXES_HANDLER = "backupsched.logins.LoginLimits"
+AXES_LOCKOUT_CALLABLE = "backupsched.logins.locked_out"
+AXES_CLIENT_IP_CALLABLE = "backupsched.logins.address_of"
+AXES_VERBOSE = False
+AXES_ENABLE_ADMIN = False  # its tables stay empty
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
@@ -136,7 +144,7 @@ CHECK_IN_EVERY = number("BACKUPSCHED_CHECK_IN_EVERY", 300)
 
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
-    # how often somebody asked the API; of its own, and roomy, since a full cache forgets at random
+    # how often each agent asked; of its own, and roomy, since a full cache forgets at random
     "limits": {
         "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
         "LOCATION": "limits",
