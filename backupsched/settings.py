@@ -10,6 +10,8 @@
 | `CSRF_TRUSTED_ORIGINS` | comma-separated origins, when behind a proxy with TLS | none |
 | `BACKUPSCHED_TLS` | `1`: pages are asked for by HTTPS only, through a proxy that does TLS | off |
 | `BACKUPSCHED_PROXY` | the proxy whose `X-Forwarded-*` is believed | none; with TLS `127.0.0.1` |
+| `BACKUPSCHED_SECRETS_DIRECTORIES` | colon-separated; `file:` secrets lie below one of them | `/etc/backupsched`, … |
+| `BACKUPSCHED_FOLDERS` | colon-separated; what accounts without a permission for more may name | `/home`, `/srv`, … |
 | `DEBUG` | `1` shows Django's debug pages; never in production | off |
 | `LOG_LEVEL` | level of the log on standard error | `INFO` |
 | `BACKUPSCHED_LEASE` | seconds a worker owns a record without renewing | 60 |
@@ -31,7 +33,7 @@ from pathlib import Path
 from django.templatetags.static import static
 
 from backupsched.database import databases
-from backupsched.environment import number, whole
+from backupsched.environment import number, paths, whole
 from backupsched.secret_key import secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -139,6 +141,15 @@ Q_CLUSTER = {
     "save_limit": 100,
     "label": "Periodic tasks",
 }
+
+SECRETS_DIRECTORIES = paths(
+    "BACKUPSCHED_SECRETS_DIRECTORIES",
+    "/etc/backupsched",
+    "/run/secrets",
+    os.environ.get("CREDENTIALS_DIRECTORY"),
+    VAR_DIR / "secrets",
+)
+FOLDERS = paths("BACKUPSCHED_FOLDERS", "/home", "/srv", "/mnt", "/media", "/data", "/backup")
 
 CHECK_IN_EVERY = number("BACKUPSCHED_CHECK_IN_EVERY", 300)
 
