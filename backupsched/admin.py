@@ -1,14 +1,25 @@
-"""The accounts of the admin in the admin's own style."""
+"""Tables of other packages in the admin's own style: accounts, and what django-q2 keeps."""
+
+from typing import Any
 
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
+from django.http import HttpRequest
+from django_q.admin import FailAdmin, ScheduleAdmin, TaskAdmin
+from django_q.admin import QueueAdmin as DjangoQueueAdmin
+from django_q.models import Failure, OrmQ, Schedule, Success
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-admin.site.unregister(User)
-admin.site.unregister(Group)
+from jobs.admin.base import ReadOnlyAdmin
+
+for replaced in (User, Group, Schedule, Success, Failure, OrmQ):
+    admin.site.unregister(replaced)
+
+
+RIGHTS = ("is_staff", "is_superuser", "groups", "user_permissions")
 
 
 @admin.register(User)
@@ -19,7 +30,45 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
 
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
+        """What gives rights is for superusers: with it an account could give itself all others."""
+        fields = super().get_readonly_fields(request, obj)
+        return fields if request.user.is_superuser else (*fields, *RIGHTS)
+
+    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return super().has_change_permission(request, obj) and _may_act_as(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return super().has_delete_permission(request, obj) and _may_act_as(request, obj)
+
+
+def _may_act_as(request: HttpRequest, account: User | None) -> bool:
+    """Whether an account may have its password set: not when that gives rights that the person signed in lacks."""
+    if account is None or request.user.is_superuser:
+        return True
+    return not account.is_superuser and account.get_all_permissions() <= request.user.get_all_permissions()
+
 
 @admin.register(Group)
 class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
     """What groups of accounts may do."""
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Group | None = None) -> Any:
+        fields = super().get_readonly_fields(request, obj)
+        return fields if request.user.is_superuser else (*fields, "permissions")
+
+
+class PeriodicTaskAdmin(ReadOnlyAdmin):
+    """Rows of django-q2, for superusers to look at. They name functions to call: nothing here writes or repeats one."""
+
+    actions = None
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.is_active and request.user.is_superuser)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+
+for model, shown in ((Schedule, ScheduleAdmin), (Success, TaskAdmin), (Failure, FailAdmin), (OrmQ, DjangoQueueAdmin)):
+    admin.site.register(model, type(shown.__name__, (PeriodicTaskAdmin, shown), {}))

@@ -1,7 +1,8 @@
-"""Numbers from the environment: what is none is told in a sentence, before anything starts."""
+"""Numbers and paths from the environment: what is wrong is said in a sentence, before anything starts."""
 
 import math
 import os
+from pathlib import Path
 
 
 def number(name: str, default: float) -> float:
@@ -24,3 +25,12 @@ def whole(name: str, default: int) -> int:
     if found != int(found):
         raise SystemExit(f"{name} must be a whole number, as {default}, not {found:g}: correct it, or leave it out")
     return int(found)
+
+
+def paths(name: str, *default: str | Path | None) -> list[Path]:
+    """The variable `name` as a colon-separated list of absolute paths. Raises: SystemExit naming variable and value."""
+    written = [each for each in os.environ.get(name, "").split(":") if each.strip()]
+    for each in written:
+        if not each.startswith("/"):
+            raise SystemExit(f"{name} must be a list of absolute paths, as /srv:/mnt, not {each!r:.50}: correct it")
+    return [Path(os.path.normpath(each)) for each in written or default if each]

@@ -8,6 +8,10 @@
 | `SECRET_KEY_FALLBACKS` | comma-separated earlier ones, while sealed secrets and sessions move on | none |
 | `ALLOWED_HOSTS` | comma-separated host names of the web pages | `localhost,127.0.0.1,[::1]` |
 | `CSRF_TRUSTED_ORIGINS` | comma-separated origins, when behind a proxy with TLS | none |
+| `BACKUPSCHED_TLS` | `1`: pages are asked for by HTTPS only, through a proxy that does TLS | off |
+| `BACKUPSCHED_PROXY` | the proxy whose `X-Forwarded-*` is believed | none; with TLS `127.0.0.1` |
+| `BACKUPSCHED_SECRETS_DIRECTORIES` | colon-separated; `file:` secrets lie below one of them | `/etc/backupsched`, … |
+| `BACKUPSCHED_FOLDERS` | colon-separated; what accounts without a permission for more may name | `/home`, `/srv`, … |
 | `DEBUG` | `1` shows Django's debug pages; never in production | off |
 | `LOG_LEVEL` | level of the log on standard error | `INFO` |
 | `BACKUPSCHED_LEASE` | seconds a worker owns a record without renewing | 60 |
@@ -29,7 +33,7 @@ from pathlib import Path
 from django.templatetags.static import static
 
 from backupsched.database import databases
-from backupsched.environment import number, whole
+from backupsched.environment import number, paths, whole
 from backupsched.secret_key import secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -49,6 +53,7 @@ INSTALLED_APPS = [
     "jobs",
     "ninja",
     "django_q",
+    "axes",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -70,6 +75,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "backupsched.urls"
 WSGI_APPLICATION = "backupsched.wsgi.application"
@@ -98,11 +104,23 @@ FORMAT_MODULE_PATH = "backupsched.formats"
 STATIC_URL = "static/"
 WHITENOISE_USE_FINDERS = True
 
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AXES_HANDLER = "backupsched.logins.LoginLimits"
+AXES_LOCKOUT_CALLABLE = "backupsched.logins.locked_out"
+AXES_CLIENT_IP_CALLABLE = "backupsched.logins.address_of"
+AXES_VERBOSE = False
+AXES_ENABLE_ADMIN = False  # its tables stay empty
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
 SESSION_COOKIE_HTTPONLY = True
+TLS = os.environ.get("BACKUPSCHED_TLS") == "1"
+PROXY = os.environ.get("BACKUPSCHED_PROXY", "127.0.0.1" if TLS else "")
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = TLS
+SECURE_HSTS_SECONDS = 365 * 86_400 if TLS else 0
+# HSTS for subdomains and preloading are for the domain's owner to decide; the proxy may add them
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 
@@ -111,6 +129,7 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 Q_CLUSTER = {
     "name": "backupsched",
     "orm": "default",
+    "broker_class": "jobs.periodic_broker.PeriodicTasksOnly",
     "workers": 1,
     "queue_limit": 1,
     "bulk": 1,
@@ -124,11 +143,20 @@ Q_CLUSTER = {
     "label": "Periodic tasks",
 }
 
+SECRETS_DIRECTORIES = paths(
+    "BACKUPSCHED_SECRETS_DIRECTORIES",
+    "/etc/backupsched",
+    "/run/secrets",
+    os.environ.get("CREDENTIALS_DIRECTORY"),
+    VAR_DIR / "secrets",
+)
+FOLDERS = paths("BACKUPSCHED_FOLDERS", "/home", "/srv", "/mnt", "/media", "/data", "/backup")
+
 CHECK_IN_EVERY = number("BACKUPSCHED_CHECK_IN_EVERY", 300)
 
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
-    # how often somebody asked the API; of its own, and roomy, since a full cache forgets at random
+    # how often each agent asked; of its own, and roomy, since a full cache forgets at random
     "limits": {
         "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
         "LOCATION": "limits",

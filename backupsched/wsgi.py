@@ -1,4 +1,4 @@
-"""The web application, for any WSGI server: `gunicorn backupsched.wsgi`."""
+"""The web application, which `manage.py web` serves."""
 
 import os
 

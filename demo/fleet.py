@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 
 from demo import shop
-from demo.hosts import Host
+from demo.hosts import Host, secrets_directory
 from jobs.models import BacklogRecord, RetryPolicy, Schedule
 from sources.models import Assignment, Backup, Policy, Repository, Source
 from sources.planning import subject_of
@@ -42,7 +42,8 @@ def clear(home: Path) -> None:
         Schedule.objects.filter(name__in=[POLICY, DATABASE_POLICY]).delete()
         Repository.objects.filter(name=REPOSITORY).delete()
         RetryPolicy.objects.filter(name=RETRY).delete()
-    shutil.rmtree(home, ignore_errors=True)
+    for folder in (home, secrets_directory()):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def describe(hosts: list[Host], database: shop.Place, database_secret: Path, repository: Path) -> dict[str, Any]:

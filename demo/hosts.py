@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from django.conf import settings
 
 from demo import processes
 from demo.addresses import address_of
@@ -78,7 +79,7 @@ class Host:
     @property
     def secret_file(self) -> Path:
         """What the source's `secret` refers to."""
-        return self.home / "secret"
+        return secrets_directory() / self.name
 
     def start(self) -> None:
         """Bring the host up."""
@@ -150,8 +151,18 @@ def make_other_hosts(home: Path, number: int) -> list[Host]:
 
 def _write(host: Host, *, total_bytes: int, below: str = "") -> None:
     generate(host.files / below, seed=host.name, total_bytes=total_bytes)
-    host.secret_file.touch(mode=0o600)
-    host.secret_file.write_text("not the password" if host.wrong_secret else host.secret)
+    write_secret(host.secret_file, "not the password" if host.wrong_secret else host.secret)
+
+
+def secrets_directory() -> Path:
+    """Of the demo's sources, below a directory that the workers take secrets from."""
+    return Path(settings.VAR_DIR) / "secrets" / "demo"
+
+
+def write_secret(path: Path, secret: str) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(secret)
 
 
 def _make_host_key(path: Path) -> str:

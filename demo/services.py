@@ -16,8 +16,7 @@ def procfile(manage: Path, *, workers: int, concurrency: int, port: int) -> str:
     """The Procfile: name, then command."""
     python, script = shlex.quote(sys.executable), shlex.quote(str(manage))
     lines = [
-        f"web: {python} -m gunicorn --chdir {shlex.quote(str(manage.parent))} --bind 127.0.0.1:{port} "
-        "--workers 1 --threads 4 --no-control-socket backupsched.wsgi",
+        f"web: {python} {script} web --listen 127.0.0.1:{port}",
         f"qcluster: {python} {script} qcluster",
     ]
     command = f"{python} {script} worker --concurrency {concurrency} --grace {GRACE_SECONDS}"

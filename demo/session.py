@@ -17,7 +17,7 @@ from django.core.management import call_command
 from demo import compare, fleet, processes, services, shop
 from demo.comings import Comings
 from demo.errors import DemoError
-from demo.hosts import Host, make_other_hosts, make_sftp_hosts
+from demo.hosts import Host, make_other_hosts, make_sftp_hosts, secrets_directory, write_secret
 from demo.summary import Summary, refused_attempts, summarise, unprotected
 from sources.engines import programs
 from sources.fleet import import_fleet
@@ -73,9 +73,8 @@ class Session:
         ]
         self.where = shop.place()
         shop.create(self.where, self._administration_database)
-        secret = self.home / "shop-secret"
-        secret.touch(mode=0o600)
-        secret.write_text(self.where.password or "")
+        secret = secrets_directory() / "shop"
+        write_secret(secret, self.where.password or "")
         description = fleet.describe(self.hosts, self.where, secret, self.repository)
         fleet.save(description, self.home / "fleet.json")
         import_fleet(description, origin="the demo fleet")

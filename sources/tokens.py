@@ -182,6 +182,11 @@ def _locked(source_id: int) -> Source:
     return source
 
 
+def first_group(code: str) -> str:
+    """What tells codes apart where tries are counted, without keeping them."""
+    return _plain(code)[:CODE_GROUP]
+
+
 def _plain(code: str) -> str:
     """The letters of a code as they were made: upper case, no dashes or spaces, misread letters put right."""
     return "".join(code.split()).replace("-", "").upper().translate(MISREAD)

@@ -30,7 +30,7 @@ def test_the_readme_opens_with_one_sentence_and_the_two_commands() -> None:
 
 
 def test_every_command_is_of_a_sort_that_is_checked_here() -> None:
-    checked = [*of("make "), *of(" ".join(MANAGE)), *of(".venv/bin/gunicorn "), *of("export ")]
+    checked = [*of("make "), *of(" ".join(MANAGE)), *of("export ")]
     assert set(COMMANDS) == set(checked)
 
 
@@ -51,13 +51,6 @@ def test_every_management_command_takes_its_arguments(command: Command) -> None:
     loaded = load_command_class(app, name) if isinstance(app, str) else app
     # raises for an unknown option or a missing argument
     loaded.create_parser("manage.py", name).parse_args(arguments)
-
-
-def test_the_web_server_finds_the_application() -> None:
-    from backupsched import wsgi
-
-    assert [shlex.split(command.line)[1] for command in of(".venv/bin/gunicorn ")] == ["backupsched.wsgi"]
-    assert callable(wsgi.application)
 
 
 def test_every_exported_variable_is_a_setting() -> None:

@@ -1,4 +1,4 @@
-"""The project's own processes, as an operator starts them: `manage.py worker`, and gunicorn with the web pages."""
+"""The project's own processes, as an operator starts them: `manage.py worker`, `manage.py web`."""
 
 import socket
 import tempfile
@@ -41,11 +41,10 @@ def worker(contestant: Contestant, url: str, home: Path, queues: str, connection
 
 @contextmanager
 def web(contestant: Contestant, url: str, home: Path) -> Iterator[int]:
-    """The web pages and the API, in one process with four threads. Yields the port. Raises: ContestantFailed."""
+    """The web pages and the API. Yields the port. Raises: ContestantFailed."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
-    arguments = ["-m", "gunicorn", "--bind", f"127.0.0.1:{port}", "--workers", "1", "--threads", "4"]
-    arguments += ["--no-control-socket", "--log-level", "warning", "backupsched.wsgi"]
+    arguments = ["manage.py", "web", "--listen", f"127.0.0.1:{port}"]
     with running(contestant, "become", url=url, arguments=arguments, variables=_variables(home)) as process:
         wait_until(lambda: _accepts(port), "the web server", process)
         yield port

@@ -1,23 +1,31 @@
-"""How often somebody may ask. Counted in the cache `limits`, which each web process has of its own.
+"""How often somebody may ask, in windows that begin at multiples of their length."""
 
-With n web processes a limit is up to n times as high; what protects tokens and codes is their length, not this.
-"""
-
+import hashlib
 import ipaddress
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from django.core.cache import caches
+from django.db import connection
 
 from jobs.api.errors import ApiError, too_many
+from jobs.models import RateCount
 
 PREFIX_OF_ONE_IPV6_NETWORK = 64
 """Whoever has one IPv6 address usually has all of its /64."""
 
+COUNT = """
+INSERT INTO jobs_ratecount AS counted (key, number, ends_at)
+VALUES (%s, 1, %s)
+ON CONFLICT (key) DO UPDATE SET number = counted.number + 1
+RETURNING number
+"""
+
 
 @dataclass(frozen=True)
 class Limit:
-    """At most `count` in `seconds`, per key, in windows that begin at multiples of `seconds`."""
+    """At most `count` in `seconds`, per key, for all processes together: one row is counted up by all of them."""
 
     name: str
     count: int
@@ -26,27 +34,53 @@ class Limit:
     def spend(self, key: str, now: float | None = None) -> None:
         """Count one. Raises: ApiError (429) when it is one too many."""
         instant = _present() if now is None else now
-        counter = self._counter(key, instant)
-        counts = caches["limits"]
-        counts.add(counter, 0, self.seconds)
-        try:
-            number = counts.incr(counter)
-        except ValueError:  # it expired, or was culled, between the two
-            return
-        if number > self.count:
+        if self._add_one(self._counter(key, instant), instant) > self.count:
             raise self._refusal(instant)
 
     def check(self, key: str, now: float | None = None) -> None:
         """Count nothing. Raises: ApiError (429) when the next one would be one too many."""
         instant = _present() if now is None else now
-        if caches["limits"].get(self._counter(key, instant), 0) >= self.count:
+        if self._number(self._counter(key, instant)) >= self.count:
             raise self._refusal(instant)
 
+    def is_spent(self, key: str) -> bool:
+        """Whether the next one would be one too many."""
+        return self._number(self._counter(key, _present())) >= self.count
+
+    def forget(self, key: str) -> None:
+        """Count from zero again."""
+        RateCount.objects.filter(pk=self._counter(key, _present())).delete()
+
+    def _add_one(self, counter: str, now: float) -> int:
+        ends_at = datetime.fromtimestamp((now // self.seconds + 1) * self.seconds, UTC)
+        with connection.cursor() as cursor:
+            cursor.execute(COUNT, [counter, ends_at])
+            return int(cursor.fetchone()[0])
+
+    def _number(self, counter: str) -> int:
+        return RateCount.objects.filter(pk=counter).values_list("number", flat=True).first() or 0
+
     def _counter(self, key: str, now: float) -> str:
-        return f"{self.name}:{key}:{int(now // self.seconds)}"
+        digest = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
+        return f"{self.name}:{int(now // self.seconds)}:{digest}"
 
     def _refusal(self, now: float) -> ApiError:
         return too_many(self.seconds - now % self.seconds)
+
+
+class LimitOfOneProcess(Limit):
+    """The same, counted in memory, for what must cost no write: with n web processes it is up to n times as high."""
+
+    def _add_one(self, counter: str, now: float) -> int:
+        counts = caches["limits"]
+        counts.add(counter, 0, self.seconds)
+        try:
+            return counts.incr(counter)
+        except ValueError:  # it expired, or was culled, between the two
+            return 0
+
+    def _number(self, counter: str) -> int:
+        return int(caches["limits"].get(counter, 0))
 
 
 def _present() -> float:

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from jobs import api_tokens
 from jobs.clock import database_clock
-from jobs.models import IdempotencyKey
+from jobs.models import IdempotencyKey, RateCount
 
 KEYS_KEPT_FOR = timedelta(hours=24)
 
@@ -13,11 +13,14 @@ BATCH = 10_000
 
 
 def prune(now: datetime | None = None) -> int:
-    """Delete the idempotency keys whose day is over, and the tokens that ended long ago. Returns how many.
+    """Delete the idempotency keys whose day is over, the tokens that ended long ago, and counts whose window is over.
+    Returns how many.
 
     For `registry.add_periodic`.
     """
     instant = now or database_clock()
     old = IdempotencyKey.objects.filter(created_at__lte=instant - KEYS_KEPT_FOR).order_by("created_at")
     keys, _ = IdempotencyKey.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:BATCH])).delete()
-    return keys + api_tokens.prune(instant)
+    over = RateCount.objects.filter(ends_at__lte=instant).order_by("ends_at")
+    counts, _ = RateCount.objects.filter(pk__in=list(over.values_list("pk", flat=True)[:BATCH])).delete()
+    return keys + counts + api_tokens.prune(instant)

@@ -7,18 +7,21 @@ from django.core.checks import CheckMessage
 
 from jobs.checks.messages import is_number, warning
 
+OURS = "jobs.periodic_broker.PeriodicTasksOnly"
+
 
 def wrong_with_q_cluster(cluster: Any) -> Iterator[CheckMessage]:
     """`cluster`: settings.Q_CLUSTER."""
     if not isinstance(cluster, dict):
         yield warning("W010", f"Q_CLUSTER is {cluster!r:.80}, not a dict", "see backupsched/settings.py")
         return
-    others = [name for name in ("broker_class", "iron_mq", "sqs") if cluster.get(name)]
-    if cluster.get("orm") != "default" or others:
+    if cluster.get("orm") != "default" or cluster.get("broker_class") != OURS:
+        found = cluster.get("broker_class") or "its own"
         yield warning(
             "W011",
-            f"django-q2's broker is {others[0] if others else cluster.get('orm')!r}: out of step with the rows",
-            "set Q_CLUSTER['orm'] to 'default' and no other broker",
+            f"django-q2's broker is {found} on {cluster.get('orm')!r}: it may be out of step with the rows, and "
+            "runs any function that a row names",
+            f"set Q_CLUSTER['orm'] to 'default' and 'broker_class' to '{OURS}'",
         )
     if cluster.get("ack_failures") is not True:
         yield warning(

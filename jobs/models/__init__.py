@@ -9,6 +9,7 @@ from jobs.models.endpoint import Endpoint, EndpointKind, SigningSecret
 from jobs.models.event import Event
 from jobs.models.lane import Lane
 from jobs.models.paused_queue import PausedQueue
+from jobs.models.rate_count import RateCount
 from jobs.models.retry_policy import RetryPolicy
 from jobs.models.schedule import Late, Overlap, Schedule, Stagger
 from jobs.models.sweep import Sweep
@@ -32,6 +33,7 @@ __all__ = [
     "Level",
     "Overlap",
     "PausedQueue",
+    "RateCount",
     "RetryPolicy",
     "Schedule",
     "Scope",

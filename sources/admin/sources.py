@@ -1,10 +1,13 @@
 """Sources: search, filters, status, and what a person may want done at once."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
+from django import forms
 from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
@@ -17,7 +20,7 @@ from jobs.admin.base import SMALL_TEXT_AREAS, ago, moment, span
 from jobs.admin.decisions import log_url
 from jobs.admin.tables import table
 from jobs.clock import database_clock
-from sources import edits, planning
+from sources import edits, planning, reach
 from sources.admin.agents import AGENT_FIELDS, AgentActions, AgentFields
 from sources.admin.protection import (
     LABELS,
@@ -74,6 +77,21 @@ class AssignmentInline(TabularInline):
         return format_html('<a href="{}?{}">records</a>', reverse("admin:jobs_backlogrecord_changelist"), subject)
 
 
+class SourceForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Checks what its person may let the workers reach."""
+
+    account: Any
+    notices: Sequence[str] = ()
+
+    def _post_clean(self) -> None:
+        super()._post_clean()  # type: ignore[misc]
+        if not self.errors:
+            try:
+                self.notices = reach.check_source(self.account, self.instance)
+            except ValidationError as error:
+                self._update_errors(error)  # type: ignore[attr-defined]
+
+
 @admin.register(Source)
 class SourceAdmin(AgentFields, AgentActions, ModelAdmin):
     """Every source, whether it is protected, and when it is next."""
@@ -87,6 +105,7 @@ class SourceAdmin(AgentFields, AgentActions, ModelAdmin):
         ("checked_in_at", admin.EmptyFieldListFilter),
     )
     search_fields = ("name", "address", "path", "hostname")
+    form = SourceForm
     inlines = (AssignmentInline,)
     actions = ("back_up_now", "pause", "resume", "snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze")
     formfield_overrides = SMALL_TEXT_AREAS
@@ -207,6 +226,15 @@ class SourceAdmin(AgentFields, AgentActions, ModelAdmin):
         ended = planning.unsnooze(sources)
         message = f"{ended} sources are not snoozed any more; what waited for that is ready."
         self.message_user(request, message, messages.SUCCESS if ended else messages.WARNING)
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        made = super().get_form(request, obj, change, **kwargs)
+        return type(made.__name__, (made,), {"account": request.user})
+
+    def save_model(self, request: HttpRequest, obj: Source, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        for notice in form.notices:
+            self.message_user(request, notice, messages.WARNING)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """A new assignment is due at once."""

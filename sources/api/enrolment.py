@@ -11,7 +11,7 @@ from jobs.api.schemas import Problem
 from jobs.clock import database_clock
 from sources import checkins, tokens
 from sources.api.auth import AgentAuth, agent_of, not_accepted
-from sources.api.limits import FAILED_CODES, ROTATIONS, network_of
+from sources.api.limits import FAILED_CODES, FAILED_ENROLMENTS, ROTATIONS, network_of
 from sources.api.schemas import AgentTokenAnswer, EnrolAnswer, EnrolRequest
 
 router = Router(tags=["agent"])
@@ -30,12 +30,14 @@ CODE_HINT = "codes work once and expire: `manage.py enrol SOURCE` on the server 
 def enrol(request: HttpRequest, body: EnrolRequest) -> Status[dict[str, Any]]:
     """An unknown, used or expired code is refused with the same words."""
     sender = network_of(request.META["REMOTE_ADDR"])
-    FAILED_CODES.check(sender)
+    attempt = f"{tokens.first_group(body.code)} {sender}"
+    FAILED_CODES.check(attempt)
     now = database_clock()
     try:
         source, token = tokens.redeem(body.code, now)
     except tokens.Refused as error:
-        FAILED_CODES.spend(sender)
+        FAILED_CODES.spend(attempt)
+        FAILED_ENROLMENTS.spend(sender)
         raise ApiError(401, CODE_REFUSED, CODE_HINT) from error
     checkins.enrolled(source, body.hostname or "", now)
     return Status(201, {"token": token, "source": source.name, "interval": settings.CHECK_IN_EVERY, "server_time": now})

@@ -1,16 +1,20 @@
 """How often agents, and whoever has no token, may ask. `jobs/api/limits.py` counts."""
 
-from jobs.api.limits import Limit
+from jobs.api.limits import Limit, LimitOfOneProcess
 from jobs.api.limits import network_of as network_of
 
 FAILED_TOKENS = Limit("token", 20, 60)
 """Per network of the sender. A valid token is accepted all the same: behind a proxy all agents have one address."""
 
 FAILED_CODES = Limit("code", 20, 60)
-"""Per network of the sender. No code is looked at beyond it."""
+"""Per first group of the code and network of the sender. No such code is looked at beyond it; others are, since behind
+a proxy all agents have one address."""
 
-REQUESTS = Limit("agent", 60, 60)
-"""Per source."""
+FAILED_ENROLMENTS = Limit("enrolment", 200, 60)
+"""Per network of the sender, whatever the codes. A code that is right is accepted all the same."""
+
+REQUESTS = LimitOfOneProcess("agent", 60, 60)
+"""Per source: each check-in is one."""
 
 ROTATIONS = Limit("rotate", 10, 3600)
 """Per source: each is a row that stays."""

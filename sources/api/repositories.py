@@ -10,7 +10,7 @@ from pydantic import AfterValidator, StringConstraints
 from jobs.api.auth import user_of
 from jobs.api.fields import Body, Name, Title, storable_text
 from jobs.api.resources import Resource
-from sources import edits
+from sources import edits, reach
 from sources.guarding import OPEN_BREAKER_OF_REPOSITORY
 from sources.models import Repository
 
@@ -53,6 +53,7 @@ class Repositories(Resource[Repository]):
         return opened.annotate(breaker=said)
 
     def save(self, request: HttpRequest, row: Repository, changed: set[str] | None) -> None:
+        reach.check_repository(user_of(request), row)
         edits.save_repository(row, changed, by=user_of(request).get_username())
 
     def remove(self, request: HttpRequest, row: Repository) -> None:

@@ -31,7 +31,11 @@ class SourceBody(Body):
     port: Port | None = Field(None, description="Null: the usual port of its kind")
     path: Path = Field("", description="Directory, bucket or database")
     options: JsonObject = Field(default_factory=dict, description='As {"user": "backup"}')
-    secret: Path = Field("", description="Where its password is found, never the password: env:NAME or file:/path")
+    secret: Path = Field(
+        "",
+        description="Where its password is found, never the password: env:NAME or file:/path. To set it needs a "
+        "permission of its own; a change of kind, address, port, host key or options without that clears it",
+    )
     host_key: HostKey = Field("", description="The SSH host key that must answer, as `ssh-keyscan` prints it")
     mac_address: MacAddress = Field("", description="For Wake-on-LAN, as 02:00:00:aa:bb:cc")
     wake_address: BroadcastAddress = Field("255.255.255.255", description="Where a magic packet is sent to")

@@ -14,7 +14,7 @@ from jobs.api.errors import ApiError, not_valid
 from jobs.api.resources import Resource
 from jobs.clock import database_clock
 from jobs.models.api_token import Scope
-from sources import checkins, edits, planning, tokens
+from sources import checkins, edits, planning, reach, tokens
 from sources.api.schemas import MovedAnswer
 from sources.api.source_schemas import (
     LONGEST_SNOOZE_SECONDS,
@@ -54,6 +54,10 @@ class Sources(Resource[Source]):
 
     def facts(self, rows: Sequence[Source]) -> list[dict[str, Any]]:
         return [self.own_facts(row) | {"policies": _policies_of(row)} for row in rows]
+
+    def save(self, request: HttpRequest, row: Source, changed: set[str] | None) -> None:
+        cleared = reach.check_source(user_of(request), row)
+        super().save(request, row, changed | {"secret"} if cleared and changed is not None else changed)
 
     def saved(self, request: HttpRequest, row: Source, changed: set[str] | None) -> None:
         edits.emit_after_commit(row.assignments.values_list("pk", flat=True))

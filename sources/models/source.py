@@ -79,6 +79,10 @@ class Source(models.Model):
 
     class Meta:
         ordering = ["name"]
+        permissions = [
+            ("set_secret_of_source", "Can set where the password of a source is found"),
+            ("use_any_folder", "Can name any folder of the workers, to back up or to write to"),
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -199,8 +199,8 @@ class TestThePeriodicTasks:
         ("changed", "number", "setting"),
         [
             ({"orm": "other"}, "W011", "orm"),
-            ({"sqs": {"aws_region": "x"}}, "W011", "orm"),
             ({"broker_class": "some.Broker"}, "W011", "orm"),
+            ({"broker_class": None}, "W011", "orm"),
             ({"ack_failures": False}, "W012", "ack_failures"),
             ({"max_attempts": 0}, "W013", "max_attempts"),
             ({"max_attempts": 5}, "W013", "max_attempts"),

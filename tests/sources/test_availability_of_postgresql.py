@@ -27,7 +27,7 @@ def database(**fields: Any) -> Source:
         "port": int(server["port"]),
         "path": server["dbname"],
         "options": {"user": server["user"]},
-        "secret": "env:SECRET_OF_THE_SHOP" if server.get("password") else "",
+        "secret": "env:BACKUP_SECRET_SHOP" if server.get("password") else "",
     }
     return Source(name="shop", kind="postgresql", **(usual | fields))
 
@@ -36,7 +36,7 @@ def database(**fields: Any) -> Source:
 class TestDatabases:
     @pytest.fixture(autouse=True)
     def _secret(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("SECRET_OF_THE_SHOP", connection.get_connection_params().get("password") or "")
+        monkeypatch.setenv("BACKUP_SECRET_SHOP", connection.get_connection_params().get("password") or "")
 
     def test_a_server_that_answers_a_query_is_present(self) -> None:
         answer = ask_now(database(), PATIENCE)
@@ -44,7 +44,12 @@ class TestDatabases:
 
     @pytest.mark.parametrize(
         "fields",
-        [{"secret": ""}, {"secret": "env:NOT_SET"}, {"options": {"user": "nobody"}}, {"path": "no such database"}],
+        [
+            {"secret": ""},
+            {"secret": "env:BACKUP_SECRET_NOT_SET"},
+            {"options": {"user": "nobody"}},
+            {"path": "no such database"},
+        ],
     )
     def test_one_that_refuses_us_is_present(self, fields: dict[str, Any]) -> None:
         assert connection.get_connection_params().get("password"), "the test's server asks for a password"

@@ -200,11 +200,11 @@ class TestCopying:
         assert not Breaker.objects.exists()
 
     def test_a_secret_that_is_not_there_is_named_and_not_guessed(self, policy: Policy) -> None:
-        source = make_source(name="laptop", kind="sftp", address=loopback_address(), secret="env:NO_SUCH_SECRET_HERE")
+        source = make_source(name="laptop", kind="sftp", address=loopback_address(), secret="env:BACKUP_SECRET_NO_SUCH")
         outcome = copy(make_assignment(policy, source))
         assert isinstance(outcome, Failed)
         assert outcome.error.startswith("source laptop: ")
-        assert "NO_SUCH_SECRET_HERE" in outcome.error
+        assert "BACKUP_SECRET_NO_SUCH" in outcome.error
 
     def test_a_source_that_has_gone_meanwhile_is_unavailable_and_no_failure(self, folder: Path, policy: Policy) -> None:
         assignment = make_assignment(policy, make_source(path=str(folder / "gone")))

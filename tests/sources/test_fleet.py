@@ -35,7 +35,7 @@ def small_fleet(folder: Path) -> dict[str, Any]:
         "sources": [
             {"name": "folder", "kind": "local", "path": "/srv/files", "policies": ["daily"]},
             {"name": "laptop", "kind": "sftp", "address": "laptop.example", "path": "/home",
-             "options": {"user": "backup"}, "secret": "env:PASSWORD", "host_key": HOST_KEY,
+             "options": {"user": "backup"}, "secret": "env:BACKUP_SECRET_LAPTOP", "host_key": HOST_KEY,
              "policies": ["daily", "weekly"]},
         ],
     }  # fmt: skip

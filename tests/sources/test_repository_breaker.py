@@ -124,7 +124,11 @@ class TestWhoseFaultItIs:
     @pytest.mark.parametrize("path", ["", "gone"])
     def test_a_source_that_fails_by_itself_counts_for_nobody(self, path: str, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "vault").mkdir()
-        source = make_source(path=str(folder / "gone")) if path else make_source(path=str(folder), secret="env:NOWHERE")
+        source = (
+            make_source(path=str(folder / "gone"))
+            if path
+            else make_source(path=str(folder), secret="env:BACKUP_SECRET_NOWHERE")
+        )
         outcome = copy(make_assignment(policy_into(tmp_path / "vault"), source))
         assert getattr(outcome, "fault_of", None) is None
         assert not isinstance(outcome, Succeeded)

@@ -9,7 +9,6 @@ from django.core.exceptions import ValidationError
 
 from sources.models import Source
 from sources.models.source import SourceKind
-from sources.secrets_by_reference import SecretNotFound, read_secret
 from sources.validation import (
     check_engine_options,
     check_repository_location,
@@ -20,10 +19,10 @@ from sources.validation import (
 ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDi05lLkTafyNw2eJg4nE2VQpKOm0H9cDDMvixIkCD/S"
 
 GOOD: dict[str, dict[str, Any]] = {
-    "sftp": {"address": "laptop.example", "path": "/home", "options": {"user": "backup"}, "secret": "env:PASSWORD",
-             "host_key": ED25519},
+    "sftp": {"address": "laptop.example", "path": "/home", "options": {"user": "backup"},
+             "secret": "env:BACKUP_SECRET_LAPTOP", "host_key": ED25519},
     "s3": {"address": "https://s3.example:9000", "path": "photos/2026", "options": {"access_key_id": "KEY"},
-           "secret": "file:/etc/secret"},
+           "secret": "file:/etc/backupsched/secret"},
     "webdav": {"address": "https://cloud.example/dav", "options": {"user": "anna", "vendor": "nextcloud"}},
     "local": {"path": "/srv/files", "options": {"marker": ".volume"}},
     "postgresql": {"address": "/run/postgresql", "path": "shop", "options": {"user": "backup"}, "port": 5433},
@@ -178,28 +177,3 @@ def test_a_read_only_directory_is_no_repository(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(ValidationError, match="is not writable"):
         check_repository_location(str(tmp_path))
-
-
-def test_a_secret_is_read_from_the_environment_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NAS_PASSWORD", "from the environment")
-    (tmp_path / "secret").write_text("from a file \n\n")
-    assert read_secret("env:NAS_PASSWORD") == "from the environment"
-    assert read_secret(f"file:{tmp_path}/secret") == "from a file \n"
-    assert read_secret("") is None
-
-
-@pytest.mark.parametrize(
-    ("reference", "said"),
-    [
-        ("env:NO_SUCH_PASSWORD", "the environment variable NO_SUCH_PASSWORD is not set"),
-        ("file:{}/none", "the secret file {}/none cannot be read .No such file"),
-        ("file:{}/binary", "is not UTF-8"),
-        ("file:{}", "Is a directory"),
-        ("swordfish", "must be given as env:NAME or file:/path"),
-    ],
-)
-def test_a_secret_that_is_not_there_says_what_to_set(reference: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    with pytest.raises(SecretNotFound, match=said.format(tmp_path)) as caught:
-        read_secret(reference.format(tmp_path))
-    assert "swordfish" not in str(caught.value)

@@ -275,12 +275,12 @@ class TestRealCopies:
 def test_a_backup_whose_host_freezes_is_no_failure(
     hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SECRET_OF_THE_LAPTOP", PASSWORD)
+    monkeypatch.setenv("BACKUP_SECRET_LAPTOP", PASSWORD)
     (tmp_path / "vault").mkdir()
     repository = Repository.objects.create(name="vault", location=str(tmp_path / "vault"))
     host = hosts()
     (host.directory / "film").write_bytes(bytes(6_000_000))
-    source = host.come().source(secret="env:SECRET_OF_THE_LAPTOP")
+    source = host.come().source(secret="env:BACKUP_SECRET_LAPTOP")
     source.save()
     policy = make_policy(repository=repository, vanish_grace=0.5, connect_timeout=0.5, engine_options={"bwlimit": "1M"})
     run = Run(claimed_for(make_assignment(policy, source), queue=BACKUPS))

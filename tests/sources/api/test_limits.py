@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 
 from jobs.api.errors import ApiError
-from jobs.api.limits import Limit
+from jobs.api.limits import Limit, LimitOfOneProcess
 from sources import tokens
-from sources.api.limits import network_of
+from sources.api.limits import FAILED_ENROLMENTS, network_of
 from sources.models import AgentToken
 from tests.jobs.api.asking import problem_of
 from tests.sources.api.agents import Agent
@@ -32,6 +32,7 @@ def assert_limited(answer: Any) -> None:
     assert answer.headers["Retry-After"] in problem_of(answer)["hint"]
 
 
+@pytest.mark.django_db
 class TestLimit:
     def test_one_too_many_waits_for_the_next_window(self) -> None:
         limit = Limit("test", 2, 60)
@@ -51,8 +52,9 @@ class TestLimit:
         with pytest.raises(ApiError):
             limit.check("a", 6000)
 
-    def test_none_is_lost_at_the_same_moment(self) -> None:
-        limit = Limit("test", 10, 60)
+    @pytest.mark.parametrize("sort", [Limit, LimitOfOneProcess])
+    def test_none_is_lost_at_the_same_moment(self, sort: type[Limit]) -> None:
+        limit = sort("test", 10, 60)
 
         def spend() -> bool:
             try:
@@ -99,12 +101,17 @@ class TestFailedTokens:
 
 @pytest.mark.django_db
 class TestFailedCodes:
-    def test_beyond_twenty_a_minute_no_code_is_looked_at(self) -> None:
+    def test_beyond_twenty_a_minute_no_code_of_that_beginning_is_looked_at(self) -> None:
         code = tokens.make_code(make_source())
-        assert [enrol("K7QP").status_code for _ in range(20)] == [401] * 20
-        assert_limited(enrol("K7QP"))
+        assert [enrol(code[:4]).status_code for _ in range(20)] == [401] * 20
         assert_limited(enrol(code))
         assert enrol(code, "192.0.2.8").status_code == 201
+
+    def test_wrong_codes_hold_up_no_right_one_from_the_same_address(self) -> None:
+        code = tokens.make_code(make_source())
+        refused = [enrol(f"{number:04}").status_code for number in range(FAILED_ENROLMENTS.count + 1)]
+        assert refused == [401] * FAILED_ENROLMENTS.count + [429]
+        assert enrol(code).status_code == 201
 
     def test_a_fleet_behind_one_address_can_be_enrolled_at_once(self) -> None:
         codes = [tokens.make_code(make_source()) for _ in range(30)]

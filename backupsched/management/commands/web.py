@@ -1,0 +1,52 @@
+import signal
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+import waitress
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+CONNECTIONS = 1000
+"""A slow one costs a socket and no thread: whole requests are read before one of the threads is spent."""
+LONGEST_BODY_BYTES = 16 << 20
+SILENCE_SECONDS = 60
+
+
+class Command(BaseCommand):
+    help = (
+        "Serve the web pages and the API. It does no TLS: put a proxy before it for anything beyond the own host, and "
+        "name the proxy's address in BACKUPSCHED_PROXY."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--listen", default="127.0.0.1:8000", metavar="HOST:PORT", help="default: %(default)s")
+        parser.add_argument("--threads", type=int, default=8, help="requests worked on at once (default: %(default)s)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        from backupsched.wsgi import application
+
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        try:
+            server = waitress.create_server(
+                application,
+                listen=options["listen"],
+                threads=options["threads"],
+                connection_limit=CONNECTIONS,
+                asyncore_use_poll=True,
+                channel_timeout=SILENCE_SECONDS,
+                max_request_body_size=LONGEST_BODY_BYTES,
+                ident="",
+                **behind_proxy(settings.PROXY),
+            )
+        except (OSError, ValueError) as error:
+            raise CommandError(f"cannot listen on {options['listen']}: {error}", returncode=2) from error
+        self.stdout.write(f"http://{options['listen']}/")
+        server.run()
+
+
+def behind_proxy(address: str) -> dict[str, Any]:
+    """What makes waitress believe the proxy at `address` (empty: none) who asks, and by which scheme."""
+    if not address:
+        return {}
+    return {"trusted_proxy": address, "trusted_proxy_headers": {"x-forwarded-for", "x-forwarded-proto"}}

@@ -1,0 +1,68 @@
+"""What an account that edits sources and repositories may let the workers reach.
+
+The workers read and write as their own account, which may more than the person who edits. So a person needs a
+permission of its own to say where a password is found, and to name a folder outside `settings.FOLDERS`. A source that
+is pointed elsewhere by an account without the first one loses its password: it would be sent to a server of that
+account's choice.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+
+from sources.models import Repository, Source
+from sources.models.source import SourceKind
+
+SET_SECRET = "sources.set_secret_of_source"  # noqa: S105 - a permission
+ANY_FOLDER = "sources.use_any_folder"
+
+POINTS_AT = ("kind", "address", "port", "host_key", "options")
+"""Who gets the password of a source, and as whose."""
+
+CLEARED = (
+    "Its secret was cleared: its address, port, kind, host key or options were changed by an account that may not set "
+    "where passwords are found. Let an administrator set it again."
+)
+
+
+def check_source(account: Any, row: Source) -> list[str]:
+    """Check what `account` made of a source that is valid, before it is saved; clear its secret if need be.
+
+    Returns notices for the person. Raises: ValidationError naming the field.
+    """
+    stored = Source.objects.filter(pk=row.pk).first() if row.pk else None
+    if row.kind == SourceKind.LOCAL and not _is_same(stored, row, ("kind", "path", "options")):
+        _check_folder(account, "path", row.path)
+    if account.has_perm(SET_SECRET):
+        return []
+    if row.secret and not _is_same(stored, row, ("secret",)):
+        raise ValidationError({"secret": "your account may not set where passwords are found; ask an administrator"})
+    if row.secret and not _is_same(stored, row, POINTS_AT):
+        row.secret = ""
+        return [CLEARED]
+    return []
+
+
+def check_repository(account: Any, row: Repository) -> None:
+    """Check where `account` lets the workers write. Raises: ValidationError naming the field."""
+    stored = Repository.objects.filter(pk=row.pk).first() if row.pk else None
+    if not _is_same(stored, row, ("location",)):
+        _check_folder(account, "location", row.location)
+
+
+def _is_same(stored: Any, row: Any, fields: tuple[str, ...]) -> bool:
+    return stored is not None and all(getattr(stored, field) == getattr(row, field) for field in fields)
+
+
+def _check_folder(account: Any, field: str, folder: str) -> None:
+    if account.has_perm(ANY_FOLDER):
+        return
+    for path in (Path(os.path.normpath(folder)), Path(folder).resolve()):  # where links lead as well
+        if not any(root == path or root in path.parents for root in settings.FOLDERS):
+            allowed = ", ".join(map(str, settings.FOLDERS))
+            raise ValidationError(
+                {field: f"your account may name folders below {allowed} only; ask an administrator, or name one there"}
+            )

@@ -1,0 +1,129 @@
+"""django-q2 calls whatever function a row names. Attacks on that, each by a way that was open once."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+from django_q.brokers import get_broker
+from django_q.models import Failure, OrmQ, Schedule, Success
+from django_q.scheduler import scheduler
+from django_q.tasks import async_task
+
+from jobs.periodic_broker import ALLOWED
+from tests.people import staff
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+EVERY_RIGHT = [
+    f"{verb}_{model}"
+    for verb in ("add", "change", "delete", "view")
+    for model in ("schedule", "success", "failure", "ormq")
+]
+
+
+def a_success(func: str, *args: object) -> Success:
+    now = timezone.now()
+    return Success.objects.create(id="a" * 32, name="x", func=func, args=args, success=True, started=now, stopped=now)
+
+
+@pytest.mark.parametrize("table", ["schedule", "success", "failure", "ormq"])
+def test_staff_with_every_permission_on_the_periodic_tasks_gets_no_page_of_them(table: str) -> None:
+    client = staff(*EVERY_RIGHT)
+    assert client.get(f"/admin/django_q/{table}/").status_code == 403
+    form = {"name": "x", "func": "os.system", "args": "'id'", "schedule_type": "O", "repeats": -1}
+    assert client.post("/admin/django_q/schedule/add/", form).status_code == 403
+    assert not Schedule.objects.exists()
+
+
+def test_a_superuser_sees_them_and_repeats_or_deletes_none(admin_client: Client) -> None:
+    done = a_success("os.system", "id")
+    page = admin_client.get("/admin/django_q/success/")
+    assert page.status_code == 200
+    form = {"action": "resubmit_task", "_selected_action": [done.pk]}
+    assert b"resubmit" not in admin_client.post("/admin/django_q/success/", form, follow=True).content
+    assert admin_client.post(f"/admin/django_q/success/{done.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert not OrmQ.objects.exists()
+    assert Success.objects.exists()
+    for table in ("schedule", "failure", "ormq"):
+        assert admin_client.get(f"/admin/django_q/{table}/").status_code == 200
+
+
+def test_the_cluster_is_never_handed_a_function_that_is_no_periodic_task(caplog: pytest.LogCaptureFixture) -> None:
+    Schedule.objects.create(name="attack", func="os.system", args="'id'", schedule_type=Schedule.ONCE)
+    broker = get_broker()
+    scheduler(broker=broker)
+    assert OrmQ.objects.count() == 1
+    with caplog.at_level(logging.ERROR):
+        assert not broker.dequeue()
+    assert not OrmQ.objects.exists()
+    refused = Failure.objects.get()
+    assert refused.result == "refused: 'os.system' is no periodic task of this installation"
+    assert refused.result in caplog.text
+
+
+@pytest.mark.parametrize("way", [
+    {"hook": "os.system"},
+    {"chain": [("os.system", ("id",))]},
+])  # fmt: skip
+def test_nor_one_that_hangs_on_a_periodic_task(way: dict[str, object]) -> None:
+    async_task("jobs.periodic.prune", broker=get_broker(), **way)
+    assert not get_broker().dequeue()
+    assert Failure.objects.get().func == "os.system"
+
+
+def test_nor_a_function_itself(tmp_path: Path) -> None:
+    async_task(Path(tmp_path).rmdir, broker=get_broker())
+    assert not get_broker().dequeue()
+
+
+def test_the_periodic_tasks_themselves_are_handed_over() -> None:
+    for name in sorted(ALLOWED):
+        async_task(name, broker=get_broker())
+        assert len(get_broker().dequeue() or []) == 1
+        OrmQ.objects.all().delete()
+
+
+class TestAccounts:
+    FORM = {
+        "username": "anna",
+        "is_active": "on",
+        "is_staff": "on",
+        "date_joined_0": "2026-01-01",
+        "date_joined_1": "00:00",
+    }
+
+    def test_an_account_that_may_edit_accounts_gives_itself_no_rights(self) -> None:
+        client = staff("change_user", "view_user")
+        me = User.objects.get(username="staff 0")
+        answer = client.post(f"/admin/auth/user/{me.pk}/change/", {**self.FORM, "is_superuser": "on"})
+        assert answer.status_code == 302
+        me.refresh_from_db()
+        assert (me.username, me.is_superuser) == ("anna", False)
+
+    @pytest.mark.parametrize("rights", [{"is_superuser": True}, {"permission": "change_source"}])
+    def test_it_sets_no_password_of_an_account_with_more_rights(self, rights: dict[str, object]) -> None:
+        client = staff("change_user", "view_user")
+        if "permission" in rights:
+            staff(str(rights["permission"]))
+            other = User.objects.get(username="staff 1")
+        else:
+            other = User.objects.create_superuser("root")
+        passwords = {
+            "usable_password": "true",
+            "password1": "swordfish-7-lanterns",
+            "password2": "swordfish-7-lanterns",
+        }
+        assert client.post(f"/admin/auth/user/{other.pk}/password/", passwords).status_code == 403
+        other.refresh_from_db()
+        assert not other.check_password("swordfish-7-lanterns")
+
+    def test_it_gives_its_group_no_rights(self) -> None:
+        client = staff("change_group", "view_group")
+        group = User.objects.get().groups.create(name="ours")
+        permission = User.user_permissions.rel.model.objects.get(codename="change_source")
+        answer = client.post(f"/admin/auth/group/{group.pk}/change/", {"name": "ours", "permissions": [permission.pk]})
+        assert answer.status_code == 302
+        assert not group.permissions.exists()

@@ -1,0 +1,104 @@
+"""Who may change sources does not get at passwords and folders by that, on any surface."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from sources.models import Repository, Source
+from tests.jobs.api.asking import Program, make_user
+from tests.people import staff
+
+pytestmark = pytest.mark.django_db
+
+SFTP_HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDi05lLkTafyNw2eJg4nE2VQpKOm0H9cDDMvixIkCD/S"
+OTHER_HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINMS0X5nXEXBkq3+SWqMbuQ5w2QvUBJGiTYL0+Q3mFv7"
+SECRET = "env:BACKUP_SECRET_LAPTOP"
+MAY_EDIT = ("add_source", "change_source", "view_source", "add_repository", "change_repository", "view_repository")
+LAPTOP = {
+    "name": "laptop", "kind": "sftp", "address": "192.0.2.7", "path": "/home", "options": {"user": "backup"},
+    "secret": SECRET, "host_key": SFTP_HOST_KEY,
+}  # fmt: skip
+FOLDER = {"name": "folder", "kind": "local", "path": "/etc"}
+
+
+@pytest.fixture
+def laptop() -> Source:
+    return Source.objects.create(**LAPTOP)
+
+
+def program(*more: str) -> Program:
+    """Of an account that may edit sources and repositories, and has `more` permissions."""
+    return Program(make_user(*MAY_EDIT, *more))
+
+
+class TestByTheApi:
+    def test_a_reference_is_set_with_its_permission_only(self) -> None:
+        refused = program().ask("POST", "sources", LAPTOP)
+        assert refused.status_code == 422
+        assert "may not set where passwords are found" in refused.content.decode()
+        assert not Source.objects.exists()
+        assert program("set_secret_of_source").ask("POST", "sources", LAPTOP).status_code == 201
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"address": "203.0.113.9"}, {"port": 2222}, {"options": {"user": "root"}}, {"host_key": OTHER_HOST_KEY}],
+    )
+    def test_a_source_that_is_pointed_elsewhere_without_it_loses_its_password(
+        self, laptop: Source, change: dict[str, Any]
+    ) -> None:
+        answer = program().ask("PATCH", f"sources/{laptop.pk}", change)
+        assert answer.status_code == 200
+        laptop.refresh_from_db()
+        assert answer.json()["secret"] == laptop.secret == ""
+
+    def test_with_it_the_password_goes_along(self, laptop: Source) -> None:
+        answer = program("set_secret_of_source").ask("PATCH", f"sources/{laptop.pk}", {"address": "203.0.113.9"})
+        assert answer.json()["secret"] == SECRET
+
+    def test_what_points_nowhere_else_leaves_it(self, laptop: Source) -> None:
+        answer = program().ask("PATCH", f"sources/{laptop.pk}", {"path": "/srv", "name": "anna"})
+        assert answer.json()["secret"] == SECRET
+
+    def test_folders_outside_the_roots_need_a_permission(self) -> None:
+        refused = program().ask("POST", "sources", FOLDER)
+        assert (refused.status_code, "below /home, /srv" in refused.content.decode()) == (422, True)
+        assert program().ask("POST", "sources", FOLDER | {"path": "/srv/../etc"}).status_code == 422
+        assert program().ask("POST", "sources", FOLDER | {"path": "/srv/files"}).status_code == 201
+        assert program("use_any_folder").ask("POST", "sources", FOLDER | {"name": "etc"}).status_code == 201
+
+    def test_so_do_repositories(self, tmp_path: Any) -> None:
+        body = {"name": "vault", "location": str(tmp_path / "vault")}
+        assert program().ask("POST", "repositories", body).status_code == 422
+        assert not Repository.objects.exists()
+        assert program("use_any_folder").ask("POST", "repositories", body).status_code == 201
+
+
+class TestInTheAdmin:
+    def form(self, **changed: Any) -> dict[str, Any]:
+        values = LAPTOP | {"options": '{"user": "backup"}', "wake_address": "255.255.255.255", "wake_port": 9} | changed
+        inlines = {"TOTAL_FORMS": 0, "INITIAL_FORMS": 0}
+        return values | {f"assignments-{name}": value for name, value in inlines.items()}
+
+    def test_a_reference_is_set_with_its_permission_only(self) -> None:
+        page = staff(*MAY_EDIT).post("/admin/sources/source/add/", self.form())
+        assert b"may not set where passwords are found" in page.content
+        assert (
+            staff(*MAY_EDIT, "set_secret_of_source").post("/admin/sources/source/add/", self.form()).status_code == 302
+        )
+
+    def test_a_source_that_is_pointed_elsewhere_without_it_loses_its_password_and_the_page_says_so(
+        self, laptop: Source
+    ) -> None:
+        client: Client = staff(*MAY_EDIT)
+        address = f"/admin/sources/source/{laptop.pk}/change/"
+        page = client.post(address, self.form(address="203.0.113.9"), follow=True)
+        assert b"Its secret was cleared" in page.content
+        laptop.refresh_from_db()
+        assert (laptop.address, laptop.secret) == ("203.0.113.9", "")
+
+    def test_repositories_outside_the_roots_need_a_permission(self, tmp_path: Any) -> None:
+        form = {"name": "vault", "location": str(tmp_path)}
+        page = staff(*MAY_EDIT).post("/admin/sources/repository/add/", form)
+        assert b"your account may name folders below" in page.content
+        assert staff(*MAY_EDIT, "use_any_folder").post("/admin/sources/repository/add/", form).status_code == 302
