@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     """Both columns are NULL: no table is rewritten."""
 
-    dependencies = [("jobs", "0015_batches_keep_to_what_they_were_begun_with")]
+    dependencies = [("jobs", "0017_claim_counts_once_a_lane")]
 
     operations = [
         migrations.AddField(

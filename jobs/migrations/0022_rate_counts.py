@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0015_batches_keep_to_what_they_were_begun_with'),
+        ("jobs", "0019_a_worker_says_how_many_sockets_it_may_open"),
     ]
 
     operations = [

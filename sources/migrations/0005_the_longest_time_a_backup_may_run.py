@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('sources', '0003_retries_sweeps_and_breakers'),
+        ("sources", "0003_retries_sweeps_and_breakers"),
     ]
 
     operations = [

@@ -6,7 +6,7 @@ from django.db import migrations
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('sources', '0003_retries_sweeps_and_breakers'),
+        ("sources", "0005_the_longest_time_a_backup_may_run"),
     ]
 
     operations = [
