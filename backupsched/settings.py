@@ -75,6 +75,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "jobs.web.lookups.OddLookups",
     "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "backupsched.urls"
@@ -202,7 +203,9 @@ UNFOLD = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)-7s %(name)s %(message)s"}},
+    "formatters": {
+        "line": {"()": "jobs.telling.PrintableFormatter", "format": "%(asctime)s %(levelname)-7s %(name)s %(message)s"}
+    },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": os.environ.get("LOG_LEVEL", "INFO")},
     "loggers": {"matplotlib": {"level": "WARNING"}},

@@ -71,6 +71,8 @@ def written_out(value: Any) -> Any:
         float(value)
     except (TypeError, ValueError):
         return value
+    except OverflowError:
+        pass  # a whole number of 400 digits
     raise ValueError("must be an instant with its offset, as 2026-03-28T00:00:00Z")
 
 

@@ -17,7 +17,7 @@ from jobs.backlog.dead_letters import DeadLetters
 from jobs.backlog.summary import QueueSummary, Summary, WorkerSummary
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome, Status, WaitingFor
-from jobs.telling import facts_in_words, moment, span
+from jobs.telling import facts_in_words, moment, printable, span
 
 PIPE_WIDTH = 200
 """Columns where no terminal says how many it has: wide enough that nothing is folded."""
@@ -39,7 +39,7 @@ def text_of(renderable: RenderableType, *, terminal: bool = False) -> str:
     console = Console(file=io.StringIO(), width=width, force_terminal=terminal, highlight=False)
     console.print(renderable)
     written = console.file.getvalue()  # type: ignore[attr-defined]
-    return "\n".join(line.rstrip() for line in written.splitlines())
+    return printable("\n".join(line.rstrip() for line in written.split("\n")).rstrip("\n"), colours=terminal)
 
 
 def plain(value: object) -> Text:

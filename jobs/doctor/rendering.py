@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs.doctor.finding import Finding, Severity, several
+from jobs.telling import printable
 
 COLOURS = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.PROBLEM: "bold red"}
 WORST_FIRST = (Severity.PROBLEM, Severity.WARNING, Severity.OK)
@@ -26,7 +27,8 @@ def report(findings: Sequence[Finding], *, width: int, colours: bool = False) ->
     console = Console(file=page, width=width, force_terminal=colours, no_color=not colours, highlight=False)
     console.print(table)
     console.print(Text(summed_up(findings)))
-    return "".join(f"{line.rstrip()}\n" for line in page.getvalue().splitlines())
+    lines = page.getvalue().removesuffix("\n").split("\n")
+    return printable("".join(f"{line.rstrip()}\n" for line in lines), colours=colours)
 
 
 def summed_up(findings: Sequence[Finding]) -> str:

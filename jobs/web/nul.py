@@ -8,12 +8,15 @@ REFUSAL = "The address holds a NUL character (%00), which no name or text here c
 
 
 class NulRefused:
-    """Middleware: status 400 for a query with NUL. Below /api/ the answer has the shape of the API's errors."""
+    """Middleware: status 400 for a query with NUL, and for a path with one outside /api/, where it is just unknown.
+
+    Below /api/ the answer has the shape of the API's errors.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if "%00" in request.META.get("QUERY_STRING", ""):
+        if "%00" in request.META.get("QUERY_STRING", "") or ("\0" in request.path and "/api/" not in request.path):
             return HttpResponseBadRequest(REFUSAL, content_type="text/plain; charset=utf-8")
         return self._get_response(request)

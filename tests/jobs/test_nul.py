@@ -22,6 +22,7 @@ def _in_use(settings: Any) -> None:
     [
         "/admin/jobs/backlogrecord/?q=%00", "/admin/jobs/backlogrecord/?subject=a%00b", "/admin/jobs/decision/?q=%00",
         "/admin/sources/source/?q=%00", "/admin/jobs/backlogrecord/?queue=%00", "/admin/auth/user/?q=x%00",
+        "/admin/sources/source/%00/change/",
     ],
 )  # fmt: skip
 def test_a_list_of_the_admin_says_what_is_wrong(path: str, admin_client: Client) -> None:

@@ -145,3 +145,11 @@ class TestErrors:
 
         monkeypatch.setattr(checkins, "check_in", gone)
         assert agent.check_in().status_code == 401
+
+
+@pytest.mark.parametrize("path", ["check-in", "agent/snooze"])
+@pytest.mark.parametrize("digits", [30, 400])
+def test_a_number_of_any_length_is_no_instant(path: str, digits: int) -> None:
+    field = "sent_at" if path == "check-in" else "until"
+    answer = Agent().post(path, f'{{"{field}": {"9" * digits}}}')
+    assert answer.status_code == 422

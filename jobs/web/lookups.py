@@ -1,0 +1,30 @@
+"""A list of the admin that is asked for what its columns cannot hold, as the year 99999999, is shown unfiltered.
+
+Django does that for what it finds wrong before it asks the database (`?e=1`); the rest would be a server error.
+"""
+
+import logging
+from collections.abc import Callable
+
+from django.db.utils import DataError
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+
+log = logging.getLogger(__name__)
+
+
+class OddLookups:
+    """Middleware: for a list with filters in its address, and for what values can cause."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self._get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        match = request.resolver_match
+        is_list = match is not None and (match.url_name or "").endswith("_changelist")
+        if not is_list or not set(request.GET) - {"e"} or not isinstance(error, DataError | ValueError | OverflowError):
+            return None
+        log.warning("cannot filter %s by %.200r: %s", request.path, request.META.get("QUERY_STRING", ""), error)
+        return HttpResponseRedirect(f"{request.path}?e=1")

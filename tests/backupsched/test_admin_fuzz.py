@@ -1,0 +1,42 @@
+"""What stands in an address is data: every list of the admin is asked with every parameter, and odd values."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.test import Client
+from django.urls import reverse
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+AT_LENGTH = "BACKUPSCHED_ADMIN_FUZZ" in os.environ
+ODD = ["99999999", *(["", "x", "-1", "9" * 30, "1e999", "2026-13-45", "'", "1,2", "[", "\x00"] if AT_LENGTH else [])]
+LOOKUPS = ["", "__year", *(["__exact", "__isnull", "__gte", "__in", "__regex", "__nothing"] if AT_LENGTH else [])]
+ADMIN_OWN = ["o", "p", "all", "q", "e", "_popup", "_to_field", "_changelist_filters", "unknown"]
+
+
+def parameters(model_admin: Any) -> Iterator[str]:
+    yield from ADMIN_OWN
+    for field in model_admin.model._meta.get_fields():
+        for lookup in LOOKUPS:
+            yield field.name + lookup
+    for each in model_admin.list_filter:
+        for part in each if isinstance(each, tuple) else (each,):
+            yield getattr(part, "parameter_name", None) or str(part)
+
+
+@pytest.mark.parametrize("model", list(admin.site._registry), ids=lambda model: model._meta.label_lower)
+def test_no_list_ends_in_a_server_error(model: Any, admin_client: Client) -> None:
+    admin_client.raise_request_exception = False
+    address = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+    failed = {}
+    for name in dict.fromkeys(parameters(admin.site._registry[model])):
+        for value in ODD:
+            answer = admin_client.get(address, {name: value})
+            if answer.status_code >= 500:
+                failed[name, value] = (
+                    repr(answer.exc_info[1]) if getattr(answer, "exc_info", None) else answer.status_code
+                )
+    assert failed == {}
