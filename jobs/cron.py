@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
@@ -23,6 +23,9 @@ from cronsim import CronSim, CronSimError
 _ANY = datetime(2000, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _NONE = timedelta(0)
+_SMALLEST = timedelta(microseconds=1)
+
+MOST_REMEMBERED = 50_000
 
 NAMES = {
     "@yearly": "0 0 1 1 *",
@@ -79,6 +82,7 @@ def _alike(zone: str) -> str:
 
 
 @cache
+@lru_cache(maxsize=10_000)
 def check_expression(expression: str) -> None:
     """Raises: ValueError when `expression` is not five-field cron, or can never fire (30 February)."""
     fields = expression.split()
@@ -220,6 +224,17 @@ class Period:
             if all_hours and (overlap := _overlap(shown.replace(tzinfo=zone))) > _NONE:
                 again.append(instant + overlap)
 
+    def around(self, instant: datetime) -> tuple[datetime, datetime, datetime]:
+        """The last two triggers at or before `instant`, and the next one: the period that it lies in, and the one
+        before. Remembered until the next trigger: working that out for 10,000 policies each minute takes 2 s."""
+        known = _around.get(self)
+        if known is None or not known[1] <= instant < known[2]:
+            began = self.current(instant)
+            if len(_around) >= MOST_REMEMBERED:
+                _around.clear()
+            known = _around[self] = (self.current(began - _SMALLEST), began, self.next_after(instant))
+        return known
+
     def current(self, instant: datetime) -> datetime:
         """The last trigger at or before `instant`: the start of the period that it lies in."""
         search = _wall(instant.astimezone(self.tzinfo)) + _SECOND
@@ -234,3 +249,6 @@ class Period:
                 break
             began = following
         return began
+
+
+_around: dict[Period, tuple[datetime, datetime, datetime]] = {}

@@ -7,21 +7,23 @@ a second by itself; django-q2 ticks every minute, for the case that no worker is
 """
 
 import logging
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import connection, transaction
+from django.db.models import Max, QuerySet
 from django.utils import timezone
 
 from jobs import breakers, claiming
 from jobs.closing import close_windows
-from jobs.database_errors import is_away, is_busy
+from jobs.cron import Period
+from jobs.database_errors import Trouble, trouble_of
 from jobs.models import Schedule
 from jobs.prepared import execute
 from jobs.schedules import emission
 from jobs.schedules.triggers import see_triggers, unreadable
-from jobs.schedules.watermarks import can_emit
 from jobs.states import Status
 from jobs.wakeups import notify
 
@@ -30,9 +32,11 @@ log = logging.getLogger(__name__)
 BATCH = 1000
 
 EMIT_SECONDS = 0.5
-"""Of a worker's tick: a huge batch is gone on with at its next one, after the claims."""
+"""Of a worker's tick: a huge batch is continued at its next one, after the claims."""
 EMIT_SECONDS_OF_A_TICK_ALONE = 20.0
 """Where no worker is there to claim."""
+MOVE_SECONDS = 0.1
+"""Of a worker's tick, for each other step: promoting a million records that are due at once takes ten seconds."""
 
 # Served by `backlog_waiting_until`. The key of a gate that it waited behind is dropped: it asks again.
 PROMOTE = f"""
@@ -163,39 +167,36 @@ def act_on(
     leases the caller has renewed within a lease. `emit_for`: seconds after which the rest of what is to be emitted is
     left for the next tick."""
 
-    def emit_for_a_while(instant: datetime) -> int:
-        return emit_triggers(instant, emit_for)
+    move_for = emit_for * MOVE_SECONDS / EMIT_SECONDS
 
-    emitted = _or_complain(emit_for_a_while, due.now) if due.trigger or due.unemitted is not None else 0
-    promoted = promote(due.now) if emitted or due.has_come(due.run_after) else 0
-    promoted += breakers.look(due.now) if due.has_come(due.probe_at) else 0
-    return Ticked(
-        emitted=emitted,
-        promoted=promoted,
-        # what was promoted just now may be past its window
-        closed=_or_complain(close_windows, due.now) if promoted or due.has_come(due.closes_at) else 0,
-        rescued=claiming.rescue(renewed=renewed, as_of=due.now, now=now)
-        if rescue and due.has_come(due.lease_expires_at)
-        else 0,
-    )
+    def done(what: str, step: Callable[[], int], if_due: object) -> int:
+        return _or_complain(what, step) if if_due else 0
+
+    def rescue_others() -> int:
+        return claiming.rescue(renewed=renewed, as_of=due.now, now=now)
+
+    emitted = done("emit triggers", lambda: emit_triggers(due.now, emit_for), due.trigger or due.unemitted is not None)
+    promoted = done("promote", lambda: promote(due.now, move_for), emitted or due.has_come(due.run_after))
+    promoted += done("let trials through", lambda: breakers.look(due.now, move_for), due.has_come(due.probe_at))
+    # what was promoted just now may be past its window
+    closed = done("close windows", lambda: close_windows(due.now, move_for), promoted or due.has_come(due.closes_at))
+    rescued = done("rescue", rescue_others, rescue and due.has_come(due.lease_expires_at))
+    return Ticked(emitted, promoted, closed, rescued)
 
 
-def _or_complain(step: Callable[[datetime], int], now: datetime) -> int:
-    """Do a step that runs code of other apps; when that raises, the other steps must go on."""
+def _or_complain(what: str, step: Callable[[], int]) -> int:
+    """Do a step; when it raises, the other steps must go on. Raises: django.db.Error when the database is away."""
     try:
-        return step(now)
+        return step()
     except Exception as error:
-        if is_away(error):
+        trouble = trouble_of(error)
+        if trouble is Trouble.AWAY:
             raise
-        if is_busy(error):
-            log.warning("cannot %s, trying again at the next tick: %s", _told(step), str(error).strip())
+        if trouble is Trouble.BUSY:
+            log.warning("cannot %s, trying again at the next tick: %s", what, str(error).strip())
         else:
-            log.exception("cannot %s; trying again at the next tick", _told(step))
+            log.exception("cannot %s; trying again at the next tick", what)
         return 0
-
-
-def _told(step: Callable[[datetime], int]) -> str:
-    return step.__name__.strip("_").replace("_", " ")
 
 
 def emit_triggers(now: datetime, seconds: float = float("inf")) -> int:
@@ -204,28 +205,38 @@ def emit_triggers(now: datetime, seconds: float = float("inf")) -> int:
     `jobs/schedules/` has the protocol. What is not done after some `seconds` is left for the next tick, here or on
     another host.
     """
-    see_triggers(now, seconds=seconds)
-    return emission.emit(now, seconds=seconds)
+    until = time.monotonic() + seconds
+    see_triggers(now, seconds=seconds / 2)
+    return emission.emit(now, seconds=until - time.monotonic())
 
 
 def correct_watermarks(now: datetime) -> int:
     """Bring back watermarks beyond the next trigger: of a clock that was set back since. Returns how many."""
-    corrected = []
-    with transaction.atomic():
-        ahead = Schedule.objects.filter(enabled=True, next_trigger_at__gt=now)
-        # what an emitter or an edit holds locked is being moved just now
-        for schedule in ahead.select_for_update(skip_locked=True, no_key=True).order_by("pk"):
-            emitted_up_to = schedule.next_trigger_at
-            if emitted_up_to and can_emit(schedule) and (trigger_at := schedule.period.next_after(now)) < emitted_up_to:
-                log.warning("schedule %s is emitted up to %s already: the clock was set back", schedule, emitted_up_to)
-                schedule.next_trigger_at = trigger_at
-                corrected.append(schedule)
-        Schedule.objects.bulk_update(corrected, ["next_trigger_at"])
-    return len(corrected)
+    ahead = Schedule.objects.filter(enabled=True, next_trigger_at__gt=now)
+    corrected = 0
+    for cron, zone, furthest in ahead.order_by().values_list("cron", "zone").annotate(Max("next_trigger_at")):
+        try:
+            *_, trigger_at = Period(cron, zone).around(now)
+        except ValueError:
+            continue  # the tick names it
+        if furthest > trigger_at:
+            corrected += _correct(ahead.filter(cron=cron, zone=zone, next_trigger_at__gt=trigger_at), trigger_at)
+    return corrected
 
 
-def promote(now: datetime) -> int:
-    """Move waiting records whose time has come to ready. Returns how many."""
+@transaction.atomic
+def _correct(schedules: QuerySet[Schedule], trigger_at: datetime) -> int:
+    # what an emitter or an edit holds locked is being moved just now
+    locked = list(schedules.select_for_update(skip_locked=True, no_key=True).order_by("pk"))
+    for schedule in locked:
+        emitted_up_to = schedule.next_trigger_at
+        log.warning("schedule %s is emitted up to %s already: the clock was set back", schedule, emitted_up_to)
+    return Schedule.objects.filter(pk__in=[each.pk for each in locked]).update(next_trigger_at=trigger_at)
+
+
+def promote(now: datetime, seconds: float = MOVE_SECONDS) -> int:
+    """Move waiting records whose time has come to ready, for some `seconds`. Returns how many."""
+    until = time.monotonic() + seconds
     moved = 0
     while True:
         with connection.cursor() as cursor:
@@ -234,5 +245,5 @@ def promote(now: datetime) -> int:
         for queue in set(queues):
             notify(queue)
         moved += len(queues)
-        if len(queues) < BATCH:
+        if len(queues) < BATCH or time.monotonic() >= until:
             return moved

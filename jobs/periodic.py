@@ -8,6 +8,7 @@ from django.db import connection
 
 from jobs import attempts, breakers, conf, decisions, emitter, sweeps
 from jobs.api import pruning
+from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.database_errors import is_away
 from jobs.handlers import registry
@@ -66,6 +67,7 @@ def _done_or_logged(task: Callable[[], int]) -> int:
     try:
         return task()
     except Exception as error:
+        # a lock that is not had in time is an OperationalError as well, and no reason to leave the others undone
         if is_away(error):
             raise
         name = f"{getattr(task, '__module__', '')}.{getattr(task, '__qualname__', task)}"
@@ -89,14 +91,15 @@ def process_backlog(max_age_days: int) -> str:
 def prune(now: datetime | None = None) -> int:
     """Delete finished records and their attempts once their retention is over, in small batches.
 
-    Rows of workers that went as long ago go too, what the log of decisions no longer keeps, and the oldest attempts of
-    what is tried for ever. Returns the number of records.
+    Rows of workers that went as long ago go too, breakers that last failed then, what the log of decisions no longer
+    keeps, and the oldest attempts of what is tried for ever. Returns the number of records.
     """
     before = (now or database_clock()) - conf.keep_finished()
     Worker.objects.filter(heartbeat_at__lt=before).delete()
     decisions.prune(now)
     batches.prune(now)
     attempts.prune()
+    verbs.prune(before)
     pruned = 0
     while True:
         with connection.cursor() as cursor:

@@ -4,15 +4,18 @@ The rule, with its hysteresis, is that of `sources/domain/alerts.py`. Nobody is 
 policy, whose pause a person chose.
 """
 
+import time
 from datetime import datetime
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from jobs import decisions
 from jobs.clock import database_clock
-from jobs.schedules.watermarks import can_emit
-from sources.domain.alerts import thresholds
+from jobs.cron import Period
+from jobs.prepared import execute
+from jobs.set_aside import name_once
+from sources.domain.alerts import Thresholds, thresholds
 from sources.models import Policy
 from sources.planning import KIND, subject_of
 
@@ -31,32 +34,47 @@ SELECT a.id, s.name
    FOR UPDATE OF a SKIP LOCKED
 )
 UPDATE sources_assignment a
-   SET overdue_since = CASE WHEN a.overdue_since IS NULL THEN %(now)s END
+   SET overdue_since = CASE WHEN a.overdue_since IS NULL THEN %(now)s::timestamptz END
   FROM changing s
  WHERE a.id = s.id
 RETURNING a.id, s.name, a.overdue_since IS NOT NULL, COALESCE(a.last_backup_at, a.inserted_at)
 """
 
 
-@transaction.atomic
-def look(now: datetime | None = None) -> int:
+LOOK_SECONDS = 0.3
+"""Of a minute's round, for what the periods of policies make of the present. What has not been looked at when the time
+is up is a minute later: then the others' periods are remembered."""
+
+
+def look(now: datetime | None = None, seconds: float = LOOK_SECONDS) -> int:
     """Raise and clear `overdue_since` of all assignments. Returns how many changed."""
     instant = now or database_clock()
-    policies = [
-        p for p in Policy.objects.filter(schedule__enabled=True).select_related("schedule") if can_emit(p.schedule)
-    ]
-    limits = [thresholds(policy.schedule.period, policy.alert_after, instant) for policy in policies]
+    limits = _limits(instant, time.monotonic() + seconds)
     values: dict[str, Any] = {
         "now": instant,
-        "policy": [policy.pk for policy in policies],
-        "raise_before": [limit.raise_before for limit in limits],
-        "clear_after": [limit.clear_after for limit in limits],
+        "policy": list(limits),
+        "raise_before": [limit.raise_before for limit in limits.values()],
+        "clear_after": [limit.clear_after for limit in limits.values()],
     }
-    with connection.cursor() as cursor:
-        cursor.execute(LOOK, values)
-        changed = cursor.fetchall()
-    decisions.doing_all((_line(*row) for row in changed), instant)
+    with transaction.atomic():
+        changed = execute(LOOK, values).fetchall()
+        decisions.doing_all((_line(*row) for row in changed), instant)
     return len(changed)
+
+
+def _limits(now: datetime, until: float) -> dict[int, Thresholds]:
+    policies = Policy.objects.filter(schedule__enabled=True).order_by("pk")
+    found: dict[int, Thresholds] = {}
+    for policy, name, cron, zone, alert_after in policies.values_list(
+        "pk", "schedule__name", "schedule__cron", "schedule__zone", "alert_after"
+    ):
+        if time.monotonic() >= until:
+            break
+        try:
+            found[policy] = thresholds(Period(cron, zone), alert_after, now)
+        except Exception as error:  # no database is asked: its cron or zone cannot be read
+            name_once(f"policy {name} raises no alert: {error}")
+    return found
 
 
 def _line(assignment_id: int, source: str, overdue: bool, since: datetime) -> decisions.Line:

@@ -23,7 +23,7 @@ def register() -> None:
             next_opening=planning.next_openings,
         )
     )
-    registry.add_provider("assignments", planning.emit_batches, catch_up=planning.emit_due)
+    registry.add_provider("assignments", planning.emit_batches, catch_up=planning.catch_up)
     registry.add_periodic(alerts.look)
     registry.add_periodic(tokens.prune)
     for queue in (planning.ARRIVALS, planning.AVAILABILITY):

@@ -18,6 +18,7 @@ day (LOOKED_AT_AGAIN_AFTER). Locks: records first, then breakers, each in id ord
 first, skips locked records. Michael Nygard describes the pattern in Release It! (2007).
 """
 
+import time
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -39,6 +40,9 @@ from jobs.telling import storable
 from jobs.wakeups import notify
 
 BATCH = 1000
+
+LOOK_SECONDS = 0.1
+"""Of a tick."""
 
 LOOK_AFTER = timedelta(seconds=5)
 """How soon it is looked again what became of a trial, and at what others held locked."""
@@ -203,13 +207,15 @@ def shut(breaker: Breaker, why: str, now: datetime) -> None:
     breaker.opened_at = breaker.trial_id = None
 
 
-def look(now: datetime) -> int:
+def look(now: datetime, seconds: float = LOOK_SECONDS) -> int:
     """Let trials through whose time has come, and everything that waits for a breaker that closed. Part of the tick.
 
-    Returns how many records are ready by that.
+    For some `seconds`; the next tick does the rest. Returns how many records are ready by that.
     """
-    moved = 0
-    while batch := _look_once(now):
+    until = time.monotonic() + seconds
+    moved = batch = _look_once(now)
+    while batch and time.monotonic() < until:
+        batch = _look_once(now)
         moved += batch
     return moved
 

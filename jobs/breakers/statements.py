@@ -37,3 +37,19 @@ TRIED_LONGEST_AGO = LET_THROUGH.format(condition=OPEN_WINDOW, order="tried_at, i
 WHATEVER_WAITS = LET_THROUGH.format(condition="", order=CLAIM_ORDER)
 
 HELD_BY_IT = f"SELECT count(*) FROM jobs_backlogrecord WHERE {WAITS}"
+
+# What it guarded may be gone for good, as the host of an event that named a URL. A row that a settle holds is passed.
+FORGET = f"""
+DELETE FROM jobs_breaker
+ WHERE id = ANY(ARRAY(
+       SELECT id
+         FROM jobs_breaker AS old
+        WHERE last_failure_at < %(before)s::timestamptz
+          AND NOT EXISTS (
+              SELECT
+                FROM jobs_backlogrecord
+               WHERE status = {Status.WAITING} AND waiting_for = {WaitingFor.BREAKER} AND breaker_id = old.id)
+        ORDER BY id
+        LIMIT %(limit)s
+          FOR UPDATE SKIP LOCKED))
+"""

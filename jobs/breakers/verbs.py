@@ -6,10 +6,11 @@ from datetime import datetime
 from django.db import transaction
 
 from jobs import breakers
-from jobs.breakers.statements import WHATEVER_WAITS
+from jobs.breakers.statements import FORGET, WHATEVER_WAITS
 from jobs.clock import database_clock
 from jobs.models import Breaker
 from jobs.outcomes import Guarded
+from jobs.prepared import execute
 from jobs.telling import storable
 
 
@@ -55,3 +56,8 @@ def forget(guarded: Guarded, *, now: datetime | None = None) -> None:
         while breakers.let_through(WHATEVER_WAITS, breaker, breakers.BATCH, instant):
             pass
         breaker.delete()
+
+
+def prune(before: datetime) -> int:
+    """Delete the breakers whose last failure was before that instant and for which nothing waits. Returns how many."""
+    return execute(FORGET, {"before": before, "limit": breakers.BATCH}).rowcount

@@ -23,6 +23,7 @@ from jobs.doctor import (
     queues,
     schema,
     server,
+    set_aside,
     table_settings,
     workers,
 )
@@ -54,6 +55,7 @@ EXAMINATIONS: dict[str, Examination] = {
         queues.paused_queues,
         breakers.open_breakers,
         queues.unknown_kinds,
+        set_aside.set_aside,
         periodic.periodic_tasks,
         periodic.sweeps,
     )

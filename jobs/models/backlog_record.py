@@ -102,7 +102,8 @@ class BacklogRecord(models.Model):
                 "trigger_at",
                 "subject",
                 name="one_record_per_trigger_and_subject",
-                condition=Q(trigger_at__isnull=False),
+                # also what it unites nothing of, without a trigger: who removes a schedule looks for all of its records
+                condition=Q(schedule__isnull=False),
             ),
             models.CheckConstraint(
                 name="running_iff_leased",

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import DataError, IntegrityError, transaction
+from django.db import transaction
 
 from jobs import throttles
+from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import registry
 from jobs.models import Overlap, Schedule
 from jobs.prepared import execute
@@ -15,6 +16,7 @@ from jobs.schedules.events import Batch, batch_of
 from jobs.schedules.recipes import as_begun, recipe_of
 from jobs.schedules.statements import GET_ON, INSERT_EVENTS
 from jobs.schedules.unemitted import Emitted, Unemitted, locked, schedules_of, skip
+from jobs.set_aside import name_once
 from jobs.wakeups import notify
 
 log = logging.getLogger(__name__)
@@ -50,26 +52,30 @@ def emit_chunk(now: datetime, only: Sequence[int] | None = None) -> Emitted:
     """Put the next few thousand events on the backlog, of the batches that have the fewest there."""
     try:
         return _emit_chunk(now, only, TRIGGERS_A_CHUNK)
-    except (DataError, IntegrityError):
-        log.exception("cannot emit several triggers at once; each by itself")
+    except Exception as error:
+        if trouble_of(error) is not Trouble.OURS:
+            raise
+        name_once(f"cannot emit several triggers at once; each by itself: {error}", error)
     # one row past the forms must not stop the others
     return _emit_chunk(now, only, 1, skip_what_fails=True)
 
 
 def _emit_chunk(now: datetime, only: Sequence[int] | None, limit: int, *, skip_what_fails: bool = False) -> Emitted:
     with transaction.atomic():
-        found = locked(only, limit, provided=False)
+        found = locked(only, limit, now, provided=False)
         schedules = schedules_of(found)
-        parts, skipped = _parts(found, schedules, now)
+        parts: list[Part] = []
+        skipped: dict[Unemitted, str] = {}
+        records = 0
         try:
             with transaction.atomic():
+                parts, skipped = _parts(found, schedules, now)
                 records = _insert(parts, now) if parts else 0
-        except (DataError, IntegrityError) as error:
-            if not skip_what_fails:
+        except Exception as error:
+            if not skip_what_fails or trouble_of(error) is not Trouble.OURS:
                 raise
-            log.exception("cannot emit a trigger of %s", parts[0].batch.schedule)
-            skipped[found[0]] = f"its events cannot be stored: {error}".splitlines()[0]
-            parts, records = [], 0
+            name_once(f"cannot emit a trigger of {schedules[found[0].schedule_id]}: {error}", error)
+            parts, skipped = [], {found[0]: f"its events cannot be stored: {error}".splitlines()[0]}
         _get_on(parts, now)
         skip(skipped, schedules, now)
     return Emitted(records, len(parts) + len(skipped))

@@ -21,14 +21,13 @@ from itertools import chain, repeat
 
 from django.db import transaction
 
-from jobs.models import Overlap, Trigger
 from jobs.prepared import execute
 from jobs.schedules import batches
 from jobs.schedules.chunks import emit_chunk
 from jobs.schedules.provided import emit_provided
-from jobs.schedules.statements import WHAT_IS_UNEMITTED
-from jobs.schedules.unemitted import Unemitted, skip
-from jobs.schedules.watermarks import ON_TIME_FOR, oldest_made_up_for
+from jobs.schedules.statements import EXPIRED_IN_QUEUE, WHAT_IS_UNEMITTED
+from jobs.schedules.unemitted import Unemitted, schedules_of, skip
+from jobs.schedules.watermarks import ON_TIME_FOR
 
 
 def emit(now: datetime, only: Sequence[int] | None = None, seconds: float = float("inf")) -> int:
@@ -53,23 +52,13 @@ def emit(now: datetime, only: Sequence[int] | None = None, seconds: float = floa
 def end_waits(now: datetime, schedule_ids: Sequence[int]) -> None:
     """See whether what their queues wait for has ended, and end the wait of what has waited for too long."""
     batches.finish_ended(now, schedule_ids)
+    values = {"schedule_ids": list(schedule_ids), "now": now, "on_time_for": ON_TIME_FOR}
     with transaction.atomic():
-        queued = Trigger.objects.filter(finished_at=None, emitted_at=None, events=0, schedule__in=schedule_ids)
-        may_expire = queued.filter(schedule__overlap=Overlap.QUEUE, schedule__catch_up_for__isnull=False, asked_by="")
-        # who is being emitted at this moment is locked
-        locked = may_expire.select_for_update(skip_locked=True, no_key=True, of=("self",)).order_by("pk")
-        expired = [trigger for trigger in locked.select_related("schedule") if _has_expired(trigger, now)]
-        schedules = {trigger.schedule_id: trigger.schedule for trigger in expired}
+        # what is being emitted is locked
+        expired = [Unemitted(*row) for row in execute(EXPIRED_IN_QUEUE, values).fetchall()]
+        schedules = schedules_of(expired)
         reasons = {
-            Unemitted(trigger.pk, trigger.schedule_id, trigger.trigger_at, trigger.seen_at, 0): (
-                f"an earlier batch did not end within {trigger.schedule.catch_up_for} s"
-            )
+            trigger: f"an earlier batch did not end within {schedules[trigger.schedule_id].catch_up_for} s"
             for trigger in expired
         }
         skip(reasons, schedules, now)
-
-
-def _has_expired(trigger: Trigger, now: datetime) -> bool:
-    """Whether it has waited in the queue for longer than its schedule makes up for."""
-    limit = oldest_made_up_for(trigger.schedule.catch_up_for or 0)
-    return now - trigger.trigger_at > limit and now - trigger.seen_at > ON_TIME_FOR

@@ -20,6 +20,9 @@ from jobs.schedules.plan_queue import Ending, Gate, endings, queued
 
 DAYS = 7
 MINUTES = DAYS * 24 * 60
+LATE_FROM = 0.1
+"""Seconds after the close of its window from which a batch is late: less is rounding, and would be told as 0.0 s."""
+
 SHOWN_TRIGGERS = 10
 
 Batches = tuple[Planned, Profile, Sequence[int]]
@@ -160,7 +163,7 @@ def _judge(schedule: Planned, batches: Sequence[Batches], gate: Gate, minutes: i
         fits_alone=needed <= pace,
         alone_for=max(schedule.events * gate.cost(schedule.seconds_each), schedule.seconds_each),
         judged=len(ended),
-        late=tuple(each for each in ended if window and each.seconds > window),
+        late=tuple(each for each in ended if window and each.seconds >= window + LATE_FROM),
         slowest=max(ended, key=lambda each: each.seconds, default=None),
         busy=sum(work[:MINUTES]) / (MINUTES * MINUTE),
     )

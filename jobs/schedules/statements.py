@@ -52,15 +52,16 @@ WAITS = """
           AND (other.emitted_at IS NOT NULL OR other.events > 0 OR other.trigger_at < t.trigger_at))
 """
 
-# The least emitted first: a huge batch takes turns with the small ones.
+# The least emitted first: a huge batch takes turns with the small ones. What is on time comes before what is caught up.
 UNEMITTED = f"""
 SELECT t.id, t.schedule_id, t.trigger_at, t.seen_at, t.events, t.recipe
   FROM jobs_trigger t
   JOIN jobs_schedule s ON s.id = t.schedule_id
  WHERE t.finished_at IS NULL AND t.emitted_at IS NULL AND {_PROVIDED} = %(provided)s::boolean
    AND (t.events > 0 OR s.overlap = '{Overlap.ALLOW}' OR NOT {WAITS})
+   AND t.id <> ALL(%(set_aside)s::bigint[])
    AND (%(only)s::bigint[] IS NULL OR t.id = ANY(%(only)s::bigint[]))
- ORDER BY t.events, t.trigger_at, t.id
+ ORDER BY t.events, t.seen_at - t.trigger_at > %(on_time_for)s::interval, t.trigger_at, t.id
  LIMIT %(limit)s
    FOR NO KEY UPDATE OF t, s SKIP LOCKED
 """
@@ -71,6 +72,36 @@ SELECT t.id
   FROM jobs_trigger t
   JOIN jobs_schedule s ON s.id = t.schedule_id
  WHERE t.id = ANY(%(ids)s::bigint[]) AND t.events = 0 AND s.overlap <> '{Overlap.ALLOW}' AND {WAITS}
+"""
+
+# Served by `trigger_unfinished`. What a person triggered stays, and what is being emitted is locked.
+TOO_LONG_QUEUED = """
+SELECT t.id, t.schedule_id, t.trigger_at, t.seen_at, t.events
+  FROM unnest(%(schedule_ids)s::bigint[]) AS s(id)
+ CROSS JOIN LATERAL (
+       SELECT id
+         FROM jobs_trigger
+        WHERE schedule_id = s.id AND finished_at IS NULL AND emitted_at IS NULL AND events = 0 AND asked_by = ''
+        ORDER BY trigger_at DESC
+       OFFSET %(longest)s) AS early
+  JOIN jobs_trigger t ON t.id = early.id
+   FOR NO KEY UPDATE OF t SKIP LOCKED
+"""
+
+# What has waited for longer than its schedule makes up for. What a person triggered has no such limit.
+EXPIRED_IN_QUEUE = f"""
+SELECT t.id, t.schedule_id, t.trigger_at, t.seen_at, t.events
+  FROM jobs_trigger t
+  JOIN jobs_schedule s ON s.id = t.schedule_id
+ WHERE t.schedule_id = ANY(%(schedule_ids)s::bigint[]) AND t.finished_at IS NULL AND t.emitted_at IS NULL
+   AND t.events = 0 AND t.asked_by = '' AND s.overlap = '{Overlap.QUEUE}'
+   AND t.seen_at < %(now)s::timestamptz - %(on_time_for)s::interval
+   AND t.trigger_at < %(now)s::timestamptz
+                      - GREATEST(s.catch_up_for * interval '1 second', %(on_time_for)s::interval)
+   AND s.catch_up_for IS NOT NULL
+ ORDER BY t.id
+ LIMIT 1000
+   FOR NO KEY UPDATE OF t SKIP LOCKED
 """
 
 # Of which events are out already, those are its batch.

@@ -16,15 +16,25 @@ from django.db.models import F, Q
 from jobs import decisions
 from jobs.handlers import registry
 from jobs.models import Overlap, Schedule
+from jobs.prepared import execute
 from jobs.schedules import batches
-from jobs.schedules.statements import INTEND, MOVE_WATERMARKS
-from jobs.schedules.watermarks import COUNTED, LOOK_AT_BROKEN_AGAIN, Due, can_emit, due
+from jobs.schedules.statements import INTEND, MOVE_WATERMARKS, TOO_LONG_QUEUED
+from jobs.schedules.unemitted import Unemitted, skip
+from jobs.schedules.watermarks import Due, can_emit, due
+from jobs.set_aside import SetAside, name_once
 
-SCHEDULES_A_TRANSACTION = 1000
+SCHEDULES_A_TRANSACTION = 100
+"""Some 30 ms, for which an edit of one of them waits."""
+INTENTS_A_TRANSACTION = 1000
+INTENTS_AT_ONCE = 2000
+"""Triggers that a tick writes down: no more than it can emit, or what is unemitted grows while it catches up."""
 
-_unreadable_until: dict[int, datetime] = {}
-"""Schedules whose cron or zone this process cannot read, and until when it does not try again. The shared watermark
-stays: another host may know a zone that this one does not."""
+LONGEST_QUEUE = 100
+"""Triggers of one schedule that wait for its batches to end. 10,080 of them cost each tick 30 ms."""
+
+_unreadable = SetAside()
+"""Schedules whose cron or zone this process cannot read. Their watermark stays: another host may know a zone that this
+one does not."""
 
 STILL_UNDER_WAY = "an earlier batch of this schedule had not ended"
 
@@ -40,39 +50,57 @@ class Intent:
 
 def unreadable(now: datetime) -> list[int]:
     """The ids of the schedules that this process need not look at before another minute is over."""
-    return [schedule_id for schedule_id, until in _unreadable_until.items() if until > now]
+    return _unreadable.at(now)
 
 
 def see_triggers(now: datetime, seconds: float = float("inf")) -> int:
     """Write down the triggers that are due at `now`. Returns how many. What others see to at this moment is left, and
-    after some `seconds` the rest, to the next call."""
+    after some `seconds` or thousands of triggers the rest, to the next call."""
     until = time.monotonic() + seconds
     seen = 0
-    while True:
-        schedules, triggers = _see_some(now)
+    while seen < INTENTS_AT_ONCE:
+        schedules, triggers = _see_some(now, until)
         seen += triggers
         if schedules < SCHEDULES_A_TRANSACTION or time.monotonic() >= until:
-            return seen
+            break
+    return seen
 
 
-def _see_some(now: datetime) -> tuple[int, int]:
+def _see_some(now: datetime, until: float) -> tuple[int, int]:
     is_due = Schedule.objects.filter(Q(next_trigger_at__lte=now) | Q(next_trigger_at=None), enabled=True)
     with transaction.atomic():
         # no_key: FOR UPDATE would block the foreign-key check of another emitter's insert, which may block ours
         locked = is_due.exclude(pk__in=unreadable(now)).select_for_update(skip_locked=True, no_key=True)
-        locked = locked.order_by(F("next_trigger_at").asc(nulls_first=True), "pk")  # who catches up starves nobody
+        # the latest first: what is on time does not wait until others have caught up
+        locked = locked.order_by(F("next_trigger_at").desc(nulls_first=True), "pk")
         schedules = list(locked[:SCHEDULES_A_TRANSACTION])
         if not schedules:
             return 0, 0
-        readable = [schedule for schedule in schedules if can_emit(schedule)]
-        others = {schedule.pk for schedule in schedules} - {schedule.pk for schedule in readable}
-        _unreadable_until.update(dict.fromkeys(others, now + LOOK_AT_BROKEN_AGAIN))
-        found = [(schedule, due(schedule, now)) for schedule in readable]
+        found = _due(schedules, now, until)
         intents = _intents(found, now)
         _write_down(intents, now)
         _move_watermarks({schedule.pk: each.next_trigger_at for schedule, each in found})
         decisions.doing_all(_lines(found, intents), now)
+        _shorten_queues([schedule for schedule, each in found if each.triggers], now)
     return len(schedules), len(intents)
+
+
+def _due(schedules: list[Schedule], now: datetime, until: float) -> list[tuple[Schedule, Due]]:
+    """What is due of these schedules, or of as many of them as the time and a transaction hold."""
+    found: list[tuple[Schedule, Due]] = []
+    triggers = 0
+    for schedule in schedules:
+        if found and (triggers >= INTENTS_A_TRANSACTION or time.monotonic() >= until):
+            break
+        try:
+            if can_emit(schedule):
+                found.append((schedule, due(schedule, now)))
+                triggers += len(found[-1][1].triggers)
+                continue
+        except Exception as error:  # no database is asked: its cron yields what no calendar has
+            name_once(f"schedule {schedule} emits nothing: {type(error).__name__}: {error}", error)
+        _unreadable.put([schedule.pk], now)
+    return found
 
 
 def _intents(found: list[tuple[Schedule, Due]], now: datetime) -> list[Intent]:
@@ -119,7 +147,7 @@ def _move_watermarks(watermarks: dict[int, datetime]) -> None:
 
 
 def _lines(found: list[tuple[Schedule, Due]], intents: list[Intent]) -> list[decisions.Line]:
-    passed = [_passed_over(schedule, each) for schedule, each in found if each.passed_over]
+    passed = [_passed_over(schedule, each.passed_over) for schedule, each in found if each.passed_over]
     return passed + [
         batches.line(intent.schedule, "skipped", intent.trigger_at, f"emitted nothing: {intent.skipped_for}")
         for intent in intents
@@ -127,13 +155,21 @@ def _lines(found: list[tuple[Schedule, Due]], intents: list[Intent]) -> list[dec
     ]
 
 
-def _passed_over(schedule: Schedule, found: Due) -> decisions.Line:
-    count = f"{COUNTED:,} or more" if found.passed_over >= COUNTED else str(found.passed_over)
-    what = "missed triggers of" if found.passed_over > 1 else "missed trigger of"
+def _passed_over(schedule: Schedule, between: tuple[datetime, datetime]) -> decisions.Line:
+    first, last = (f"{instant:%Y-%m-%d %H:%M:%S} UTC" for instant in between)
+    those = f"those from {first} to {last} are" if first != last else f"that of {first} is"
     limit = "only the last is made up for"
     if schedule.catch_up_for is not None:
         limit = f"older than {schedule.catch_up_for} s" if schedule.catch_up_for else "it does not catch up"
-    text = f"{count} {what} {schedule} passed over: {limit}"
-    return decisions.Line(
-        "passed over", text, schedule.kind, batches.subject_of(schedule), {"count": found.passed_over}
-    )
+    text = f"of the missed triggers of {schedule} {those} passed over: {limit}"
+    facts = {"first": between[0].isoformat(), "last": between[1].isoformat()}
+    return decisions.Line("passed over", text, schedule.kind, batches.subject_of(schedule), facts)
+
+
+def _shorten_queues(schedules: Iterable[Schedule], now: datetime) -> None:
+    """Of what waits for the batches of these schedules to end, keep the latest triggers, as after downtime."""
+    queues = {schedule.pk: schedule for schedule in schedules if schedule.overlap == Overlap.QUEUE}
+    if queues:
+        rows = execute(TOO_LONG_QUEUED, {"schedule_ids": list(queues), "longest": LONGEST_QUEUE}).fetchall()
+        reason = f"{LONGEST_QUEUE} later ones wait for an earlier batch to end"
+        skip({Unemitted(*row): reason for row in rows}, queues, now)

@@ -9,6 +9,11 @@ from jobs.models import Schedule
 from jobs.prepared import execute
 from jobs.schedules import batches
 from jobs.schedules.statements import SKIP, UNEMITTED, WAITING
+from jobs.schedules.watermarks import ON_TIME_FOR
+from jobs.set_aside import SetAside
+
+failing = SetAside()
+"""Triggers that this process could not emit. Their rows stay: what is wrong may be mended, or be right elsewhere."""
 
 
 class Unemitted(NamedTuple):
@@ -29,9 +34,11 @@ class Emitted(NamedTuple):
     triggers: int
 
 
-def locked(only: Sequence[int] | None, limit: int, *, provided: bool) -> list[Unemitted]:
+def locked(only: Sequence[int] | None, limit: int, now: datetime, *, provided: bool) -> list[Unemitted]:
     """The triggers that may be emitted now, locked with their schedules."""
-    values = {"only": only, "limit": limit, "provided": provided}
+    values = {
+        "only": only, "limit": limit, "provided": provided, "on_time_for": ON_TIME_FOR, "set_aside": failing.at(now),
+    }  # fmt: skip
     found = [Unemitted(*row) for row in execute(UNEMITTED, values).fetchall()]
     if not found:
         return []

@@ -5,12 +5,12 @@ the present is due, whether the emitter slept for a second or was down for three
 
 * a schedule that catches up within N seconds gets every trigger not older than that, the oldest first;
 * one that does not say gets only the last;
-* what is passed over is counted, for one line in the log of decisions.
+* what is passed over is named by its first and last instant, in one line of the log of decisions. Counting it took
+  15 ms a thousand: 3,000 schedules of `*/5` that were off for a week held up their worker for 45 s.
 
 A schedule without a watermark is new: a policy begins with the period that runs, an event schedule with the next.
 """
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,20 +18,13 @@ from itertools import islice, takewhile
 
 from jobs.cron import Period, check_expression, check_zone
 from jobs.models import Schedule
-
-log = logging.getLogger(__name__)
+from jobs.set_aside import name_once
 
 ON_TIME_FOR = timedelta(seconds=90)
 """A trigger seen so long after its instant was not missed: without any worker the tick comes once a minute."""
 
 AT_ONCE = 100
 """Triggers of one schedule that a tick takes on; the others follow at the next. A year has 525,600 minutes."""
-
-COUNTED = 1000
-"""Triggers passed over are counted up to here: a year of minutes takes half a minute to count."""
-
-LOOK_AT_BROKEN_AGAIN = timedelta(minutes=1)
-"""After which a schedule whose cron or zone is invalid is complained about again, unless it is saved before."""
 
 _INSTANT = timedelta(microseconds=1)
 
@@ -40,12 +33,12 @@ _INSTANT = timedelta(microseconds=1)
 class Due:
     """What a schedule has to emit: `triggers`, the oldest first. `next_trigger_at`: its watermark after that.
 
-    `passed_over`: how many older triggers are not made up for; COUNTED means that many or more.
+    `passed_over`: the first and the last of the older triggers that are not made up for; None: there are none.
     """
 
     triggers: tuple[datetime, ...]
     next_trigger_at: datetime
-    passed_over: int = 0
+    passed_over: tuple[datetime, datetime] | None = None
 
 
 def due(schedule: Schedule, now: datetime) -> Due:
@@ -61,7 +54,7 @@ def due(schedule: Schedule, now: datetime) -> Due:
     return Due(
         triggers=taken,
         next_trigger_at=period.next_after(taken[-1]) if more else period.next_after(now),
-        passed_over=_count(period, watermark, since),
+        passed_over=_passed_over(period, watermark, since),
     )
 
 
@@ -75,14 +68,13 @@ def _only_the_last(schedule: Schedule, watermark: datetime, now: datetime) -> Du
     last = period.current(now)
     if last < watermark:  # its cron was changed past the forms: no trigger of the new one lies in between
         return Due((last,) if schedule.provider else (), period.next_after(now))
-    return Due((last,), period.next_after(now), _count(period, watermark, last))
+    return Due((last,), period.next_after(now), _passed_over(period, watermark, last))
 
 
-def _count(period: Period, since: datetime, before: datetime) -> int:
-    """How many triggers lie in [since, before), up to COUNTED."""
-    if since >= before:
-        return 0
-    return sum(1 for _ in islice(_between(period, since, before - _INSTANT), COUNTED))
+def _passed_over(period: Period, since: datetime, before: datetime) -> tuple[datetime, datetime] | None:
+    """The first and the last trigger in [since, before)."""
+    first = period.next_after(since - _INSTANT)
+    return (first, period.current(before - _INSTANT)) if first < before else None
 
 
 def _between(period: Period, first: datetime, last: datetime) -> Iterator[datetime]:
@@ -96,6 +88,6 @@ def can_emit(schedule: Schedule) -> bool:
         check_expression(schedule.cron)
         check_zone(schedule.zone)
     except ValueError as error:
-        log.error("schedule %s emits nothing: %s", schedule, error)
+        name_once(f"schedule {schedule} emits nothing: {error}")
         return False
     return True

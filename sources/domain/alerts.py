@@ -68,8 +68,7 @@ def thresholds(period: Period, alert_after: float | None, now: datetime) -> Thre
     if alert_after is not None:
         clear_after = now - timedelta(seconds=CLEARED_BELOW * alert_after)
         return Thresholds(now - timedelta(seconds=alert_after) + SMALLEST_STEP, clear_after)
-    began = period.current(now)
-    before = period.current(began - SMALLEST_STEP)
+    before, began, _ = period.around(now)
     return Thresholds(before, began - SMALLEST_STEP)
 
 

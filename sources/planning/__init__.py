@@ -8,7 +8,7 @@ arrivals     a source checks in
 """
 
 from sources.planning.arrivals import check_in, has_checked_in_since
-from sources.planning.emission import emit_batches, emit_due
+from sources.planning.emission import catch_up, emit_batches, emit_due
 from sources.planning.lanes import limit_seeding
 from sources.planning.names import (
     ARRIVALS,
@@ -31,6 +31,7 @@ __all__ = [
     "BACK_UP_NOW_PRIORITY",
     "KIND",
     "back_up_now",
+    "catch_up",
     "check_in",
     "emit_batches",
     "emit_due",

@@ -4,6 +4,7 @@ One statement emits the due assignments of any number of policies. Nothing is em
 one record per assignment, and an assignment has one unfinished record, both by unique index.
 """
 
+import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -14,13 +15,15 @@ from jobs import decisions
 from jobs.clock import database_clock
 from jobs.models import Schedule
 from jobs.order import LONGEST_DEMOTION_DAYS
+from jobs.prepared import execute
 from jobs.schedules.watermarks import can_emit
-from jobs.states import Status, WaitingFor
+from jobs.set_aside import bad_ones
+from jobs.states import UNFINISHED, Status, WaitingFor
 from jobs.wakeups import notify
 from sources.models import Policy
 from sources.planning.lanes import lanes_of
 from sources.planning.names import AVAILABILITY, KIND, subject_of_policy
-from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER, opening
+from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER, Opening, opening
 
 # Served by `assignment_due`. The order of insertion is the assignments' own, so `id` is the claim's "prior order".
 # What failed at last ranks as `jobs.order.demoted_by_failure` says: a new period does not put it first.
@@ -68,6 +71,30 @@ SELECT schedule_id, count(*) FROM emitted GROUP BY schedule_id
 """
 
 
+# A look at what is due, in one statement: usually nothing, and no policy has to be read.
+HAVE_DUE = f"""
+SELECT DISTINCT a.policy_id
+  FROM sources_assignment a
+  JOIN sources_source s ON s.id = a.source_id
+ WHERE s.paused_at IS NULL
+   AND (a.next_backup_at IS NULL OR a.next_backup_at <= %(now)s::timestamptz
+        OR a.last_backup_at > %(now)s::timestamptz + interval '1 hour')
+   AND NOT EXISTS (
+       SELECT
+         FROM jobs_backlogrecord b
+        WHERE b.kind = '{KIND}' AND b.subject = 'assignment:' || a.id
+          AND b.status IN ({", ".join(str(int(status)) for status in UNFINISHED)}))
+"""
+
+CATCH_UP_SECONDS = 0.3
+"""Of a minute's round."""
+AT_ONCE = 100
+"""Policies a transaction."""
+
+_first = 0
+"""The policy from whose id on the next round looks: one that never ends in time starves nobody."""
+
+
 def emit_batches(triggers: Sequence[tuple[Schedule, datetime]], now: datetime) -> int:
     """The provider of backup schedules: put the due assignments of each trigger's policy on the backlog."""
     policies = Policy.objects.filter(schedule__in=[schedule for schedule, _ in triggers]).select_related("schedule")
@@ -76,27 +103,56 @@ def emit_batches(triggers: Sequence[tuple[Schedule, datetime]], now: datetime) -
 
 
 def emit_due(now: datetime | None = None, assignment_ids: Iterable[int] | None = None) -> int:
-    """Put due assignments on the backlog: all, or those of `assignment_ids`. Returns how many records.
+    """Put those of `assignment_ids` that are due on the backlog. Returns how many records.
 
     A period's start does this by itself; this is for what becomes due in mid-period: a new source, one resumed, one
     whose backup ran across a trigger.
     """
     instant = now or database_clock()
-    ids = None if assignment_ids is None else list(assignment_ids)
-    policies = Policy.objects.filter(schedule__enabled=True).select_related("schedule")
-    if ids is not None:
-        policies = policies.filter(assignments__in=ids).distinct()
-    batches = [(policy, policy.schedule.period.current(instant)) for policy in policies if can_emit(policy.schedule)]
-    return _emit(batches, instant, ids)
+    if assignment_ids is None:
+        return catch_up(instant, seconds=float("inf"))
+    ids = list(assignment_ids)
+    policies = Policy.objects.filter(schedule__enabled=True, assignments__in=ids).distinct().select_related("schedule")
+    return _emit(
+        [(policy, policy.schedule.period.current(instant)) for policy in policies if can_emit(policy.schedule)],
+        instant,
+        ids,
+    )
+
+
+def catch_up(now: datetime | None = None, seconds: float = CATCH_UP_SECONDS) -> int:
+    """Put whatever is due and not on the backlog there, policy after policy, for some `seconds`. Returns how many
+    records. A policy that cannot be read is set aside, and holds up no other."""
+    global _first
+    instant, until = now or database_clock(), time.monotonic() + seconds
+    ids = sorted(row[0] for row in execute(HAVE_DUE, {"now": instant}).fetchall())
+    ids = [each for each in ids if each >= _first] + [each for each in ids if each < _first]
+    emitted = 0
+
+    def emit(policies: Sequence[Policy]) -> None:
+        nonlocal emitted
+        emitted += _emit([(policy, policy.schedule.period.around(instant)[1]) for policy in policies], instant, None)
+
+    for start in range(0, len(ids), AT_ONCE):
+        if start and time.monotonic() >= until:
+            _first = ids[start]
+            break
+        chosen = Policy.objects.filter(pk__in=ids[start : start + AT_ONCE], schedule__enabled=True)
+        bad_ones(list(chosen.select_related("schedule")), emit, lambda policy: f"cannot emit what is due of {policy}")
+    return emitted
 
 
 def _emit(batches: list[tuple[Policy, datetime]], now: datetime, assignment_ids: list[int] | None) -> int:
     if not batches:
         return 0
+    openings = [opening(policy, now) for policy, _ in batches]  # before anything is locked
     with transaction.atomic():
         # in here: a throttle whose lane is named is not removed before the records stand in it
         lanes = lanes_of(policy for policy, _ in batches)
-        rows = [_batch_row(policy, trigger_at, lanes[policy.pk], now) for policy, trigger_at in batches]
+        rows = [
+            _batch_row(policy, trigger_at, found, lanes[policy.pk])
+            for (policy, trigger_at), found in zip(batches, openings, strict=True)
+        ]
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         with connection.cursor() as cursor:
             cursor.execute(EMIT, {**columns, "now": now, "assignment_ids": assignment_ids})
@@ -124,9 +180,9 @@ def _line(policy: Policy, trigger_at: datetime, count: int) -> decisions.Line:
     )
 
 
-def _batch_row(policy: Policy, trigger_at: datetime, lanes: tuple[int, int], now: datetime) -> dict[str, Any]:
+def _batch_row(policy: Policy, trigger_at: datetime, found: Opening, lanes: tuple[int, int]) -> dict[str, Any]:
     schedule = policy.schedule
-    opens_at, closes_at = opening(policy, now)
+    opens_at, closes_at = found
     return {
         "policy_id": policy.pk,
         "schedule_id": schedule.pk,

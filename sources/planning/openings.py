@@ -62,41 +62,50 @@ def next_openings(records: list[tuple[int, str]], now: datetime) -> dict[int, Op
     To be called in a transaction.
     """
     ids = {record_id: assignment_of(subject) for record_id, subject in records}
-    assignments = Assignment.objects.select_related("source", "policy__schedule").in_bulk(set(ids.values()))
-    by_policy: dict[int, Opening] = {}
+    assignments = Assignment.objects.select_related("source").in_bulk(set(ids.values()))
+    of_them = {assignment.policy_id for assignment in assignments.values()}
+    policies = Policy.objects.select_related("schedule").in_bulk(of_them)
+    by_policy = {policy.pk: opening(policy, now) for policy in policies.values()}
     openings: dict[int, Opening] = {}
+    skipped: list[decisions.Line] = []
     for record_id, assignment_id in ids.items():
-        if assignment := assignments.get(assignment_id):
-            policy = assignment.policy
-            if policy.pk not in by_policy:
-                by_policy[policy.pk] = opening(policy, now)
-            openings[record_id] = _for_assignment(policy, assignment, by_policy[policy.pk], now)
+        assignment = assignments.get(assignment_id)
+        if assignment and (policy := policies.get(assignment.policy_id)):
+            openings[record_id] = _for_assignment(policy, assignment, by_policy[policy.pk], now, skipped)
+    _count_skips(skipped, now)
     return openings
 
 
-def _for_assignment(policy: Policy, assignment: Assignment, found: Opening, now: datetime) -> Opening:
+def _for_assignment(
+    policy: Policy, assignment: Assignment, found: Opening, now: datetime, skipped: list[decisions.Line]
+) -> Opening:
     opens_at, closes_at = found
     if closes_at is None or not must_fit(policy, assignment):
         return found
     duration = timedelta(seconds=assignment.last_backup_for or 0)
     if opens_at <= now and closes_at - duration <= now:
-        _skip(policy, assignment, closes_at, now)
+        assignment.skips += 1
+        skipped.append(_line(policy, assignment, closes_at))
         opens_at, closes_at = opening(policy, closes_at)
         if closes_at is None or not must_fit(policy, assignment):
             return opens_at, closes_at
     return opens_at, closes_at - duration
 
 
-def _skip(policy: Policy, assignment: Assignment, closes_at: datetime, now: datetime) -> None:
-    assignment.skips += 1
-    Assignment.objects.filter(pk=assignment.pk).update(skips=F("skips") + 1)
-    decisions.doing(
+def _count_skips(skipped: list[decisions.Line], now: datetime) -> None:
+    if skipped:
+        ids = [assignment_of(line.subject) for line in skipped]
+        Assignment.objects.filter(pk__in=ids).update(skips=F("skips") + 1)
+        decisions.doing_all(skipped, now)
+
+
+def _line(policy: Policy, assignment: Assignment, closes_at: datetime) -> decisions.Line:
+    return decisions.Line(
         "left out",
         f"{assignment.source} under {policy}: its last backup took {assignment.last_backup_for:.0f} s and its window "
         f"closes at {closes_at:%H:%M} UTC; it is put off for the {assignment.skips}. time in a row, "
         f"and starts all the same after {STARTS_ALL_THE_SAME_AFTER}",
-        kind=KIND,
-        subject=subject_of(assignment.pk),
-        facts={"skips": assignment.skips, "closes_at": closes_at.isoformat()},
-        now=now,
+        KIND,
+        subject_of(assignment.pk),
+        {"skips": assignment.skips, "closes_at": closes_at.isoformat()},
     )

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from jobs.schedules.plan import Plan
+from jobs.schedules.plan_load import profile_of
 from jobs.schedules.plan_queue import Gate
 from jobs.schedules.plan_sentences import told_pace, verdict_of
 from jobs.schedules.plan_warnings import sentences_of
@@ -94,6 +95,11 @@ class TestTheVerdict:
 
     def test_says_up_to_where_a_provider_may_yield_fewer(self) -> None:
         assert "Each batch of up to 1,000 events" in first(plan_for(gate=SLOW, at_most=True))[1]
+
+    def test_of_a_batch_that_is_late_by_less_than_is_told_completes_in_its_window(self) -> None:
+        each = 3_600 - profile_of(planned()).last + 0.04
+        found = levels(plan_for(seconds_each=each, gate=Gate(in_flight=1_000)))
+        assert not [text for text in found if "after their window" in text]
 
     def test_counts_the_batches_that_others_make_late(self) -> None:
         flood = planned(name="flood", cron="0 3 * * *", events=10_000)

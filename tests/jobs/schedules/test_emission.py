@@ -222,9 +222,9 @@ class TestAfterThreeDaysDown:
     @pytest.mark.parametrize(
         ("catch_up_for", "days", "told"),
         [
-            (None, [3], "3 missed triggers of daily passed over: only the last is made up for"),
-            (0, [], "4 missed triggers of daily passed over: it does not catch up"),
-            (2 * 86_400, [2, 3], "2 missed triggers of daily passed over: older than 172800 s"),
+            (None, [3], "04 09:00:00 UTC are passed over: only the last is made up for"),
+            (0, [], "05 09:00:00 UTC are passed over: it does not catch up"),
+            (2 * 86_400, [2, 3], "03 09:00:00 UTC are passed over: older than 172800 s"),
             (7 * 86_400, [0, 1, 2, 3], None),
         ],
     )
@@ -237,7 +237,8 @@ class TestAfterThreeDaysDown:
         assert list(BacklogRecord.objects.order_by("pk").values_list("trigger_at", flat=True)) == [
             trigger_at for trigger_at in triggers for _ in range(2)
         ]
-        assert lines("passed over") == ([told] if told else [])
+        those = "of the missed triggers of daily those from 2026-03-02 09:00:00 UTC to 2026-03-"
+        assert lines("passed over") == ([f"{those}{told}"] if told else [])
         assert Schedule.objects.get().next_trigger_at == NINE + 4 * DAY
 
     def test_a_long_list_is_made_up_for_over_several_ticks(self):

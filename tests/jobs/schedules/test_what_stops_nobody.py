@@ -9,6 +9,7 @@ from jobs.conf import QueueRule
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Schedule, Trigger
 from jobs.schedules import chunks, triggers, verbs
+from jobs.set_aside import SetAside
 from jobs.states import Status
 from jobs.worker.process import WorkerProcess
 from tests.factories import NOON, make_record, make_schedule
@@ -22,7 +23,7 @@ SECOND = timedelta(seconds=1)
 @pytest.fixture(autouse=True)
 def kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "kinds", {**registry.kinds, "event": Kind("event", home_queue="callbacks")})
-    monkeypatch.setattr(triggers, "_unreadable_until", {})
+    monkeypatch.setattr(triggers, "_unreadable", SetAside())
 
 
 def counted(count: int, **facts: object) -> Schedule:

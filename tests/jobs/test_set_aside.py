@@ -1,0 +1,102 @@
+"""One row that a step cannot read is set aside and named once; the others go on, and the doctor shows it."""
+
+import logging
+from datetime import datetime, timedelta
+
+import pytest
+
+from jobs import closing, emitter
+from jobs.clock import database_clock
+from jobs.handlers import Kind, Opening, registry
+from jobs.models import BacklogRecord, Decision, Schedule, Trigger
+from jobs.schedules import triggers, unemitted
+from jobs.set_aside import SetAside
+from jobs.states import Status, WaitingFor
+from tests.factories import NOON, make_record, make_schedule
+from tests.jobs.doctor.examining import OK, PROBLEM, finding
+from tests.sources.factories import make_assignment, make_policy
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+
+
+@pytest.fixture(autouse=True)
+def nothing_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triggers, "_unreadable", SetAside())
+    monkeypatch.setattr(unemitted, "failing", SetAside())
+    monkeypatch.setattr("jobs.schedules.provided.failing", unemitted.failing)
+    monkeypatch.setattr("jobs.set_aside._named", set())
+
+
+@pytest.fixture
+def own_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
+    monkeypatch.setattr(registry, "providers", dict(registry.providers))
+
+
+def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+class TestTheClosingOfWindows:
+    def test_sets_aside_a_backup_whose_subject_names_no_assignment(self, caplog: pytest.LogCaptureFixture) -> None:
+        now = database_clock()
+        closed = {"kind": "backup", "queue": "availability", "closes_at": now - MINUTE, "run_after": now - HOUR}
+        good = [make_assignment(make_policy()) for _ in range(3)]
+        for assignment in good:
+            make_record(subject=f"assignment:{assignment.pk}", **closed)
+        bad = make_record(subject="nonsense", **closed)
+        for _ in range(3):
+            emitter.tick()
+        assert {record.closes_at for record in BacklogRecord.objects.exclude(pk=bad.pk)} == {None}  # open again
+        bad.refresh_from_db()
+        assert (bad.status, bad.waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
+        assert bad.run_after > now + 59 * MINUTE
+        assert "backup nonsense opens: ValueError" in bad.last_error
+        assert len(errors(caplog)) == Decision.objects.filter(what="set aside").count() == 1
+        found = finding("set_aside")
+        assert (found.severity, found.numbers["records"]) == (PROBLEM, [bad.pk])
+        BacklogRecord.objects.filter(pk=bad.pk).update(subject=f"assignment:{make_assignment(make_policy()).pk}")
+        assert emitter.tick(now + 2 * HOUR).closed == 1  # whoever corrects it need do no more
+        assert finding("set_aside").severity is OK
+
+    def test_sets_aside_more_of_them_than_a_batch_takes(self, own_kinds: None, monkeypatch: pytest.MonkeyPatch) -> None:
+        def next_opening(records: list[tuple[int, str]], now: datetime) -> dict[int, Opening]:
+            return {record_id: (now + HOUR * int(subject), None) for record_id, subject in records}
+
+        registry.add(Kind("test", next_opening=next_opening))
+        monkeypatch.setattr(closing, "CLOSED", closing.CLOSED.replace("LIMIT 500", "LIMIT 2"))
+        monkeypatch.setattr(closing, "BATCH", 2)
+        for number in range(5):
+            make_record(subject=f"bad {number}", closes_at=NOON - MINUTE)
+        good = make_record(subject="3", closes_at=NOON)
+        assert closing.close_windows(NOON, seconds=60) == 6
+        good.refresh_from_db()
+        assert good.run_after == NOON + 3 * HOUR
+
+
+class TestTheEmission:
+    def test_sets_aside_one_schedule_of_a_provider(self, own_kinds: None, caplog: pytest.LogCaptureFixture) -> None:
+        def provide(wanted: list[tuple[Schedule, datetime]], now: datetime) -> int:
+            return len([make_record(subject=f"{100 // len(schedule.name)}{schedule.pk}") for schedule, _ in wanted])
+
+        registry.add_provider("test", provide)
+        names = ["", *"abcdef"]
+        for name in names:
+            make_schedule(name=name, next_trigger_at=NOON, cron="0 12 * * *")
+        assert sum(emitter.emit_triggers(NOON + n * MINUTE / 3) for n in range(3)) == 6
+        assert [trigger.schedule.name for trigger in Trigger.objects.filter(emitted_at=None)] == [""]
+        assert len(errors(caplog)) == 1
+        assert finding("set_aside").numbers["triggers"] == [" of 2026-03-02 12:00 UTC"]
+
+    def test_sets_aside_a_schedule_that_no_calendar_has(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        make_schedule(name="odd", provider="", event_count=1, cron="0 12 31 2 *", next_trigger_at=NOON)
+        make_schedule(name="good", provider="", event_count=1, cron="0 12 * * *", next_trigger_at=NOON)
+        for minute in range(3):
+            emitter.emit_triggers(NOON + minute * MINUTE)
+        assert BacklogRecord.objects.count() == 1
+        assert len(errors(caplog)) == 1
+        assert finding("set_aside").numbers["schedules"] == ["odd"]
