@@ -27,8 +27,9 @@ Result = tuple[Claimed, Outcome]
 class Settler(threading.Thread):
     """Settles what is `add`ed. `settled(records)` is called after each batch, from this thread."""
 
-    def __init__(self, settled: Callable[[list[Claimed]], None]) -> None:
+    def __init__(self, settled: Callable[[list[Claimed]], None], batch: int = BATCH) -> None:
         super().__init__(name="settler", daemon=True)
+        self._most = batch
         self._settled = settled
         self._results: SimpleQueue[Result | None] = SimpleQueue()
         self._ended = threading.Event()
@@ -61,7 +62,7 @@ class Settler(threading.Thread):
         try:
             while found is not None:
                 batch.append(found)
-                if len(batch) == BATCH:
+                if len(batch) == self._most:
                     return batch, True
                 found = self._results.get_nowait()
         except Empty:
