@@ -30,6 +30,7 @@ QUICK = Options(
     events=10_000,
     decisions=150,
     absent=150,
+    crowd=300,
     arrivals=8,
     poison=200,
     batches=2,

@@ -39,6 +39,8 @@ class Options:
     decisions: int = 400
     absent: int = 700
     """Sources that do not answer, in one sweep."""
+    crowd: int = 10_000
+    """Sources that do not answer, before those that do."""
     arrivals: int = 50
     """Check-ins in one repeat."""
     poison: int = 10_000

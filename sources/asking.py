@@ -9,13 +9,14 @@ is not; what needs longer goes back to `availability` and has its policy's time.
 
 import asyncio
 from datetime import timedelta
+from weakref import WeakKeyDictionary
 
 from django.db import Error, close_old_connections
 
 from jobs import decisions
 from jobs.clock import boot_seconds, database_clock
 from jobs.database_errors import Trouble, trouble_of
-from jobs.database_threads import ask_database
+from jobs.database_threads import AskedTogether, ask_database
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unavailable
 from jobs.states import WaitingFor
@@ -32,10 +33,14 @@ def assignment_of(record: Claimed) -> Assignment | None:
 
     `open_breaker`: the id of its repository's breaker, if that is open.
     """
+    return _assignments_of([record]).get(record.payload["assignment"])
+
+
+def _assignments_of(records: list[Claimed]) -> dict[int, Assignment]:
     close_old_connections()
     related = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
     related = related.annotate(open_breaker=guarding.OPEN_BREAKER)
-    return related.filter(pk=record.payload["assignment"]).first()
+    return related.in_bulk({record.payload["assignment"] for record in records})
 
 
 DATABASE_AWAY_SECONDS = 30.0
@@ -63,9 +68,9 @@ async def ask_source(run: Run) -> Outcome:
 
 
 async def _ask(record: Claimed) -> Outcome:
-    assignment, refusal = await ask_database(record.queue, _look_up, record)
-    if assignment is None or refusal is not None:
-        return refusal or Cancelled("its assignment is gone")
+    assignment = await _assignment_or_outcome(record)
+    if not isinstance(assignment, Assignment):
+        return assignment
     source, policy = assignment.source, assignment.policy
     patience = policy.connect_timeout
     if record.queue == planning.ARRIVALS:
@@ -83,14 +88,32 @@ async def _ask(record: Claimed) -> Outcome:
     if patience < policy.connect_timeout and boot_seconds() - asked_at >= patience:
         said = f"{answer.said}; it is asked again, with the {policy.connect_timeout:g} s of its policy"
         return Handoff(planning.AVAILABILITY, said=said)
+    if not source.mac_address:
+        return Unavailable(answer.said, policy.recheck_after)
     may_be_woken = await _where_to_wake_is_known(source)
     return await ask_database(record.queue, _after_silence, record, assignment, answer.said, may_be_woken)
 
 
-def _look_up(record: Claimed) -> tuple[Assignment | None, Outcome | None]:
-    """The assignment, and what to do instead of asking it, if anything."""
-    assignment = assignment_of(record)
-    return assignment, _without_asking(assignment, record) if assignment else None
+Lookups = AskedTogether[Claimed, Assignment | Outcome]
+_lookups: "WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Lookups]]" = WeakKeyDictionary()
+
+
+async def _assignment_or_outcome(record: Claimed) -> Assignment | Outcome:
+    """The assignment of a record, or what to do instead of asking it."""
+    of_loop = _lookups.setdefault(asyncio.get_running_loop(), {})
+    if record.queue not in of_loop:
+        of_loop[record.queue] = AskedTogether(record.queue, _look_up)
+    return await of_loop[record.queue].find(record.id, record)
+
+
+def _look_up(records: list[Claimed]) -> dict[int, Assignment | Outcome]:
+    assignments = _assignments_of(records)
+    found: dict[int, Assignment | Outcome] = {}
+    for record in records:
+        assignment = assignments.get(record.payload["assignment"])
+        gone = Cancelled("its assignment is gone")
+        found[record.id] = (assignment and _without_asking(assignment, record)) or assignment or gone
+    return found
 
 
 def not_wanted(assignment: Assignment) -> Cancelled | None:
@@ -128,7 +151,7 @@ def _follow(record: Claimed, source: Source, address: str) -> bool:
 
 async def _where_to_wake_is_known(source: Source) -> bool:
     """Look up the broadcast address, if it is a name: here, where that holds up nobody else."""
-    if not source.mac_address or contact.is_address(source.wake_address):
+    if contact.is_address(source.wake_address):
         return True
     try:
         await asyncio.wait_for(contact.addresses_of(source.wake_address), wake.LOOKUP_SECONDS)

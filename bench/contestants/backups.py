@@ -52,12 +52,12 @@ class Backups(Ours):
 
         sweep.make(**values)
 
-    def make_arrivals(self, url: str, sources: int, directory: str) -> list[tuple[int, str]]:
+    def make_arrivals(self, url: str, sources: int, directory: str, **beside: int) -> list[tuple[int, str]]:
         """Silent sources whose agents may check in. Returns for each its assignment's id and its token."""
         set_up(url)
         from bench.fleets import arrivals
 
-        return arrivals.make(sources, directory)
+        return arrivals.make(sources, directory, **beside)
 
     def become(self, url: str, arguments: list[str], variables: dict[str, str]) -> None:
         """Turn this process into `python ARGUMENTS…` of the project. Never returns.

@@ -6,6 +6,7 @@ from bench.parts import (
     capped,
     check_in,
     claim,
+    crowd,
     decide,
     delivery,
     drain,
@@ -35,6 +36,7 @@ PARTS: dict[str, Callable[[Stage], None]] = {
     "delivery": delivery.run,
     "sweep": sweep.run,
     "check-in": check_in.run,
+    "crowd": crowd.run,
     "poison": poison.run,
     "outage": outage.run,
 }

@@ -1,7 +1,8 @@
 """From the check-in of a source that was silent to the start of its backup, in a free unit of an idle worker.
 
 The clock starts before the agent's request is sent, over real HTTP to the project's web server, on a connection of its
-own; it stops when an execution unit claims the record. In between the source is asked whether it is really there.
+own; it stops when an execution unit claims the record. In between the source is asked whether it is really there. All
+the while the worker waits for the answers of others that are silent: none, some, and more than it has places for.
 """
 
 import http.client
@@ -10,6 +11,7 @@ import time
 
 from bench.contestants.base import Connection, Contestant
 from bench.fleets import services
+from bench.fleets.deaf_host import NotDeaf, deaf_host
 from bench.gate import GateTimeout
 from bench.processes import ContestantFailed, call
 from bench.results import Key, percentile
@@ -17,7 +19,8 @@ from bench.stage import Stage
 from jobs.states import Status
 
 NAME = "backups-ours"
-QUEUES = "availability:200,backups:16"
+PLACES = 200
+QUEUES = f"availability:{PLACES},backups:16"
 SPACING_SECONDS = 0.4
 """So that the engines of the last ones do not take the processor from the next."""
 WARM_UP = 3
@@ -39,38 +42,52 @@ SELECT a.id, extract(epoch FROM min(t.started_at))::float8
 """
 
 
+RUNNING = f"SELECT count(*) FROM jobs_backlogrecord WHERE status = {Status.RUNNING} AND queue = 'availability'"
+
+
 def run(stage: Stage) -> None:
+    most_hanging = stage.options.absent
     for _ in stage.repeats("check-in"):
-        for contestant in stage.cast([NAME]):
-            try:
-                latencies, answers = measure(stage, contestant)
-            except (ContestantFailed, GateTimeout) as error:
-                stage.fail(contestant, error)
-                continue
-            for what, times in (("to the start of the backup", latencies), ("to the answer", answers)):
-                half, most = (percentile(times, share) * 1000 for share in (0.5, 0.99))
-                stage.say(f"check-in, {what}: p50 {half:.0f} ms, p99 {most:.0f} ms of {len(times)}")
-                target = TARGET if times is latencies else ""
-                stage.results.add(Key("check-in", f"{what}, p50", NAME), half, "ms", target)
-                stage.results.add(Key("check-in", f"{what}, p99", NAME), most, "ms", target)
+        for hanging in (0, most_hanging * 2 // 7, most_hanging):
+            for contestant in stage.cast([NAME]):
+                try:
+                    latencies, answers = measure(stage, contestant, hanging)
+                except (ContestantFailed, GateTimeout, NotDeaf) as error:
+                    stage.fail(contestant, ContestantFailed(f"check-in: {error}"))
+                    continue
+                beside = f" beside {hanging} that hang" if hanging else ""
+                for what, times in (("to the start of the backup", latencies), ("to the answer", answers)):
+                    half, most = (percentile(times, share) * 1000 for share in (0.5, 0.99))
+                    stage.say(f"check-in{beside}, {what}: p50 {half:.0f} ms, p99 {most:.0f} ms of {len(times)}")
+                    target = TARGET if times is latencies else ""
+                    stage.results.add(Key("check-in", f"{what}{beside}, p50", NAME), half, "ms", target)
+                    stage.results.add(Key("check-in", f"{what}{beside}, p99", NAME), most, "ms", target)
 
 
-def measure(stage: Stage, contestant: Contestant) -> tuple[list[float], list[float]]:
-    """Seconds to the start of the backup, and to the answer, of all check-ins but the first.
+def measure(stage: Stage, contestant: Contestant, hanging: int) -> tuple[list[float], list[float]]:
+    """Seconds to the start of the backup, and to the answer, of all check-ins but the first, beside so many sources
+    that were asked before and are silent.
 
-    Raises: ContestantFailed.
+    Raises: ContestantFailed, NotDeaf.
     """
     count = stage.options.arrivals + WARM_UP
-    with services.temporary_home() as home, stage.server.copy_of(stage.tables_of(contestant)) as database:
+    with (
+        services.temporary_home() as home,
+        deaf_host(hanging) as deaf_port,
+        stage.server.copy_of(stage.tables_of(contestant)) as database,
+    ):
         services.make_folders(home, FILE_BYTES)
         url = stage.server.url(database)
-        agents = call(contestant, "make_arrivals", url=url, sources=count, directory=str(home))
+        fleet = {"sources": count, "hanging": hanging, "port": deaf_port, "directory": str(home)}
+        agents = call(contestant, "make_arrivals", url=url, **fleet)
         with (
             stage.server.connect(database) as connection,
             services.worker(contestant, url, home, QUEUES, connection) as worker,
             services.web(contestant, url, home) as port,
         ):
             stage.server.checkpoint()
+            asked_before = min(hanging, PLACES)
+            services.wait_until(lambda: _running(connection) >= asked_before, "all that hang to be asked", worker)
             sent, answered = {}, {}
             for assignment, token in agents:
                 # the database dates the start of the backup, by the clock of the same machine
@@ -82,6 +99,11 @@ def measure(stage: Stage, contestant: Contestant) -> tuple[list[float], list[flo
             begun = _begun(connection)
     measured = [assignment for assignment, _ in agents[WARM_UP:]]
     return [begun[number] - sent[number] for number in measured], [answered[n] - sent[n] for n in measured]
+
+
+def _running(connection: Connection) -> int:
+    row = connection.execute(RUNNING).fetchone()
+    return int(row[0]) if row else 0
 
 
 def check_in(port: int, token: str) -> None:

@@ -14,8 +14,8 @@ from jobs.doctor.asking import row
 from jobs.doctor.finding import Finding, ok, problem, warning
 from jobs.doctor.workers import living
 
-OF_EACH_WORKER = 4
-"""Its main loop, its settler, its heartbeat and its listener."""
+OF_EACH_WORKER = 5
+"""Its main loop, its two settlers, its heartbeat and its listener."""
 OF_OTHERS = 12
 """Two web processes with a thread each and their successors at a reload, one qcluster (its scheduler, pusher, monitor,
 worker), a command or two, and a person with psql."""

@@ -23,7 +23,7 @@ from jobs.conf import QueueRule
 from jobs.database_errors import is_away, is_busy
 from jobs.handlers import Run
 from jobs.models import Worker
-from jobs.outcomes import Claimed, Released
+from jobs.outcomes import Claimed, Outcome, Released, Unavailable
 from jobs.prepared import prepare_in_this_thread
 from jobs.sockets import sockets
 from jobs.worker import outage
@@ -47,6 +47,8 @@ SHORTEST_SLEEP_SECONDS = 0.02
 """Between two looks, while waiting records become due one after the other."""
 STOPPING_SECONDS = 10.0
 """How long stopped handlers may take to end before their records are released over their heads."""
+SILENCES = 100
+"""Written in one transaction: each takes some statements of its kind's."""
 SETTLING_SECONDS = 10.0
 """How long the last results may take to be written at a shutdown."""
 
@@ -104,17 +106,15 @@ class WorkerProcess:
 
     def start(self) -> None:
         """Start the worker's threads."""
-        self.settler = Settler(self._settled)
-        self.units = Units(
-            self.rules, self.settler.add, room_made=self.bell.ring, after_thread=_close_stale_connections
-        )
+        self.settler, self.silences = Settler(self._settled), Settler(self._settled, SILENCES)
+        self.units = Units(self.rules, self._ended, room_made=self.bell.ring, after_thread=_close_stale_connections)
         self.heartbeat = Heartbeat(self.row.pk, self.units)
         self.guard = Guard(self.units)
         self.threads: list[Heartbeat | Guard | Listener] = [self.heartbeat, self.guard]
         if conf.listens():
             self.threads.append(Listener({rule.name for rule in self.rules}, self.hear, self.hear_of_room, self.units))
         wakeups.heard_here, wakeups.room_here = self.hear_here, self.room_here
-        for thread in (self.settler, *self.threads):
+        for thread in (self.settler, self.silences, *self.threads):
             thread.start()
         queues = ", ".join(f"{rule.name}:{rule.concurrency}" for rule in self.rules)
         log.info("worker %s serves %s", self.row, queues)
@@ -254,6 +254,10 @@ class WorkerProcess:
         for run in runs:
             self.settler.add(run.record, Released(reason))
 
+    def _ended(self, record: Claimed, outcome: Outcome) -> None:
+        """Silences come by the hundred, a timeout after their questions, and no answer waits for them to be written."""
+        (self.silences if isinstance(outcome, Unavailable) else self.settler).add(record, outcome)
+
     def _settled(self, records: list[Claimed]) -> None:
         self.units.forget(records)
         self.bell.ring()
@@ -268,7 +272,8 @@ class WorkerProcess:
         self._drain(STOPPING_SECONDS, until_signals=3)
         deaf = self.units.busy()
         self._release(deaf, "the worker was stopped and its handler did not end")
-        self.settler.end(SETTLING_SECONDS)
+        for settler in (self.settler, self.silences):
+            settler.end(SETTLING_SECONDS)
         for thread in self.threads:
             thread.end()
         self.units.close()

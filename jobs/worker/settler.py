@@ -32,8 +32,9 @@ Result = tuple[Claimed, Outcome]
 class Settler(threading.Thread):
     """Settles what is `add`ed. `settled(records)` is called after each batch, from this thread."""
 
-    def __init__(self, settled: Callable[[list[Claimed]], None]) -> None:
+    def __init__(self, settled: Callable[[list[Claimed]], None], batch: int = BATCH) -> None:
         super().__init__(name="settler", daemon=True)
+        self._most = batch
         self._settled = settled
         self._results: SimpleQueue[Result | None] = SimpleQueue()
         self._kept: list[Result] = []
@@ -71,7 +72,7 @@ class Settler(threading.Thread):
             found = self._results.get(timeout=TRY_AGAIN_AFTER_SECONDS if self._kept else None)
             while found is not None:
                 batch.append(found)
-                if len(batch) == BATCH:
+                if len(batch) == self._most:
                     return batch
                 found = self._results.get_nowait()
         except Empty:

@@ -157,9 +157,9 @@ class TestClocks:
 class TestConnections:
     def test_a_unit_of_a_sync_handler_needs_one_and_the_async_handlers_of_a_queue_share_some(self, own_registry):
         own_registry.handler("test", queue="availability")(succeed_async)
-        assert connections.needed({"default": 16}) == 4 + 16
-        assert connections.needed({"availability": 200}) == 4 + THREADS
-        assert connections.needed({"availability": 200, "default": 16, "unhandled": 9}) == 4 + THREADS + 16
+        assert connections.needed({"default": 16}) == 5 + 16
+        assert connections.needed({"availability": 200}) == 5 + THREADS
+        assert connections.needed({"availability": 200, "default": 16, "unhandled": 9}) == 5 + THREADS + 16
 
     def test_workers_that_may_need_more_than_there_are_is_a_problem(self):
         assert finding("connections").severity is OK
