@@ -2,11 +2,13 @@
 
 `roll_out` does what it gets through in SECONDS, in the edit's own transaction if there is one. What is left becomes one
 record of the kind `edit`, which says up to which id it is done, and any worker goes on there. Each batch and that id
-are one transaction, behind the record's lease, so a killed worker loses a batch and a lost lease changes nothing. An
-edit that comes meanwhile sets the record back to its beginning; one that comes after the last batch, before the record
-is settled, is found by the settle, which puts a new record on the backlog. A batch done twice changes nothing.
+are one transaction, so a killed worker loses a batch. The record is written last, and only if its lease and its payload
+are what they were: an edit that came meanwhile, which has set it back to its beginning, undoes the batch and waits for
+none of its locks; and a lost lease changes nothing. An edit that comes after the last batch, before the record is
+settled, is found by the settle, which puts a new record on the backlog. A batch done twice changes nothing.
 """
 
+import json
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -36,22 +38,17 @@ LOCK_SECONDS = 2
 # Served by `one_unfinished_record_per_subject`.
 BEGIN_ANEW = f"""
 UPDATE jobs_backlogrecord
-   SET payload = payload || '{{"reached": 0, "done": 0}}'
+   SET payload = payload || jsonb_build_object('reached', 0, 'done', 0, 'edits', (payload ->> 'edits')::int + 1)
  WHERE kind = '{KIND}' AND subject = %(subject)s AND status IN {tuple(map(int, UNFINISHED))}
 """
 
-REACHED = """
-SELECT (payload ->> 'reached')::bigint
-  FROM jobs_backlogrecord
- WHERE id = %(id)s AND lease_token = %(token)s::uuid
-   FOR NO KEY UPDATE
-"""
+MINE = "SELECT payload FROM jobs_backlogrecord WHERE id = %(id)s AND lease_token = %(token)s::uuid"
 
 NOTE = """
 UPDATE jobs_backlogrecord
    SET payload = jsonb_strip_nulls(payload || jsonb_build_object(
        'reached', %(reached)s::bigint, 'done', (payload ->> 'done')::bigint + %(rows)s::bigint))
- WHERE id = %(id)s
+ WHERE id = %(id)s AND lease_token = %(token)s::uuid AND payload = %(was)s::jsonb
 """
 
 
@@ -98,7 +95,7 @@ def roll_out(name: str, row_id: int, *, title: str, of: Callable[[], int], **giv
         batch = steps[name](row_id, batch.reached, **given)
         done, changed = done + batch.rows, changed + batch.changed
     if batch.reached is not None:
-        payload = {"title": f"{name} {title}", "reached": batch.reached, "done": done, "of": of()}
+        payload = {"title": f"{name} {title}", "reached": batch.reached, "done": done, "of": of(), "edits": 1}
         if not backlog.enqueue(KIND, [(subject, payload)]):
             execute(BEGIN_ANEW, {"subject": subject})  # of another edit at the same moment, which may be older
     return changed
@@ -131,12 +128,15 @@ def go_on(run: Run) -> Outcome:
 def _do_one_batch(record: Claimed) -> bool:
     """Returns whether there may be more."""
     execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'", {})
-    mine = execute(REACHED, {"id": record.id, "token": record.lease_token}).fetchone()
-    if mine is None or mine[0] is None:
+    lease = {"id": record.id, "token": record.lease_token}
+    mine = execute(MINE, lease).fetchone()
+    if mine is None or (after := json.loads(mine[0]).get("reached")) is None:
         return False  # another worker has it, or a worker that died had done the last batch
     name, _, row_id = record.subject.partition(":")
-    batch = steps[name](int(row_id), mine[0])
-    execute(NOTE, {"id": record.id, "reached": batch.reached, "rows": batch.rows})
+    batch = steps[name](int(row_id), after)
+    if not execute(NOTE, {**lease, "was": mine[0], "reached": batch.reached, "rows": batch.rows}).rowcount:
+        transaction.set_rollback(True)
+        return True
     return batch.reached is not None
 
 

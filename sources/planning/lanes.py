@@ -35,9 +35,9 @@ def limit_seeding(policy: Policy) -> None:
     all its lanes wait for a changed throttle until the transaction ends.
     """
     make_seeding_throttle(policy)
-    if policy.seeding_limit:
+    if policy.seeding_limit and policy.seeding_throttle:
         wanted = {"name": _seeding_name(policy), "max_in_flight": policy.seeding_limit}
-        Throttle.objects.filter(pk=policy.seeding_throttle_id).exclude(**wanted).update(**wanted)
+        Throttle.objects.filter(pk=policy.seeding_throttle.pk).exclude(**wanted).update(**wanted)
 
 
 def make_seeding_throttle(policy: Policy) -> None:

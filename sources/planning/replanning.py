@@ -5,6 +5,7 @@ the keys of what is cancelled, and assignments, as every settle locks them. Unti
 by the policy as it was, and one that is emitted or copied meanwhile by the policy as it is.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -80,14 +81,14 @@ def _replan_batch(policy_id: int, after: int, now: datetime | None = None) -> ro
         Schedule.objects.filter(pk=policy.schedule_id).update(next_trigger_at=None)
         return rollouts.Batch(None)
     last_id = max(started)
-    computed = _next_dates(policy.schedule.period, set(started.values()) - {None}, instant)
+    computed = _next_dates(policy.schedule.period, started.values(), instant)
     unfinished = BacklogRecord.objects.filter(kind=KIND, subject__in=map(subject_of, started)).unfinished()
     records = BacklogRecord.objects.filter(
         pk__in=list(unfinished.select_for_update().order_by("pk").values_list("pk", flat=True))
     )
     # read again behind the locks: a backup may have been settled meanwhile, by the policy as it was
     started = dict(policy.assignments.filter(pk__in=started).values_list("pk", "last_backup_at"))
-    computed |= _next_dates(policy.schedule.period, set(started.values()) - {None, *computed}, instant)
+    computed |= _next_dates(policy.schedule.period, set(started.values()) - computed.keys(), instant)
     if policy.schedule.enabled:
         emitted = records.filter(trigger_at__isnull=False).exclude(ASKED_FOR)
         ahead = [subject_of(pk) for pk, last in started.items() if last and computed[last] > instant]
@@ -104,11 +105,11 @@ def _replan_batch(policy_id: int, after: int, now: datetime | None = None) -> ro
     return rollouts.Batch(last_id, len(started))
 
 
-def _next_dates(period: Period, started: set[datetime], now: datetime) -> dict[datetime, datetime]:
+def _next_dates(period: Period, started: Iterable[datetime | None], now: datetime) -> dict[datetime, datetime]:
     """Start of a last backup → next-backup date: one look at the calendar a period, however many started in it."""
     found: dict[datetime, datetime] = {}
     following = None
-    for instant in sorted(started):
+    for instant in sorted({each for each in started if each}):
         if following is None or min(instant, now) >= following:
             following = next_backup_at(period, instant, now)
         found[instant] = following

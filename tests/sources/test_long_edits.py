@@ -15,7 +15,7 @@ from jobs.handlers import Run
 from jobs.models import BacklogRecord, Schedule
 from jobs.outcomes import Handoff, Outcome, Succeeded
 from jobs.states import Status
-from sources import planning
+from sources import edits, planning
 from sources.domain.due import next_backup_at
 from sources.engines.base import EngineResult, Verdict
 from sources.models import Assignment, Policy, Source
@@ -27,6 +27,7 @@ from tests.sources.worker_process import worker_process
 from tests.threads import beside, impatience, somebody_waits_for_a_lock
 from tests.waiting import PATIENCE, eventually
 
+Patch = pytest.MonkeyPatch
 pytestmark = pytest.mark.django_db(transaction=True)
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -66,7 +67,7 @@ def left(policy: Policy, before: datetime) -> int:
     return policy.assignments.filter(next_backup_at__lt=before).count()
 
 
-def test_claims_do_not_wait_for_an_edit_of_a_policy_with_a_seeding_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_do_not_wait_for_an_edit_of_a_policy_with_a_seeding_limit(monkeypatch: Patch) -> None:
     edited, other = make_policy(seeding_limit=2), make_policy(seeding_limit=2)
     for policy in (edited, other):
         planning.limit_seeding(policy)
@@ -93,9 +94,7 @@ def test_claims_do_not_wait_for_an_edit_of_a_policy_with_a_seeding_limit(monkeyp
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_it_is_completed_by_another_worker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_in_the_middle_it_is_completed_by_another_worker(tmp_path: Path, monkeypatch: Patch) -> None:
     policy, now = many(2 * rollouts.BATCH + 1), database_clock()
     planning.emit_due(now, [policy.assignments.order_by("-pk")[0].pk])
     monkeypatch.setattr(rollouts, "SECONDS", -1.0)
@@ -119,7 +118,7 @@ def test_killed_in_the_middle_it_is_completed_by_another_worker(
     assert Program().get(f"policies/{policy.pk}").json()["edit_under_way"] is None
 
 
-def test_an_edit_that_comes_while_an_earlier_one_goes_on_reaches_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_that_comes_while_an_earlier_one_goes_on_reaches_all_rows(monkeypatch: Patch) -> None:
     policy, now = many(3), database_clock()
     monkeypatch.setattr(rollouts, "BATCH", 2)
     monkeypatch.setattr(rollouts, "SECONDS", -1.0)
@@ -134,7 +133,23 @@ def test_an_edit_that_comes_while_an_earlier_one_goes_on_reaches_all_rows(monkey
     assert rollouts.progress("policy", [policy.pk]) == {}
 
 
-def test_a_worker_that_lost_its_lease_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_that_comes_in_a_batch_waits_for_none_of_its_locks_and_undoes_it(monkeypatch: Patch) -> None:
+    policy = many(3)
+    monkeypatch.setattr(rollouts, "SECONDS", -1.0)
+    edit(policy, "0 9 1 1 *")
+    with transaction.atomic():
+        edits.lock_policy(policy.pk)
+        going_on = beside(go_on)  # up to the last batch, which needs the schedule
+        eventually(somebody_waits_for_a_lock)
+        with impatience():
+            edit(policy, "0 9 2 1 *")
+    claimed, outcome = going_on.result(PATIENCE)
+    settle(claimed, outcome, database_clock())
+    assert {each.next_backup_at.day for each in policy.assignments.all()} == {2}
+    assert not BacklogRecord.objects.unfinished().exists()
+
+
+def test_a_worker_that_lost_its_lease_changes_nothing(monkeypatch: Patch) -> None:
     policy, now = many(3), database_clock()
     monkeypatch.setattr(rollouts, "SECONDS", -1.0)
     edit(policy, "0 9 1 1 *")
@@ -145,7 +160,7 @@ def test_a_worker_that_lost_its_lease_changes_nothing(monkeypatch: pytest.Monkey
 
 
 def test_a_backup_that_is_settled_while_dates_are_computed_gets_one_by_the_new_period(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
 ) -> None:
     policy = make_policy()
     assignment = backed_up(policy, MONDAY - DAY)
