@@ -1,0 +1,81 @@
+"""What was seen after a step: the rows, as an onlooker reads them, and what the workers believe."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from chaos.protocol.monitor import ATTEMPTS, BOOKINGS, RECORDS
+from chaos.protocol.worker import SimulatedWorker
+from chaos.protocol.world import World
+from jobs import conf
+from jobs.handlers import Run
+from jobs.states import AttemptOutcome, Status
+
+
+class Row(NamedTuple):
+    """A record. The columns of `RECORDS`."""
+
+    id: int
+    kind: str
+    queue: str
+    subject: str
+    status: int
+    attempt: int
+    leased_by: int | None
+    token: UUID | None
+    lease_expires_at: datetime | None
+    exclusive_key: str | None
+    waiting_for: int | None
+    run_after: datetime
+    lane: int
+    is_cancelled: bool
+    trigger_at: datetime | None
+    schedule_id: int | None
+
+
+class Ended(NamedTuple):
+    """An attempt in the history."""
+
+    record_id: int
+    number: int
+    worker_id: int
+    outcome: int
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The rows after a step."""
+
+    records: dict[int, Row]
+    attempts: dict[tuple[int, int], Ended]
+    bookings: list[tuple[int, int]]
+
+    def holds(self, run: Run) -> bool:
+        """Whether the database says that this run's lease is its worker's."""
+        row = self.records.get(run.record.id)
+        return (
+            row is not None
+            and row.status == Status.RUNNING
+            and row.attempt == run.record.attempt
+            and row.token == run.record.lease_token
+        )
+
+
+def look(world: World) -> Seen:
+    rows = world.monitor.rows
+    return Seen(
+        {row[0]: Row(*row) for row in rows(RECORDS)},
+        {(row[0], row[1]): Ended(*row) for row in rows(ATTEMPTS)},
+        [(row[0], row[1]) for row in rows(BOOKINGS)],
+    )
+
+
+def may_go_on(worker: SimulatedWorker, run: Run, boot: float) -> bool:
+    """Whether a living worker may still take this run for its own: renewed within two thirds of a lease, not stopped."""
+    is_alive = not worker.is_dead and not worker.is_paused
+    return is_alive and not run.is_stopped and boot - run.renewed_at <= conf.deadline_seconds()
+
+
+def is_rescue(attempt: Ended) -> bool:
+    return attempt.outcome == AttemptOutcome.RESCUED
