@@ -38,7 +38,7 @@ def main() -> int:
     options = _arguments()
     if os.environ.get("PYTHONHASHSEED") != HASH_SEED:  # the order of a set must be the same in every process
         os.environ["PYTHONHASHSEED"] = HASH_SEED
-        os.execv(sys.executable, [sys.executable, "-m", "chaos.protocol", *sys.argv[1:]])
+        os.execv(sys.executable, [sys.executable, "-m", "chaos.protocol", *sys.argv[1:]])  # noqa: S606
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ["DJANGO_SETTINGS_MODULE"] = "chaos.protocol.settings"
     os.environ.setdefault("SECRET_KEY", secrets.token_hex())
@@ -122,9 +122,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=1, help="the first of them (1)")
     parser.add_argument("--seed", type=int, help="play this one again")
     parser.add_argument("--go-on", action="store_true", help="do not end at the first violation")
-    parser.add_argument(
-        "--shrink-for", type=float, default=20.0, help="seconds to make a failing one short (20; 0: do not)"
-    )
+    parser.add_argument("--shrink-for", type=float, default=20.0, help="seconds for shortening a failing seed (20)")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     options = parser.parse_args()
     if options.seeds < 1:

@@ -15,6 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 if TYPE_CHECKING:
     from chaos.protocol.monitor import Monitor
@@ -93,7 +94,15 @@ class Actor:
 
     def in_transaction(self) -> bool:
         held = self.connection
-        return held is not None and not held.closed and held.pgconn.transaction_status not in (0, 4)
+        return (
+            held is not None
+            and not held.closed
+            and held.pgconn.transaction_status
+            not in (
+                TransactionStatus.IDLE,
+                TransactionStatus.UNKNOWN,
+            )
+        )
 
     def run(self, work: Callable[[], object]) -> None:
         """The body of its thread."""
@@ -109,7 +118,7 @@ class Actor:
             self._arrive(State.ENDED)
 
     def idle(self, is_ready: Callable[[], bool], until: float | None) -> None:
-        """Park until `is_ready`, or, where `until` (boot seconds) is given, until the scheduler says that it is late."""
+        """Park until `is_ready`, or, where `until` (boot seconds) is given, until it is said to be late."""
         self.is_ready, self.until = is_ready, until
         self._wait(State.IDLE)
 
@@ -131,6 +140,7 @@ class Actor:
         except Exception:
             self._come_back()
             raise
+        self.baton.has_news |= connection.pgconn.transaction_status == TransactionStatus.IDLE
         self._come_back()
         if statement in ("COMMIT", "ROLLBACK"):
             self.waited_until = None
@@ -181,6 +191,7 @@ class Baton:
         self.actors: list[Actor] = []
         self.arrivals: SimpleQueue[Actor] = SimpleQueue()
         self.is_read_only = False
+        self.has_news = True
 
     def start(self, name: str, worker: int, work: Callable[[], object]) -> Actor:
         """A new actor in a thread of its own, parked before its first move."""

@@ -63,16 +63,16 @@ class Seen:
 
 
 def look(world: World) -> Seen:
-    rows = world.monitor.rows
+    records, attempts, bookings = world.monitor.all_rows((RECORDS, ATTEMPTS, BOOKINGS))
     return Seen(
-        {row[0]: Row(*row) for row in rows(RECORDS)},
-        {(row[0], row[1]): Ended(*row) for row in rows(ATTEMPTS)},
-        [(row[0], row[1]) for row in rows(BOOKINGS)],
+        {row[0]: Row(*row) for row in records},
+        {(row[0], row[1]): Ended(*row) for row in attempts},
+        [(row[0], row[1]) for row in bookings],
     )
 
 
 def may_go_on(worker: SimulatedWorker, run: Run, boot: float) -> bool:
-    """Whether a living worker may still take this run for its own: renewed within two thirds of a lease, not stopped."""
+    """Whether a living worker may take this run for its own: renewed within two thirds of a lease, and not stopped."""
     is_alive = not worker.is_dead and not worker.is_paused
     return is_alive and not run.is_stopped and boot - run.renewed_at <= conf.deadline_seconds()
 

@@ -1,4 +1,4 @@
-"""What may happen next in a world, each with its weight, and how it is done. A choice is a line that people can read."""
+"""What may happen next in a world, each with its weight, and how it is done. A choice is a line for people."""
 
 from collections.abc import Callable
 from random import Random
@@ -58,11 +58,11 @@ class Choices:
             if actor.state in (State.PARKED, State.BACK):
                 found.append((actor.name, 8.0))
             elif actor.state is State.IDLE and not actor.name.endswith("guard"):
-                weight = 3.0 if actor.name.endswith("main") else 2.0
                 if actor.is_ready():
                     found.append((actor.name, 6.0))
                 elif actor.until is not None:
-                    found.append((actor.name, weight))
+                    is_late = actor.until <= self.world.clocks.boot
+                    found.append((actor.name, 4.0 if is_late else 3.0 if actor.name.endswith("main") else 0.7))
         return found
 
     def _endings(self) -> list[Choice]:
@@ -110,7 +110,7 @@ class Choices:
 
     def _do_turn(self, name: str, _rest: list[str]) -> None:
         actor = self._actor(name)
-        if name.endswith("main") and actor.state is State.IDLE and not actor.is_ready() and actor.until is not None:
+        if actor.state is State.IDLE and not actor.is_ready() and actor.until is not None:
             self.world.advance(max(0.0, actor.until - self.world.clocks.boot))
         if actor.state in (State.IDLE, State.PARKED, State.BACK):
             self.audit.begins(name)

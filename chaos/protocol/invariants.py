@@ -9,9 +9,10 @@ from chaos.protocol.books import Seen, is_rescue, look, may_go_on
 from chaos.protocol.violation import Violation
 from chaos.protocol.worker import SimulatedWorker
 from chaos.protocol.world import World
+from jobs import conf
 from jobs.handlers import Run
 from jobs.outcomes import Handoff, Succeeded, Unavailable
-from jobs.states import FINISHED, UNFINISHED, AttemptOutcome, Status
+from jobs.states import FINISHED, UNFINISHED, AttemptOutcome, Status, WaitingFor
 
 
 @dataclass
@@ -31,6 +32,7 @@ class Audit:
         self._runs: dict[int, dict[int, Run]] = {}
         self._stopped: set[int] = set()
         self._beats: dict[int, Beat] = {}
+        self._beat_at: dict[int, float] = {}
 
     def begins(self, actor_name: str) -> None:
         """To be called before an actor is resumed: a heartbeat that was idle begins a beat."""
@@ -38,7 +40,10 @@ class Audit:
             return
         for worker in self.world.living():
             actor = worker.actor("heartbeat")
-            if actor is not None and actor.name == actor_name and actor.state is State.IDLE:
+            boot, last = self.world.clocks.boot, self._beat_at.get(worker.number, float("-inf"))
+            is_beat = boot - last >= conf.heartbeat_seconds()  # sooner it tries again what it could not renew
+            if actor is not None and actor.name == actor_name and actor.state is State.IDLE and is_beat:
+                self._beat_at[worker.number] = boot
                 held = [run for run in worker.runs() if not run.ran_out and not run.is_stopped]
                 self._beats[worker.number] = Beat(self.world.clocks.boot, held)
 
@@ -48,7 +53,10 @@ class Audit:
 
     def look(self) -> None:
         """Ask every rule about what has become of the world by the last step."""
-        seen = look(self.world)
+        seen = self.before
+        if self.world.baton.has_news:
+            self.world.baton.has_news = False
+            seen = look(self.world)
         self._threads_live()
         self._attempts_are_exact(seen)
         self._ends_are_final(seen)
@@ -78,7 +86,7 @@ class Audit:
                     raise Violation(
                         "a claim is forgotten", f"{row.subject} runs at w{owner.number}, which does not know"
                     )
-            if row.exclusive_key is None and row.waiting_for == 6 and not _taken(seen):
+            if row.exclusive_key is None and row.waiting_for == WaitingFor.THROTTLE and not _taken(seen):
                 raise Violation("a gate stays shut", f"{row.subject} waits for a key that is free")
 
     def _threads_live(self) -> None:
@@ -163,14 +171,14 @@ class Audit:
             if seen.holds(run):
                 raise Violation(
                     "a run is stopped whose lease held",
-                    f"{run.record.subject} at w{worker.number}, renewed {self.world.clocks.boot - run.renewed_at:.0f} s "
-                    "ago",
+                    f"{run.record.subject} at w{worker.number}, which renewed it "
+                    f"{self.world.clocks.boot - run.renewed_at:.0f} s ago",
                 )
 
     def _results_are_kept(self, worker: SimulatedWorker, seen: Seen) -> None:
         held = {id(run): run for run in worker.runs()}
         for key, run in self._runs.get(worker.number, {}).items():
-            if key in held or self.world.clocks.boot - run.renewed_at > 40 or run.is_stopped:
+            if key in held or self.world.clocks.boot - run.renewed_at > conf.deadline_seconds() or run.is_stopped:
                 continue
             record = run.record
             attempt = seen.attempts.get((record.id, record.attempt))
@@ -212,7 +220,8 @@ class Audit:
         if late:
             raise Violation(
                 "a beat leaves out a run",
-                f"w{worker.number} did not renew {', '.join(run.record.subject for run in late)}, which none held locked",
+                f"w{worker.number} did not renew {', '.join(run.record.subject for run in late)}; no other transaction held "
+                "a lock on that",
             )
 
     def _one_owner(self) -> None:
@@ -230,13 +239,8 @@ class Audit:
 
 def may_have_been_stopped(worker: SimulatedWorker, run: Run, world: World) -> bool:
     """Whether its guard had to: it was not renewed for two thirds of a lease."""
-    return not may_go_on_by_time(run, world.clocks.boot) or run.ran_out or worker.is_paused
-
-
-def may_go_on_by_time(run: Run, boot: float) -> bool:
-    from jobs import conf
-
-    return boot - run.renewed_at <= conf.deadline_seconds()
+    is_late = world.clocks.boot - run.renewed_at > conf.deadline_seconds()
+    return is_late or run.ran_out or worker.is_paused
 
 
 def _taken(seen: Seen) -> bool:

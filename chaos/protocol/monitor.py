@@ -59,6 +59,14 @@ class Monitor:
     def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql, values).fetchall()
 
+    def all_rows(self, statements: Sequence[str]) -> list[list[tuple[Any, ...]]]:
+        """What each of these yields, in one round trip."""
+        cursor = self._connection.execute(";".join(statements))
+        found = [cursor.fetchall()]
+        while cursor.nextset():
+            found.append(cursor.fetchall())
+        return found
+
     def set_clock(self, present: datetime) -> None:
         self.execute("UPDATE sim.clock SET present = %s", [present])
 

@@ -71,7 +71,7 @@ def _come_to_rest(world: World, choices: Choices) -> None:
             choices.do(f"wake w{worker.number}")
     _finish(world, choices)
     for worker in world.living():
-        for name in ("main", "heartbeat", "main"):
+        for name in ("heartbeat", "main"):
             choices.do(f"w{worker.number}.{name}")
             _finish(world, choices)
 

@@ -4,8 +4,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
-from django.db import connection
-
 from chaos.protocol import kinds, places
 from chaos.protocol.baton import Actor, Baton
 from chaos.protocol.clocks import Clocks
@@ -107,7 +105,9 @@ def make(rng: Random, monitor: Monitor, clocks: Clocks) -> World:
 
 def _fill(rng: Random, world: World) -> None:
     """Some records of one, two or all kinds, so that each kind of trouble has seeds of its own."""
-    policies = [RetryPolicy.objects.create(name=f"p{number}", algorithm="fibonacci") for number in (1, 2)]
+    policies = RetryPolicy.objects.bulk_create(
+        RetryPolicy(name=f"p{number}", algorithm="fibonacci") for number in (1, 2)
+    )
     chosen = [name for name in ("plain", "booked", "relay", "capped", "events") if rng.random() < 0.4] or ["plain"]
     now = world.clocks.database()
     world.events = "events" in chosen
@@ -126,19 +126,9 @@ def _fill(rng: Random, world: World) -> None:
             throttle = Throttle.objects.create(name="t", max_in_flight=world.cap)
             lane = Lane.objects.create(throttle_ids=[throttle.pk]).pk
         for number in range(rng.choice((2, 3, 4))):
-            records.append(
-                BacklogRecord(
-                    kind=kind,
-                    queue="ask" if kind == "relay" else "work",
-                    subject=f"{kind}:{number}",
-                    status=Status.READY,
-                    run_after=now,
-                    lane=lane,
-                    schedule=schedule,
-                    retry_policy=policies[0],
-                )  # fmt: skip
-            )
+            queue = "ask" if kind == "relay" else "work"
+            record = BacklogRecord(kind=kind, queue=queue, subject=f"{kind}:{number}", run_after=now, lane=lane)
+            record.status, record.schedule, record.retry_policy = Status.READY, schedule, policies[0]
+            records.append(record)
     rng.shuffle(records)
-    for record in records:
-        record.save(force_insert=True)
-    connection.close()
+    BacklogRecord.objects.bulk_create(records)
