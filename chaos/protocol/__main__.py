@@ -10,6 +10,7 @@ import os
 import secrets
 import signal
 import sys
+from collections import Counter
 from contextlib import suppress
 from time import monotonic
 from typing import Any
@@ -74,9 +75,11 @@ def _simulate(options: argparse.Namespace, *, migrate: bool = True) -> int:
     began = said_at = monotonic()
     played = choices = 0
     found = []
+    met: Counter[str] = Counter()
     for seed in seeds:
         verdict = player.play(seed)
         played, choices = played + 1, choices + len(verdict.lines)
+        met += verdict.met
         if verdict.rule:
             sys.stderr.write(f"seed {seed}: {verdict.rule}: {verdict.text}\n")
             if options.shrink_for:
@@ -94,6 +97,7 @@ def _simulate(options: argparse.Namespace, *, migrate: bool = True) -> int:
         "choices": choices,
         "seconds": round(seconds, 1),
         "seeds_per_minute": round(played * 60 / seconds),
+        "met": dict(met.most_common()),
         "violations": [{"seed": v.seed, "rule": v.rule, "text": v.text, "choices": v.lines} for v in found],
     }
     sys.stdout.write(f"{json.dumps(report, indent=2) if options.json else _text(report)}\n")
@@ -104,6 +108,7 @@ def _text(report: dict[str, Any]) -> str:
     lines = [
         f"{report['seeds']} seeds with {report['choices']} choices in {report['seconds']} s "
         f"({report['seeds_per_minute']} seeds a minute): {len(report['violations']) or 'no'} violations"
+        "met: " + ", ".join(f"{count} {name}" for name, count in report["met"].items()),
     ]
     for each in report["violations"]:
         lines += [

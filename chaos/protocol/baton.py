@@ -73,6 +73,9 @@ class Actor:
         self.statement = ""
         self.connection: Any = None
         self.is_connecting = self.is_dead = self.times_out = False
+        self.linger_at = 0
+        self.lingers = False
+        self.gate: int | None = None
         self.is_ready: Callable[[], bool] = lambda: True
         self.until: float | None = None
         self.since = 0.0
@@ -128,6 +131,8 @@ class Actor:
         order = self._wait(State.PARKED)
         if not connection.closed:
             connection.obey(self.baton.is_read_only and self.worker > 0)
+            if self.linger_at:
+                connection.linger(self.linger_at)
         self.state = State.SENT
         try:
             result = send()
@@ -152,8 +157,13 @@ class Actor:
         return result
 
     def _come_back(self) -> None:
+        if self.linger_at:
+            self.linger_at = 0
+            self.connection.linger(0)
         if self.state is State.BLOCKED:
-            self.waited_until = self.baton.clocks.database()
+            if not self.lingers:
+                self.waited_until = self.baton.clocks.database()
+            self.lingers = False
             self._wait(State.BACK)
         self.state = State.RUNS
 
@@ -192,6 +202,7 @@ class Baton:
         self.arrivals: SimpleQueue[Actor] = SimpleQueue()
         self.is_read_only = False
         self.has_news = True
+        self.blockers: dict[int, list[int]] = {}
 
     def start(self, name: str, worker: int, work: Callable[[], object]) -> Actor:
         """A new actor in a thread of its own, parked before its first move."""
@@ -218,9 +229,32 @@ class Baton:
     def time_out(self) -> None:
         """End the waits of workers' statements that have lasted for longer than a worker's lock timeout."""
         for actor in self.actors:
-            if actor.state is State.BLOCKED and actor.worker and self.clocks.boot - actor.since >= LOCK_TIMEOUT_SECONDS:
+            is_late = self.clocks.boot - actor.since >= LOCK_TIMEOUT_SECONDS
+            if actor.state is State.BLOCKED and actor.worker and is_late and not actor.lingers:
                 self.interrupt(actor)
         self.settle()
+
+    def linger(self, actor: Actor, reading: int) -> None:
+        """Resume it, and let its statement stop at its first, second or third reading of a clock."""
+        if (pid := actor.pid) is None:
+            return
+        self.monitor.shut_gate(pid)
+        actor.gate, actor.linger_at = pid, reading
+        self.resume(actor)
+        actor.lingers = actor.state is State.BLOCKED and self.blockers.get(pid) == [self.monitor.pid]
+        if not actor.lingers:
+            self._open_gate(actor)
+
+    def go_on(self, actor: Actor) -> None:
+        """Let a statement that lingers go on, until its actor parks, blocks or ends."""
+        actor.lingers, actor.state = False, State.SENT
+        self._open_gate(actor)
+        self.settle()
+
+    def _open_gate(self, actor: Actor) -> None:
+        if actor.gate is not None:
+            self.monitor.open_gate(actor.gate)
+            actor.gate = None
 
     def interrupt(self, actor: Actor) -> None:
         """End the statement in which it is blocked, as a lock timeout does."""
@@ -263,7 +297,7 @@ class Baton:
         pids = {actor.pid: actor for actor in moving if actor.pid is not None}
         if len(pids) < len(moving):
             return False
-        blockers = self.monitor.blocking(list(pids))
+        blockers = self.blockers = self.monitor.blocking(list(pids))
         if any(not blockers.get(pid) for pid in pids if pid is not None):
             return False
         for actor in moving:
@@ -288,6 +322,7 @@ class Baton:
                 actor.thread.join(PATIENCE_SECONDS)
                 if actor.thread.is_alive():
                     raise Stuck(f"{actor} does not end: {actor.state.value}, {actor.statement}")
+            self._open_gate(actor)
         self.actors = [actor for actor in self.actors if actor not in actors]
 
 

@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from chaos.protocol.monitor import ATTEMPTS, BOOKINGS, RECORDS
+from chaos.protocol import places
+from chaos.protocol.monitor import ATTEMPTS, BOOKINGS, RECORDS, TRIGGERS
 from chaos.protocol.worker import SimulatedWorker
 from chaos.protocol.world import World
 from jobs import conf
@@ -43,6 +44,17 @@ class Ended(NamedTuple):
     outcome: int
 
 
+class Emitted(NamedTuple):
+    """A trigger that was written down, and how many of its records are there."""
+
+    trigger_at: datetime
+    events: int
+    is_emitted: bool
+    watermark: datetime
+    count: int
+    records: int
+
+
 @dataclass(frozen=True)
 class Seen:
     """The rows after a step."""
@@ -50,6 +62,7 @@ class Seen:
     records: dict[int, Row]
     attempts: dict[tuple[int, int], Ended]
     bookings: list[tuple[int, int]]
+    triggers: list[Emitted]
 
     def holds(self, run: Run) -> bool:
         """Whether the database says that this run's lease is its worker's."""
@@ -63,18 +76,21 @@ class Seen:
 
 
 def look(world: World) -> Seen:
-    records, attempts, bookings = world.monitor.all_rows((RECORDS, ATTEMPTS, BOOKINGS))
+    records, attempts, bookings, triggers = world.monitor.all_rows((RECORDS, ATTEMPTS, BOOKINGS, TRIGGERS))
     return Seen(
         {row[0]: Row(*row) for row in records},
         {(row[0], row[1]): Ended(*row) for row in attempts},
         [(row[0], row[1]) for row in bookings],
+        [Emitted(*row) for row in triggers],
     )
 
 
-def may_go_on(worker: SimulatedWorker, run: Run, boot: float) -> bool:
-    """Whether a living worker may take this run for its own: renewed within two thirds of a lease, and not stopped."""
-    is_alive = not worker.is_dead and not worker.is_paused
-    return is_alive and not run.is_stopped and boot - run.renewed_at <= conf.deadline_seconds()
+def lives(worker: SimulatedWorker, run: Run, boot: float) -> bool:
+    """Whether a worker that is neither dead nor paused takes this run for its own: its handler is busy and not stopped,
+    or has ended within two thirds of a lease of the last renewal."""
+    if worker.is_dead or worker.is_paused or run.is_stopped:
+        return False
+    return bool(places.holding(run)) or boot - run.renewed_at <= conf.deadline_seconds()
 
 
 def is_rescue(attempt: Ended) -> bool:

@@ -9,10 +9,12 @@ from chaos.protocol.invariants import Audit
 from chaos.protocol.world import World
 from jobs.states import FINISHED, Status
 
-FAULTS = ("cut", "lose", "kill", "pause", "step", "read-only")
+FAULTS = ("linger", "cut", "lose", "kill", "pause", "step", "read-only")
 EDITS = ("replan", "follow", "hold", "stop")
 MOST_KILLS = 2
 ADVANCES = {"1": 3.0, "6": 2.0, "11": 2.0, "16": 1.0, "25": 0.5}
+CLOCKS = ("clock_timestamp", "jobs_claim_beside_throttles")
+"""In whose statements one may linger: at its first, second or third reading of a clock."""
 STEPS = ("+150", "-150")
 
 Choice = tuple[str, float]
@@ -25,7 +27,8 @@ class Choices:
     def __init__(self, world: World, audit: Audit, rng: Random) -> None:
         self.world, self.audit = world, audit
         self._eager = {name: rng.choice((0, 0, 0.3, 1)) for name in (*FAULTS, *EDITS, "advance", "tick")}
-        self._eager["advance"] = max(0.5, self._eager["advance"])
+        self._beats = rng.choice((0.7, 2, 4))
+        self._eager["advance"] = rng.choice((0.1, 0.1, 0.3, 1))
 
     def enabled(self) -> list[Choice]:
         """All that may happen now."""
@@ -56,13 +59,15 @@ class Choices:
             if self._paused(actor):
                 continue
             if actor.state in (State.PARKED, State.BACK):
-                found.append((actor.name, 8.0))
+                found.append((actor.name, 8.0 if actor.worker else 2.5))
+            elif actor.state is State.BLOCKED and actor.lingers:
+                found.append((actor.name, 4.0))
             elif actor.state is State.IDLE and not actor.name.endswith("guard"):
                 if actor.is_ready():
                     found.append((actor.name, 6.0))
                 elif actor.until is not None:
                     is_late = actor.until <= self.world.clocks.boot
-                    found.append((actor.name, 4.0 if is_late else 3.0 if actor.name.endswith("main") else 0.7))
+                    found.append((actor.name, 4.0 if is_late else 3.0 if actor.name.endswith("main") else self._beats))
         return found
 
     def _endings(self) -> list[Choice]:
@@ -77,10 +82,10 @@ class Choices:
     def _edits(self) -> list[Choice]:
         found: list[Choice] = []
         if self.world.desk_actor("editor").state is State.IDLE:
-            found += [("edit replan", 2 * self._eager["replan"]), ("edit follow", self._eager["follow"])]
+            found += [("edit replan", 5 * self._eager["replan"]), ("edit follow", 2 * self._eager["follow"])]
             for row in self.audit.before.records.values():
                 if row.status not in FINISHED:
-                    weight = 0.6 if row.status == Status.RUNNING else 0.1
+                    weight = 2.0 if row.status == Status.RUNNING else 0.3
                     found += [(f"edit {what} {row.subject}", weight * self._eager[what]) for what in ("hold", "stop")]
         if self.world.desk_actor("ticker").state is State.IDLE:
             found.append(("edit tick", self._eager["tick"]))
@@ -96,7 +101,11 @@ class Choices:
                 found.append((f"kill w{worker.number}", 0.2 * eager["kill"]))
             found.append((f"{'wake' if worker.is_paused else 'pause'} w{worker.number}", 0.3 * eager["pause"]))
         for actor in self.world.baton.actors:
-            if actor.worker and actor.state is State.PARKED and not self._paused(actor):
+            if self._paused(actor) or actor.state is not State.PARKED:
+                continue
+            if any(clock in actor.statement for clock in CLOCKS):
+                found += [(f"linger {actor.name} {reading}", 0.5 * eager["linger"]) for reading in (1, 2, 3)]
+            if actor.worker:
                 found += [(f"{what} {actor.name}", 0.5 * eager[what]) for what in ("cut", "lose")]
         return found
 
@@ -112,9 +121,14 @@ class Choices:
         actor = self._actor(name)
         if actor.state is State.IDLE and not actor.is_ready() and actor.until is not None:
             self.world.advance(max(0.0, actor.until - self.world.clocks.boot))
-        if actor.state in (State.IDLE, State.PARKED, State.BACK):
+        if actor.lingers:
+            self.world.baton.go_on(actor)
+        elif actor.state in (State.IDLE, State.PARKED, State.BACK):
             self.audit.begins(name)
             self.world.baton.resume(actor)
+
+    def _do_linger(self, _: str, rest: list[str]) -> None:
+        self.world.baton.linger(self._actor(rest[0]), int(rest[1]))
 
     def _do_lose(self, _: str, rest: list[str]) -> None:
         actor = self._actor(rest[0])
@@ -157,6 +171,7 @@ class Choices:
         self.world.advance(float(rest[0]))
 
     def _do_step(self, _: str, rest: list[str]) -> None:
+        self.audit.was_stepped_back |= float(rest[0]) < 0
         self.world.clocks.step(float(rest[0]))
 
     def _do_read_only(self, _: str, _rest: list[str]) -> None:
@@ -169,6 +184,7 @@ class Choices:
 
     def _do_edit(self, _: str, rest: list[str]) -> None:
         what, *of = rest
+        self.audit.edits.add(what)
         ids = [row.id for row in self.audit.before.records.values() if of and row.subject == of[0]]
         jobs: dict[str, Callable[[], object]] = {
             "replan": editor.replan,
@@ -179,4 +195,7 @@ class Choices:
         }
         desk = "ticker" if what == "tick" else "editor"
         self.world.desks[desk].jobs.put(jobs[what])
-        self.world.baton.resume(self.world.desk_actor(desk))
+        actor = self.world.desk_actor(desk)
+        self.world.baton.resume(actor)
+        if what in ("hold", "replan") and actor.state is State.PARKED:  # it is of interest once it holds its locks
+            self.world.baton.resume(actor)

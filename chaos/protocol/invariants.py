@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from chaos.protocol import kinds, places
 from chaos.protocol.baton import State
-from chaos.protocol.books import Seen, is_rescue, look, may_go_on
+from chaos.protocol.books import Seen, is_rescue, lives, look
 from chaos.protocol.violation import Violation
 from chaos.protocol.worker import SimulatedWorker
 from chaos.protocol.world import World
@@ -33,6 +33,11 @@ class Audit:
         self._stopped: set[int] = set()
         self._beats: dict[int, Beat] = {}
         self._beat_at: dict[int, float] = {}
+        self._disturbed: set[int] = set()
+        self._waiting: set[str] = set()
+        self.edits: set[str] = set()
+        self.was_stepped_back = False
+        self.met: Counter[str] = Counter()
 
     def begins(self, actor_name: str) -> None:
         """To be called before an actor is resumed: a heartbeat that was idle begins a beat."""
@@ -50,10 +55,12 @@ class Audit:
     def disturbed(self, worker: SimulatedWorker) -> None:
         """Its beat under way has an excuse."""
         self._beats.pop(worker.number, None)
+        self._disturbed.add(worker.number)
 
     def look(self) -> None:
         """Ask every rule about what has become of the world by the last step."""
         seen = self.before
+        self._count(seen)
         if self.world.baton.has_news:
             self.world.baton.has_news = False
             seen = look(self.world)
@@ -64,6 +71,8 @@ class Audit:
         self._caps_hold(seen)
         self._keys_hold(seen)
         self._triggers_are_exact(seen)
+        self._cancels_count(seen)
+        self._waits_last(seen)
         if kinds.early:
             raise kinds.early[0]
         for worker in self.world.living():
@@ -71,12 +80,23 @@ class Audit:
             self._stops_have_a_reason(worker, seen)
             self._results_are_kept(worker, seen)
             self._beats_renew(worker, seen)
+            self._main_waits_for_no_record(worker)
         self._one_owner()
         self.before = seen
+
+    def _count(self, seen: Seen) -> None:
+        """What this seed has met, so that one sees what a thousand of them try."""
+        waiting = {
+            actor.name for actor in self.world.baton.actors if actor.state is State.BLOCKED and not actor.lingers
+        }
+        self.met["lock waits"] += len(waiting - self._waiting)
+        self._waiting = waiting
 
     def look_at_the_end(self) -> None:
         """After all has come to rest: what runs by the database is known to a worker."""
         seen = look(self.world)
+        self.met.update(AttemptOutcome(each.outcome).label for each in seen.attempts.values())
+        self.met["stopped runs"] += len(self._stopped)
         owners = {worker.id: worker for worker in self.world.living()}
         for row in seen.records.values():
             owner = owners.get(row.leased_by or 0)
@@ -86,7 +106,8 @@ class Audit:
                     raise Violation(
                         "a claim is forgotten", f"{row.subject} runs at w{owner.number}, which does not know"
                     )
-            if row.exclusive_key is None and row.waiting_for == WaitingFor.THROTTLE and not _taken(seen):
+            waits = row.waiting_for == WaitingFor.THROTTLE and row.run_after > self.world.clocks.database()
+            if waits and not _taken(seen) and not self.edits & {"hold", "replan", "follow"}:
                 raise Violation("a gate stays shut", f"{row.subject} waits for a key that is free")
 
     def _threads_live(self) -> None:
@@ -146,6 +167,37 @@ class Audit:
         unfinished = Counter((row.kind, row.subject) for row in seen.records.values() if row.status in UNFINISHED)
         if twice := [subject for (_, subject), count in unfinished.items() if count > 1]:
             raise Violation("a subject is on the backlog twice", ", ".join(twice))
+        for trigger in seen.triggers:
+            if trigger.trigger_at >= trigger.watermark and not self.was_stepped_back:
+                raise Violation(
+                    "a watermark stands", f"at {trigger.watermark:%H:%M}, {trigger.trigger_at:%H:%M} is written"
+                )
+            if trigger.records != trigger.events or (trigger.is_emitted and trigger.events != trigger.count):
+                text = f"{trigger.records} of {trigger.count} records at {trigger.trigger_at:%H:%M}: {trigger.events}"
+                raise Violation("a batch is miscounted", text)
+
+    def _cancels_count(self, seen: Seen) -> None:
+        for row in seen.records.values():
+            if row.is_cancelled and row.status not in (Status.RUNNING, Status.SUCCEEDED, Status.CANCELLED):
+                raise Violation("a cancel is forgotten", f"{row.subject} is {Status(row.status).label}")
+
+    def _waits_last(self, seen: Seen) -> None:
+        now = self.world.clocks.database()
+        for row in seen.records.values():
+            before = self.before.records.get(row.id)
+            if before is None or self.was_stepped_back or before.status != Status.WAITING:
+                continue
+            if row.status == Status.READY and row.run_after > now:
+                raise Violation("a wait is cut short", f"{row.subject} was to wait until {row.run_after:%H:%M:%S}")
+
+    def _main_waits_for_no_record(self, worker: SimulatedWorker) -> None:
+        """A claim and a tick skip what an edit holds. One that was cut off looks for its claims, and may wait."""
+        main, baton = worker.actor("main"), self.world.baton
+        if main is None or main.state is not State.BLOCKED or main.lingers or worker.number in self._disturbed:
+            return
+        editor = self.world.desk_actor("editor")
+        if editor.in_transaction() and baton.blockers.get(main.pid or 0) == [editor.pid]:
+            raise Violation("a claim waits for a record", f"{main}: {main.statement[:60]}")
 
     def _no_living_run_is_taken(self, worker: SimulatedWorker, seen: Seen) -> None:
         for run in worker.runs():
@@ -153,7 +205,7 @@ class Audit:
             attempt = seen.attempts.get(key)
             if attempt is None or key in self.before.attempts or attempt.worker_id != worker.id:
                 continue
-            if is_rescue(attempt) and may_go_on(worker, run, self.world.clocks.boot):
+            if is_rescue(attempt) and lives(worker, run, self.world.clocks.boot):
                 raise Violation(
                     "a living run is rescued",
                     f"{run.record.subject} runs at w{worker.number}, which renewed it "
@@ -218,17 +270,15 @@ class Audit:
             return
         del self._beats[worker.number]
         if late:
-            raise Violation(
-                "a beat leaves out a run",
-                f"w{worker.number} did not renew {', '.join(run.record.subject for run in late)}; no other transaction held "
-                "a lock on that",
-            )
+            names = ", ".join(run.record.subject for run in late)
+            text = f"w{worker.number} did not renew {names}, which no other transaction held locked"
+            raise Violation("a beat leaves out a run", text)
 
     def _one_owner(self) -> None:
         owners: dict[int, str] = {}
         for worker in self.world.living():
             for run in worker.busy():
-                if not may_go_on(worker, run, self.world.clocks.boot):
+                if not lives(worker, run, self.world.clocks.boot):
                     continue
                 if other := owners.get(run.record.id):
                     raise Violation(

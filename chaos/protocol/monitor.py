@@ -19,12 +19,38 @@ INSERT INTO sim.clock SELECT '2026-01-05 08:00Z', '2026-01-01Z' WHERE NOT EXISTS
 # Volatile: a snapshot of its own, so the present is that of the call, also after a wait for a lock. Stable: that of the
 # statement. A default of a column is bound when its table is made, so these come before the migrations.
 FUNCTIONS = """
+CREATE OR REPLACE FUNCTION sim.linger() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    readings CONSTANT int := COALESCE(NULLIF(current_setting('sim.linger_at', TRUE), ''), '0')::int;
+BEGIN
+    IF readings > 0 THEN
+        PERFORM set_config('sim.linger_at', (readings - 1)::text, FALSE);
+    END IF;
+    IF readings = 1 THEN
+        PERFORM pg_advisory_lock_shared(7, pg_backend_pid());
+        PERFORM pg_advisory_unlock_shared(7, pg_backend_pid());
+    END IF;
+END $$;
 CREATE OR REPLACE FUNCTION sim.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql VOLATILE
-    AS 'BEGIN RETURN (SELECT present FROM sim.clock); END';
+    AS 'BEGIN PERFORM sim.linger(); RETURN (SELECT present FROM sim.clock); END';
 CREATE OR REPLACE FUNCTION sim.statement_timestamp() RETURNS timestamptz LANGUAGE plpgsql STABLE
     AS 'BEGIN RETURN (SELECT present FROM sim.clock); END';
 CREATE OR REPLACE FUNCTION sim.pg_postmaster_start_time() RETURNS timestamptz LANGUAGE plpgsql STABLE
     AS 'BEGIN RETURN (SELECT started_at FROM sim.clock); END';
+"""
+
+# A statement may linger where it reads a clock or a bucket, as on a slow server: between its snapshot and its writes.
+LINGERING_TOKENS = """
+CREATE OR REPLACE FUNCTION jobs_tokens(
+    p_tokens double precision, p_tokens_at timestamptz, p_rate double precision, p_burst integer,
+    p_present timestamptz)
+RETURNS double precision LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM sim.linger();
+    RETURN CASE WHEN p_rate IS NOT NULL THEN
+        LEAST(COALESCE(p_burst, GREATEST(1, p_rate)),
+              p_tokens + p_rate * GREATEST(0, extract(epoch FROM p_present - p_tokens_at)::double precision)) END;
+END $$
 """
 
 BLOCKING = "SELECT pid, pg_blocking_pids(pid) FROM unnest(%s::int[]) AS pid"
@@ -35,6 +61,15 @@ SELECT id, kind, queue, subject, status, attempt, leased_by_id, lease_token, lea
   FROM jobs_backlogrecord
 """
 ATTEMPTS = "SELECT record_id, number, worker_id, outcome FROM jobs_attempt"
+TRIGGERS = """
+SELECT t.trigger_at, t.events, t.emitted_at IS NOT NULL, s.next_trigger_at, s.event_count,
+       (SELECT count(*)
+          FROM jobs_backlogrecord b
+         WHERE b.schedule_id = t.schedule_id AND b.trigger_at = t.trigger_at)
+  FROM jobs_trigger t
+  JOIN jobs_schedule s ON s.id = t.schedule_id
+ WHERE t.skipped_for = ''
+"""
 BOOKINGS = "SELECT record_id, attempt FROM sim.booking"
 
 
@@ -43,6 +78,7 @@ class Monitor:
 
     def __init__(self, conninfo: str) -> None:
         self._connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=1)
+        self.pid = self._connection.info.backend_pid
         self.execute("SET search_path = sim, pg_catalog, public")
 
     def close(self) -> None:
@@ -86,6 +122,13 @@ class Monitor:
             if monotonic() > until:
                 raise RuntimeError(f"backend {pid} does not end")
             sleep(0.0005)
+
+    def shut_gate(self, pid: int) -> None:
+        """Let what this backend runs next linger, where it is told to."""
+        self.rows("SELECT pg_advisory_lock(7, %s)", [pid])
+
+    def open_gate(self, pid: int) -> None:
+        self.rows("SELECT pg_advisory_unlock(7, %s)", [pid])
 
     def cancel(self, pid: int) -> None:
         """End the statement that this backend is blocked in."""

@@ -1,5 +1,6 @@
 """One seed from its world to its verdict."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -23,7 +24,7 @@ class Verdict:
     lines: list[str] = field(default_factory=list)
     rule: str = ""
     text: str = ""
-    lines_at_rest: int = 0
+    met: Counter[str] = field(default_factory=Counter)
 
 
 class Player:
@@ -39,9 +40,11 @@ class Player:
         world = make(rng, self.monitor, self.clocks)
         try:
             audit = Audit(world)
+            verdict.met = audit.met
             choices = Choices(world, audit, rng)
             for line in lines if lines is not None else _drawn(rng, choices):
                 verdict.lines.append(line)
+                verdict.met[line.split()[0] if " " in line else "steps"] += 1
                 if not choices.do(line):
                     verdict.lines.pop()
             _come_to_rest(world, choices)
@@ -81,7 +84,9 @@ def _finish(world: World, choices: Choices) -> None:
         waiting = [
             actor
             for actor in world.baton.actors
-            if actor.state in (State.PARKED, State.BACK) or (actor.state is State.IDLE and actor.is_ready())
+            if actor.state in (State.PARKED, State.BACK)
+            or actor.lingers
+            or (actor.state is State.IDLE and actor.is_ready())
         ]
         if not waiting:
             return

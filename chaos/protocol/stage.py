@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 
 from chaos.protocol import baton, kinds, places, waits
 from chaos.protocol.clocks import Clocks
-from chaos.protocol.monitor import Monitor
+from chaos.protocol.monitor import LINGERING_TOKENS, Monitor
 from chaos.protocol.play import Player
 from jobs.handlers import registry
 from jobs.worker import process
@@ -35,6 +35,7 @@ def set_up(*, migrate: bool = True) -> Player:
     if migrate:
         call_command("migrate", verbosity=0)
         connection.close()
+    monitor.execute(LINGERING_TOKENS)
     clocks = Clocks(monitor)
     clocks.install()
     waits.install()

@@ -34,6 +34,11 @@ class SteppedConnection(psycopg.Connection[Any]):
             return super().wait(gen, *args, **kwargs)
         return actor.round_trip(self, statement, lambda: super(SteppedConnection, self).wait(gen, *args, **kwargs))
 
+    def linger(self, reading: int) -> None:
+        """Let the next statement stop where it reads a clock for the first, second … time; 0: let it not."""
+        if not self.closed and self.pgconn.transaction_status != TransactionStatus.INERROR:
+            self.pgconn.exec_(b"SET sim.linger_at = " + str(reading).encode())
+
     def obey(self, read_only: bool) -> None:
         """Let the next transaction be refused every write, as on a server that was demoted, or allow it again."""
         if read_only != self.is_read_only and self.pgconn.transaction_status == TransactionStatus.IDLE:
