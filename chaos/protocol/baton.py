@@ -6,6 +6,7 @@ holds the baton chooses one and resumes it. If its statement waits for another a
 got. So the order of events is that of the choices, and nothing depends on how quick the machine is.
 """
 
+import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -80,6 +81,7 @@ class Actor:
         self.until: float | None = None
         self.since = 0.0
         self.waited_until: Any = None
+        self.lock_timeout = LOCK_TIMEOUT_SECONDS
         self.was_disturbed = False
         self.error: BaseException | None = None
         self.thread: threading.Thread | None = None
@@ -128,6 +130,8 @@ class Actor:
     def round_trip(self, connection: Any, statement: str, send: Callable[[], Any]) -> Any:
         """Park, then send a statement and return its result, or what becomes of it when it is disturbed."""
         self.connection, self.statement = connection, statement
+        if asked := re.search(r"set_config\('lock_timeout', '(\d+)'", statement):
+            self.lock_timeout = int(asked[1]) / 1000
         order = self._wait(State.PARKED)
         if not connection.closed:
             connection.obey(self.baton.is_read_only and self.worker > 0)
@@ -148,7 +152,7 @@ class Actor:
         self.baton.has_news |= connection.pgconn.transaction_status == TransactionStatus.IDLE
         self._come_back()
         if statement in ("COMMIT", "ROLLBACK"):
-            self.waited_until = None
+            self.waited_until, self.lock_timeout = None, LOCK_TIMEOUT_SECONDS
         if order is Order.LOSE:
             pid = connection.pgconn.backend_pid
             connection.pgconn.finish()
@@ -229,7 +233,7 @@ class Baton:
     def time_out(self) -> None:
         """End the waits of workers' statements that have lasted for longer than a worker's lock timeout."""
         for actor in self.actors:
-            is_late = self.clocks.boot - actor.since >= LOCK_TIMEOUT_SECONDS
+            is_late = self.clocks.boot - actor.since >= actor.lock_timeout
             if actor.state is State.BLOCKED and actor.worker and is_late and not actor.lingers:
                 self.interrupt(actor)
         self.settle()

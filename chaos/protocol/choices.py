@@ -26,7 +26,7 @@ class Choices:
 
     def __init__(self, world: World, audit: Audit, rng: Random) -> None:
         self.world, self.audit = world, audit
-        self._eager = {name: rng.choice((0, 0, 0.3, 1)) for name in (*FAULTS, *EDITS, "advance", "tick")}
+        self._eager = {name: rng.choice((0, 0, 0.3, 1)) for name in (*FAULTS, *EDITS, "advance", "tick", "minute")}
         self._beats = rng.choice((0.7, 2, 4))
         self._eager["advance"] = rng.choice((0.1, 0.1, 0.3, 1))
 
@@ -67,7 +67,7 @@ class Choices:
                     found.append((actor.name, 6.0))
                 elif actor.until is not None:
                     is_late = actor.until <= self.world.clocks.boot
-                    found.append((actor.name, 4.0 if is_late else 3.0 if actor.name.endswith("main") else self._beats))
+                    found.append((actor.name, 12.0 if is_late else 3.0 if actor.name.endswith("main") else self._beats))
         return found
 
     def _endings(self) -> list[Choice]:
@@ -94,6 +94,7 @@ class Choices:
     def _faults(self) -> list[Choice]:
         eager, living = self._eager, self.world.living()
         found = [(f"advance {seconds}", weight * eager["advance"]) for seconds, weight in ADVANCES.items()]
+        found.append(("minute passes", 0.6 * eager["minute"]))
         found += [(f"step {seconds}", 0.2 * eager["step"]) for seconds in STEPS]
         found.append(("write-again" if self.world.baton.is_read_only else "read-only", 0.4 * eager["read-only"]))
         for worker in living:
@@ -169,6 +170,17 @@ class Choices:
 
     def _do_advance(self, _: str, rest: list[str]) -> None:
         self.world.advance(float(rest[0]))
+
+    def _do_minute(self, _: str, _rest: list[str]) -> None:
+        """A minute in which every worker that can does what its timers say: what is dead is rescued after it."""
+        for _second in range(7):
+            self.world.advance(9)
+            for actor in list(self.world.baton.actors):
+                if actor.name.endswith(("main", "heartbeat")) and actor.state is State.IDLE and not self._paused(actor):
+                    self._do_turn(actor.name, [])
+                    while actor.state is State.PARKED:
+                        self.audit.look()
+                        self._do_turn(actor.name, [])
 
     def _do_step(self, _: str, rest: list[str]) -> None:
         self.audit.was_stepped_back |= float(rest[0]) < 0

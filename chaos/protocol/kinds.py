@@ -51,5 +51,5 @@ OUTCOMES: dict[str, Outcome] = {
 def endings(record: Claimed) -> list[tuple[str, float]]:
     """How a handler of this record may end, each with its weight."""
     if record.kind == "relay" and record.queue == "ask":
-        return [("hands-on", 4), ("is-silent", 0.3)]
-    return [("succeeds", 4), ("fails", 0.6), ("is-silent", 0.3), ("gives-back", 0.3)]
+        return [("hands-on", 8), ("is-silent", 0.5)]
+    return [("succeeds", 6), ("fails", 1.2), ("is-silent", 0.5), ("gives-back", 0.5)]

@@ -17,14 +17,15 @@ INSERT INTO sim.clock SELECT '2026-01-05 08:00Z', '2026-01-01Z' WHERE NOT EXISTS
 """
 
 # Volatile: a snapshot of its own, so the present is that of the call, also after a wait for a lock. Stable: that of the
-# statement. A default of a column is bound when its table is made, so these come before the migrations.
+# statement. A default of a column is bound when its table is made, so these come before the migrations. A lock timeout
+# is the scheduler's: by the server's it would run out by the machine's clock.
 FUNCTIONS = """
 CREATE OR REPLACE FUNCTION sim.linger() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     readings CONSTANT int := COALESCE(NULLIF(current_setting('sim.linger_at', TRUE), ''), '0')::int;
 BEGIN
     IF readings > 0 THEN
-        PERFORM set_config('sim.linger_at', (readings - 1)::text, FALSE);
+        PERFORM pg_catalog.set_config('sim.linger_at', (readings - 1)::text, FALSE);
     END IF;
     IF readings = 1 THEN
         PERFORM pg_advisory_lock_shared(7, pg_backend_pid());
@@ -33,6 +34,8 @@ BEGIN
 END $$;
 CREATE OR REPLACE FUNCTION sim.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql VOLATILE
     AS 'BEGIN PERFORM sim.linger(); RETURN (SELECT present FROM sim.clock); END';
+CREATE OR REPLACE FUNCTION sim.set_config(name text, value text, is_local boolean) RETURNS text LANGUAGE sql
+    AS 'SELECT CASE WHEN name = ''lock_timeout'' THEN value ELSE pg_catalog.set_config(name, value, is_local) END';
 CREATE OR REPLACE FUNCTION sim.statement_timestamp() RETURNS timestamptz LANGUAGE plpgsql STABLE
     AS 'BEGIN RETURN (SELECT present FROM sim.clock); END';
 CREATE OR REPLACE FUNCTION sim.pg_postmaster_start_time() RETURNS timestamptz LANGUAGE plpgsql STABLE
