@@ -5,6 +5,7 @@ seed and a short list of choices are printed; 2: bad arguments or no database; 1
 """
 
 import argparse
+import hashlib
 import json
 import os
 import secrets
@@ -46,7 +47,7 @@ def main() -> int:
     os.environ.pop("BACKUPSCHED_LEASE", None)
     if "SIMULATION_DATABASE" in os.environ:
         os.environ["DATABASE_URL"] = os.environ["SIMULATION_DATABASE"]
-        return _simulate(options, migrate=False)
+        return _simulate(options)
     directory = make_directory()
     server = CrashingServer(directory, FAST)
     try:
@@ -65,21 +66,23 @@ def main() -> int:
         remove_directory(directory)
 
 
-def _simulate(options: argparse.Namespace, *, migrate: bool = True) -> int:
+def _simulate(options: argparse.Namespace) -> int:
     django.setup()
     from chaos.protocol.shrinker import shrink
     from chaos.protocol.stage import set_up
 
-    player = set_up(migrate=migrate)
+    player = set_up()
     seeds = [options.seed] if options.seed is not None else range(options.first, options.first + options.seeds)
     began = said_at = monotonic()
     played = choices = 0
     found = []
     met: Counter[str] = Counter()
+    digest = hashlib.sha256()
     for seed in seeds:
         verdict = player.play(seed)
         played, choices = played + 1, choices + len(verdict.lines)
         met += verdict.met
+        digest.update("\n".join([*verdict.steps, verdict.rule]).encode())
         if verdict.rule:
             sys.stderr.write(f"seed {seed}: {verdict.rule}: {verdict.text}\n")
             if options.shrink_for:
@@ -98,7 +101,10 @@ def _simulate(options: argparse.Namespace, *, migrate: bool = True) -> int:
         "seconds": round(seconds, 1),
         "seeds_per_minute": round(played * 60 / seconds),
         "met": dict(met.most_common()),
-        "violations": [{"seed": v.seed, "rule": v.rule, "text": v.text, "choices": v.lines} for v in found],
+        "digest": digest.hexdigest()[:16],
+        "violations": [
+            {"seed": v.seed, "rule": v.rule, "text": v.text, "choices": v.lines, "steps": v.steps} for v in found
+        ],
     }
     sys.stdout.write(f"{json.dumps(report, indent=2) if options.json else _text(report)}\n")
     return 1 if found else 0
@@ -115,8 +121,8 @@ def _text(report: dict[str, Any]) -> str:
             "",
             f"seed {each['seed']}: {each['rule']}",
             f"  {each['text']}",
-            f"  after {len(each['choices'])} choices (play it again: --seed {each['seed']}):",
-            *(f"    {number:2} {line}" for number, line in enumerate(each["choices"], 1)),
+            f"  after {len(each['choices'])} choices (again: --seed {each['seed']}), with what each thread did:",
+            *(f"    {number:2} {line}" for number, line in enumerate(each["steps"], 1)),
         ]
     return "\n".join(lines)
 

@@ -51,7 +51,7 @@ class Emitted(NamedTuple):
     events: int
     is_emitted: bool
     watermark: datetime
-    count: int
+    wanted: int
     records: int
 
 

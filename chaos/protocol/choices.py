@@ -26,6 +26,7 @@ class Choices:
 
     def __init__(self, world: World, audit: Audit, rng: Random) -> None:
         self.world, self.audit = world, audit
+        self.told: list[str] = []
         self._eager = {name: rng.choice((0, 0, 0.3, 1)) for name in (*FAULTS, *EDITS, "advance", "tick", "minute")}
         self._beats = rng.choice((0.7, 2, 4))
         self._eager["advance"] = rng.choice((0.1, 0.1, 0.3, 1))
@@ -40,11 +41,19 @@ class Choices:
         if line not in {name for name, _ in self.enabled_at_all()}:
             return False
         first, *rest = line.split()
+        self.told.append(f"{line:30} {self._statement_of(rest[0] if rest else first)}".rstrip())
         work: Callable[[str, list[str]], None] = getattr(self, f"_do_{first.replace('-', '_')}", self._do_turn)
         work(first, rest)
         self.world.baton.settle()
         self.audit.look()
         return True
+
+    def _statement_of(self, name: str) -> str:
+        """What the thread of that name is about to do, for people."""
+        actor = next((actor for actor in self.world.baton.actors if actor.name == name), None)
+        if actor is None or actor.state is State.IDLE:
+            return ""
+        return f"{actor.statement[:70]}{'' if actor.state is State.PARKED else f' ({actor.state.value})'}"
 
     def enabled_at_all(self) -> list[Choice]:
         """Also those that this seed would not have chosen."""
@@ -177,10 +186,13 @@ class Choices:
             self.world.advance(9)
             for actor in list(self.world.baton.actors):
                 if actor.name.endswith(("main", "heartbeat")) and actor.state is State.IDLE and not self._paused(actor):
-                    self._do_turn(actor.name, [])
-                    while actor.state is State.PARKED:
-                        self.audit.look()
-                        self._do_turn(actor.name, [])
+                    self._do_whole_turn(actor)
+
+    def _do_whole_turn(self, actor: Actor) -> None:
+        self._do_turn(actor.name, [])
+        while actor.state is State.PARKED:
+            self.audit.look()
+            self._do_turn(actor.name, [])
 
     def _do_step(self, _: str, rest: list[str]) -> None:
         self.audit.was_stepped_back |= float(rest[0]) < 0

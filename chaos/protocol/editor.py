@@ -26,8 +26,7 @@ class Desk:
 def follow(schedule_id: int) -> None:
     """Give a schedule the other retry policy, and its records with it."""
     schedule = Schedule.objects.get(pk=schedule_id)
-    others = RetryPolicy.objects.exclude(pk=schedule.retry_policy_id).order_by("pk")
-    schedule.retry_policy = others[0]
+    schedule.retry_policy = RetryPolicy.objects.exclude(schedule=schedule).order_by("pk")[0]
     schedule.save(update_fields=["retry_policy"])
     rescheduling.follow(schedule)
 

@@ -172,8 +172,8 @@ class Audit:
                 raise Violation(
                     "a watermark stands", f"at {trigger.watermark:%H:%M}, {trigger.trigger_at:%H:%M} is written"
                 )
-            if trigger.records != trigger.events or (trigger.is_emitted and trigger.events != trigger.count):
-                text = f"{trigger.records} of {trigger.count} records at {trigger.trigger_at:%H:%M}: {trigger.events}"
+            if trigger.records != trigger.events or (trigger.is_emitted and trigger.events != trigger.wanted):
+                text = f"{trigger.records} of {trigger.wanted} records at {trigger.trigger_at:%H:%M}: {trigger.events}"
                 raise Violation("a batch is miscounted", text)
 
     def _cancels_count(self, seen: Seen) -> None:
@@ -237,7 +237,7 @@ class Audit:
             outcome = places.outcomes.get((record.id, record.lease_token))
             if attempt is None or is_rescue(attempt):
                 raise Violation("a result is lost", f"{outcome} of {record.subject}, attempt {record.attempt}")
-            expected = {Succeeded: AttemptOutcome.SUCCEEDED, Handoff: AttemptOutcome.HANDOFF}.get(type(outcome))  # type: ignore[arg-type]
+            expected = {Succeeded: AttemptOutcome.SUCCEEDED, Handoff: AttemptOutcome.HANDOFF}.get(type(outcome))
             if isinstance(outcome, Unavailable):
                 expected = AttemptOutcome.UNAVAILABLE
             row = seen.records[record.id]

@@ -83,6 +83,11 @@ MUTANTS = [
          "        for record, outcome in results:\n            if hook"),
     _one("a settle is no transaction", CLAIMING, SETTLE_OTHERS + "    with transaction.atomic():\n",
          SETTLE_OTHERS + NO_TRANSACTION),
+    Mutant("a settle reads the clock before its locks", (
+        (CLAIMING, "        ids = [record.id for record, _ in results]\n        rows",
+         "        instant = now or database_clock()\n        ids = [record.id for record, _ in results]\n        rows"),
+        (CLAIMING, "        instant = now or database_clock()  # after", "        # after"),
+    )),
     _one("a success leaves no history", LEASE, "SELECT id, attempt, queue, worker_id, started_at, GREATEST({ARRIVAL}, started_at), "
          "{AttemptOutcome.SUCCEEDED}, '',\n       facts::jsonb\n  FROM settled\n", "SELECT id, attempt, queue, worker_id, started_at, "
          "started_at, {AttemptOutcome.SUCCEEDED}, '',\n       facts::jsonb\n  FROM settled\n WHERE FALSE\n"),

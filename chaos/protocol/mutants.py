@@ -10,10 +10,12 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -35,6 +37,8 @@ class TextGone(Exception):
 
 def main() -> int:
     options = _arguments()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     wanted = [mutant for mutant in MUTANTS if not options.only or options.only in mutant.name]
     directory = make_directory()
     server = CrashingServer(directory, FAST)
@@ -51,12 +55,12 @@ def main() -> int:
 
 
 def _plant(mutants: list[Mutant], seeds: int, url: str, environment: dict[str, str], *, as_json: bool) -> int:
-    unchanged = _simulate(HERE, seeds, environment)
+    ready = {**environment, "SIMULATION_DATABASE": url}
+    unchanged = _simulate(HERE, seeds, ready)
     if unchanged["violations"]:
         first = unchanged["violations"][0]
         sys.stderr.write(f"the code breaks a rule without a mutant: seed {first['seed']}: {first['rule']}\n")
         return 2
-    ready = {**environment, "SIMULATION_DATABASE": url}
     results = []
     for mutant in mutants:
         began = monotonic()
@@ -69,7 +73,7 @@ def _plant(mutants: list[Mutant], seeds: int, url: str, environment: dict[str, s
         violation = found["violations"][0] if found["violations"] else {}
         result = {"mutant": mutant.name, "seed": violation.get("seed"), "rule": violation.get("rule")}
         results.append(result)
-        said = f"seed {result['seed']}: {result['rule']}" if violation else f"not found in {seeds} seeds"
+        said = f"seed {result['seed']}: {result['rule']}" if result["rule"] else f"not found in {seeds} seeds"
         sys.stderr.write(f"{mutant.name}: {said} ({monotonic() - began:.0f} s)\n")
     count = sum(bool(result.get("seed")) for result in results)
     sys.stdout.write(
@@ -78,13 +82,20 @@ def _plant(mutants: list[Mutant], seeds: int, url: str, environment: dict[str, s
     return 0 if count >= NEEDED * len(results) else 1
 
 
-def _simulate_mutant(mutant: Mutant, seeds: int, url: str, environment: dict[str, str]) -> dict[str, Any]:
+@contextmanager
+def planted(mutant: Mutant) -> Iterator[Path]:
+    """A copy of the code with what `mutant` changes in files. Raises: TextGone."""
     with tempfile.TemporaryDirectory(prefix="backupsched-mutant-") as name:
         place = Path(name)
         for package in COPIED:
-            shutil.copytree(HERE / package, place / package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+            shutil.copytree(HERE / package, place / package)  # with what is compiled: a mutant changes a file or two
         for file, old, new in mutant.changes:
             _replace(place / file, old, new)
+        yield place
+
+
+def _simulate_mutant(mutant: Mutant, seeds: int, url: str, environment: dict[str, str]) -> dict[str, Any]:
+    with planted(mutant) as place:
         before = _replace_function(url, mutant)
         try:
             return _simulate(place, seeds, environment)
@@ -124,11 +135,10 @@ def _execute(url: str, statements: list[str]) -> None:
 def _simulate(place: Path, seeds: int, environment: dict[str, str]) -> dict[str, Any]:
     command = [sys.executable, "-m", "chaos.protocol", "--seeds", str(seeds), "--shrink-for", "0", "--json"]
     done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
-    try:
-        found: dict[str, Any] = json.loads(done.stdout)
-    except ValueError:
+    if done.returncode not in (0, 1) or not done.stdout:
         last = done.stderr.strip().splitlines()[-1:] or ["nothing"]
-        return {"violations": [{"seed": "none", "rule": f"the simulation does not begin: {last[0]}"}]}
+        return {"violations": [{"seed": None, "rule": f"the simulation does not begin: {last[0]}"}]}
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 

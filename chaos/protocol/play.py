@@ -25,6 +25,8 @@ class Verdict:
     rule: str = ""
     text: str = ""
     met: Counter[str] = field(default_factory=Counter)
+    steps: list[str] = field(default_factory=list)
+    """All that was done, those in which it comes to rest as well, each with what its thread did."""
 
 
 class Player:
@@ -42,6 +44,7 @@ class Player:
             audit = Audit(world)
             verdict.met = audit.met
             choices = Choices(world, audit, rng)
+            choices.told = verdict.steps
             for line in lines if lines is not None else _drawn(rng, choices):
                 verdict.lines.append(line)
                 verdict.met[line.split()[0] if " " in line else "steps"] += 1

@@ -20,7 +20,7 @@ from jobs.worker import process
 NEVER = 1e9
 
 
-def set_up(*, migrate: bool = True) -> Player:
+def set_up() -> Player:
     """Everything that a seed needs, in a process whose Django is set up with `chaos.protocol.settings`."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
@@ -32,7 +32,7 @@ def set_up(*, migrate: bool = True) -> Player:
         )
     )  # fmt: skip
     monitor.prepare()
-    if migrate:
+    if monitor.rows("SELECT FROM (SELECT to_regclass('jobs_attempt') AS found) AS it WHERE found IS NULL"):
         call_command("migrate", verbosity=0)
         connection.close()
     monitor.execute(LINGERING_TOKENS)
@@ -44,5 +44,5 @@ def set_up(*, migrate: bool = True) -> Player:
     registry.periodic.clear()
     registry.catch_ups.clear()
     cast("Any", process).BESIDES_SECONDS = NEVER
-    threading.Thread.start = baton.start_thread  # type: ignore[method-assign]
+    cast("Any", threading.Thread).start = baton.start_thread
     return Player(monitor, clocks)

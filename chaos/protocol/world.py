@@ -11,7 +11,6 @@ from chaos.protocol.editor import Desk
 from chaos.protocol.monitor import Monitor
 from chaos.protocol.worker import SimulatedWorker
 from jobs import wakeups
-from jobs.emitter import unreadable  # noqa: F401 - loads what a tick needs before clocks are replaced
 from jobs.models import BacklogRecord, Lane, RetryPolicy, Schedule, Throttle
 from jobs.states import Status
 

@@ -4,7 +4,6 @@ Every round trip goes through `Connection.wait`, whoever asks for it: ORM, raw c
 actors go straight through. Sound connections are used again, since a new one costs more than ten steps.
 """
 
-from collections.abc import Generator
 from typing import Any
 
 import psycopg
@@ -25,7 +24,7 @@ class SteppedConnection(psycopg.Connection[Any]):
 
     is_read_only = False
 
-    def wait(self, gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
+    def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
         actor = baton.actor_here()
         if actor is None or actor.is_connecting:
             return super().wait(gen, *args, **kwargs)
@@ -46,9 +45,9 @@ class SteppedConnection(psycopg.Connection[Any]):
             self.is_read_only = read_only
 
 
-def _statement(gen: Generator[Any, Any, Any]) -> str:
+def _statement(gen: Any) -> str:
     """What a round trip asks for, on one line; empty: no step."""
-    name = gen.__name__
+    name = str(gen.__name__)
     if name not in STEPS:
         return ""
     if name != "_execute_gen":
