@@ -5,10 +5,10 @@ ARGS ?=
 MINUTES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run test test-fast bench chaos lint format lock clean
+.PHONY: help install demo run test test-fast bench chaos simulate-protocol lint format lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
 install: .venv/.dev ## create .venv with all dependencies, from the lock files
 
@@ -31,6 +31,9 @@ bench: .venv-bench/.ready ## measure the backlog beside its peers; ARGS="--quick
 
 chaos: .venv/.dev ## kill workers and database at random for MINUTES (2), then audit every record and attempt
 	@$(BIN)/python -m chaos --minutes $(MINUTES) $(ARGS)
+
+simulate-protocol: .venv/.dev ## play the lease protocol step by step, a seed at a time; ARGS="--seeds 1000" or "--seed 7"
+	@$(BIN)/python -m chaos.protocol $(ARGS)
 
 lint: .venv/.dev ## ruff, mypy, import-linter, missing migrations
 	$(BIN)/ruff check .

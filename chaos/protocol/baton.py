@@ -1,0 +1,355 @@
+"""The baton: of all actors' threads one goes on at a time, and a step ends when every thread is parked or blocked.
+
+An actor parks before each round trip to the database, and where it would wait for time, an event or a queue. Whoever
+holds the baton chooses one and resumes it. If its statement waits for another actor's lock, which the server is asked
+(`pg_blocking_pids`), the step is over; once the lock is granted, in a later step, the actor parks again with what it
+got. So the order of events is that of the choices, and nothing depends on how quick the machine is.
+"""
+
+import re
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+if TYPE_CHECKING:
+    from chaos.protocol.monitor import Monitor
+
+PATIENCE_SECONDS = 60.0
+"""A step that takes longer is a fault of the simulation, or of the machine."""
+LOCK_TIMEOUT_SECONDS = 10.0
+"""A sixth of a lease, as `jobs.prepared.session_settings`."""
+LOOK_AFTER_SECONDS = 0.003
+"""A statement that takes longer may be blocked."""
+
+
+class Killed(BaseException):
+    """Ends the threads of a killed worker wherever they are. No handler of errors may catch it."""
+
+
+class Stuck(Exception):
+    """A step does not end."""
+
+
+class Deadlock(Exception):
+    """Actors wait for each other's locks."""
+
+
+class State(Enum):
+    RUNS = "runs"
+    IDLE = "idle"
+    PARKED = "parked before a statement"
+    SENT = "its statement is under way"
+    BLOCKED = "blocked by a lock"
+    BACK = "got the lock it waited for"
+    ENDED = "ended"
+
+
+class Order(Enum):
+    GO = "go"
+    LOSE = "lose"
+    KILL = "kill"
+
+
+_here = threading.local()
+
+
+def actor_here() -> "Actor | None":
+    """The actor in whose thread this is called."""
+    return getattr(_here, "actor", None)
+
+
+class Actor:
+    """A thread of the simulation. `name` as w1.heartbeat; `worker` its number, 0 for those outside of workers."""
+
+    def __init__(self, baton: "Baton", name: str, worker: int) -> None:
+        self.baton, self.name, self.worker = baton, name, worker
+        self.state = State.RUNS
+        self.statement = ""
+        self.connection: Any = None
+        self.is_connecting = self.is_dead = self.times_out = False
+        self.linger_at = 0
+        self.lingers = False
+        self.gate: int | None = None
+        self.is_ready: Callable[[], bool] = lambda: True
+        self.until: float | None = None
+        self.since = 0.0
+        self.waited_until: Any = None
+        self.lock_timeout = LOCK_TIMEOUT_SECONDS
+        self.was_disturbed = False
+        self.error: BaseException | None = None
+        self.thread: threading.Thread | None = None
+        self._order = Order.GO
+        self._go = threading.Semaphore(0)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def pid(self) -> int | None:
+        return (
+            self.connection.pgconn.backend_pid if self.connection is not None and not self.connection.closed else None
+        )
+
+    def in_transaction(self) -> bool:
+        held = self.connection
+        return (
+            held is not None
+            and not held.closed
+            and held.pgconn.transaction_status
+            not in (
+                TransactionStatus.IDLE,
+                TransactionStatus.UNKNOWN,
+            )
+        )
+
+    def run(self, work: Callable[[], object]) -> None:
+        """The body of its thread."""
+        _here.actor = self
+        try:
+            self._wait(State.IDLE)
+            work()
+        except Killed:
+            pass
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._arrive(State.ENDED)
+
+    def idle(self, is_ready: Callable[[], bool], until: float | None) -> None:
+        """Park until `is_ready`, or, where `until` (boot seconds) is given, until it is said to be late."""
+        self.is_ready, self.until = is_ready, until
+        self._wait(State.IDLE)
+
+    def round_trip(self, connection: Any, statement: str, send: Callable[[], Any]) -> Any:
+        """Park, then send a statement and return its result, or what becomes of it when it is disturbed."""
+        self.connection, self.statement = connection, statement
+        if asked := re.search(r"set_config\('lock_timeout', '(\d+)'", statement):
+            self.lock_timeout = int(asked[1]) / 1000
+        order = self._wait(State.PARKED)
+        if not connection.closed:
+            connection.obey(self.baton.is_read_only and self.worker > 0)
+            if self.linger_at:
+                connection.linger(self.linger_at)
+        self.state = State.SENT
+        try:
+            result = send()
+        except psycopg.errors.QueryCanceled as error:
+            self._come_back()
+            if self.times_out:
+                self.times_out = False
+                raise psycopg.errors.LockNotAvailable("canceling statement due to lock timeout") from error
+            raise
+        except Exception:
+            self._come_back()
+            raise
+        self.baton.has_news |= connection.pgconn.transaction_status == TransactionStatus.IDLE
+        self._come_back()
+        if statement in ("COMMIT", "ROLLBACK"):
+            self.waited_until, self.lock_timeout = None, LOCK_TIMEOUT_SECONDS
+        if order is Order.LOSE:
+            pid = connection.pgconn.backend_pid
+            connection.pgconn.finish()
+            self.baton.monitor.end_backend(pid)
+            raise psycopg.OperationalError("consuming input failed: the answer was lost")
+        return result
+
+    def _come_back(self) -> None:
+        if self.linger_at:
+            self.linger_at = 0
+            self.connection.linger(0)
+        if self.state is State.BLOCKED:
+            if not self.lingers:
+                self.waited_until = self.baton.clocks.database()
+            self.lingers = False
+            self._wait(State.BACK)
+        self.state = State.RUNS
+
+    def _wait(self, state: State) -> Order:
+        if self.is_dead:
+            self._die()
+        self.since = self.baton.clocks.boot
+        self._arrive(state)
+        self._go.acquire()
+        if self.is_dead:
+            self._die()
+        return self._order
+
+    def _die(self) -> None:
+        self.state = State.RUNS
+        if self.connection is not None:
+            self.connection.pgconn.finish()
+        raise Killed
+
+    def _arrive(self, state: State) -> None:
+        self.state = state
+        self.baton.arrivals.put(self)
+
+    def resume(self, order: Order = Order.GO) -> None:
+        self._order = order
+        self.state = State.RUNS
+        self._go.release()
+
+
+class Baton:
+    """Resumes one actor at a time. `clocks` and `monitor`: see there."""
+
+    def __init__(self, clocks: Any, monitor: "Monitor") -> None:
+        self.clocks, self.monitor = clocks, monitor
+        self.actors: list[Actor] = []
+        self.arrivals: SimpleQueue[Actor] = SimpleQueue()
+        self.is_read_only = False
+        self.has_news = True
+        self.blockers: dict[int, list[int]] = {}
+
+    def start(self, name: str, worker: int, work: Callable[[], object]) -> Actor:
+        """A new actor in a thread of its own, parked before its first move."""
+        actor = Actor(self, name, worker)
+        self.actors.append(actor)
+        actor.thread = threading.Thread(target=actor.run, args=(work,), name=name, daemon=True)
+        _start_thread(actor.thread)
+        return actor
+
+    def adopt(self, thread: threading.Thread, starter: Actor) -> None:
+        """Let a thread that an actor starts be an actor of the same worker."""
+        actor = Actor(self, f"w{starter.worker}.{thread.name}", starter.worker)
+        actor.thread = thread
+        self.actors.append(actor)
+        work = thread.run
+        thread.run = lambda: actor.run(work)  # type: ignore[method-assign]
+        _start_thread(thread)
+
+    def resume(self, actor: Actor, order: Order = Order.GO) -> None:
+        """Let it go on until it parks, blocks or ends, and with it those that it unblocks."""
+        actor.resume(order)
+        self.settle()
+
+    def time_out(self) -> None:
+        """End the waits of workers' statements that have lasted for longer than a worker's lock timeout."""
+        for actor in self.actors:
+            is_late = self.clocks.boot - actor.since >= actor.lock_timeout
+            if actor.state is State.BLOCKED and actor.worker and is_late and not actor.lingers:
+                self.interrupt(actor)
+        self.settle()
+
+    def linger(self, actor: Actor, reading: int) -> None:
+        """Resume it, and let its statement stop at its first, second or third reading of a clock."""
+        if (pid := actor.pid) is None:
+            return
+        self.monitor.shut_gate(pid)
+        actor.gate, actor.linger_at = pid, reading
+        self.resume(actor)
+        actor.lingers = actor.state is State.BLOCKED and self.blockers.get(pid) == [self.monitor.pid]
+        if not actor.lingers:
+            self._open_gate(actor)
+
+    def go_on(self, actor: Actor) -> None:
+        """Let a statement that lingers go on, until its actor parks, blocks or ends."""
+        actor.lingers, actor.state = False, State.SENT
+        self._open_gate(actor)
+        self.settle()
+
+    def _open_gate(self, actor: Actor) -> None:
+        if actor.gate is not None:
+            self.monitor.open_gate(actor.gate)
+            actor.gate = None
+
+    def interrupt(self, actor: Actor) -> None:
+        """End the statement in which it is blocked, as a lock timeout does."""
+        actor.times_out = True
+        if actor.pid is not None:
+            self.monitor.cancel(actor.pid)
+        self.await_back(actor)
+
+    def await_back(self, actor: Actor) -> None:
+        """Wait until a statement that was blocked and is not to be any more has come back."""
+        until = monotonic() + PATIENCE_SECONDS
+        while actor.state is State.BLOCKED:
+            if monotonic() > until:
+                raise Stuck(f"{actor} does not come back: {actor.statement}")
+            with suppress(Empty):
+                self.arrivals.get(timeout=LOOK_AFTER_SECONDS)
+
+    def settle(self) -> None:
+        """Wait until every thread is parked, blocked or ended. Raises: Deadlock, Stuck."""
+        until = monotonic() + PATIENCE_SECONDS
+        while True:
+            moving = [actor for actor in self.actors if actor.state in (State.RUNS, State.SENT, State.BLOCKED)]
+            if not moving:
+                break
+            if all(actor.state is not State.RUNS for actor in moving) and self._are_blocked(moving):
+                break
+            if monotonic() > until:
+                raise Stuck(", ".join(f"{actor} {actor.state.value}: {actor.statement}" for actor in moving))
+            try:
+                self.arrivals.get(timeout=LOOK_AFTER_SECONDS)
+            except Empty:
+                continue
+        while not self.arrivals.empty():
+            self.arrivals.get()
+
+    def _are_blocked(self, moving: list[Actor]) -> bool:
+        """Whether each of them waits for a lock, and not for one that another is just letting go."""
+        if any(actor.state is State.SENT for actor in moving) and not self.arrivals.empty():
+            return False
+        pids = {actor.pid: actor for actor in moving if actor.pid is not None}
+        if len(pids) < len(moving):
+            return False
+        blockers = self.blockers = self.monitor.blocking(list(pids))
+        if any(not blockers.get(pid) for pid in pids if pid is not None):
+            return False
+        for actor in moving:
+            if actor.state is State.SENT:
+                actor.state = State.BLOCKED
+        if cycle := _cycle({pids[pid]: [pids[by] for by in found if by in pids] for pid, found in blockers.items()}):
+            raise Deadlock(", ".join(f"{actor} in {actor.statement[:60]}" for actor in cycle))
+        return all(actor.state is State.BLOCKED for actor in moving)
+
+    def end(self, actors: list[Actor]) -> None:
+        """End these threads for good, wherever they are, and their connections."""
+        for actor in actors:
+            actor.is_dead = True
+        for actor in actors:
+            if actor.pid is not None and (actor.state is State.BLOCKED or actor.in_transaction()):
+                self.monitor.end_backend(actor.pid)
+        for actor in actors:
+            if actor.state is not State.ENDED:
+                actor._go.release()
+        for actor in actors:
+            if actor.thread is not None:
+                actor.thread.join(PATIENCE_SECONDS)
+                if actor.thread.is_alive():
+                    raise Stuck(f"{actor} does not end: {actor.state.value}, {actor.statement}")
+            self._open_gate(actor)
+        self.actors = [actor for actor in self.actors if actor not in actors]
+
+
+def _cycle(waits: dict[Actor, list[Actor]]) -> list[Actor]:
+    """Actors that wait for each other in a circle."""
+
+    def follow(path: list[Actor]) -> list[Actor]:
+        for blocker in waits.get(path[-1], []):
+            if blocker in path:
+                return path[path.index(blocker) :]
+            if found := follow([*path, blocker]):
+                return found
+        return []
+
+    return next((found for actor in waits if (found := follow([actor]))), [])
+
+
+_start_thread = threading.Thread.start
+
+
+def start_thread(thread: threading.Thread) -> None:
+    """Stands in for `Thread.start`: what an actor starts is an actor."""
+    if (starter := actor_here()) is None:
+        _start_thread(thread)
+    else:
+        starter.baton.adopt(thread, starter)

@@ -1,0 +1,225 @@
+"""What may happen next in a world, each with its weight, and how it is done. A choice is a line for people."""
+
+from collections.abc import Callable
+from random import Random
+
+from chaos.protocol import editor, kinds, places
+from chaos.protocol.baton import Actor, Order, State
+from chaos.protocol.invariants import Audit
+from chaos.protocol.world import World
+from jobs.states import FINISHED, Status
+
+FAULTS = ("linger", "cut", "lose", "kill", "pause", "step", "read-only")
+EDITS = ("replan", "follow", "hold", "stop")
+MOST_KILLS = 2
+ADVANCES = {"1": 3.0, "6": 2.0, "11": 2.0, "16": 1.0, "25": 0.5}
+CLOCKS = ("clock_timestamp", "jobs_claim_beside_throttles")
+"""In whose statements one may linger: at its first, second or third reading of a clock."""
+STEPS = ("+150", "-150")
+
+Choice = tuple[str, float]
+
+
+class Choices:
+    """The choices of one seed. Which faults and edits it knows, and how eager they are, is drawn from it as well:
+    seeds that know few of them go deeper than those that know all."""
+
+    def __init__(self, world: World, audit: Audit, rng: Random) -> None:
+        self.world, self.audit = world, audit
+        self.told: list[str] = []
+        self._eager = {name: rng.choice((0, 0, 0.3, 1)) for name in (*FAULTS, *EDITS, "advance", "tick", "minute")}
+        self._beats = rng.choice((0.7, 2, 4))
+        self._eager["advance"] = rng.choice((0.1, 0.1, 0.3, 1))
+
+    def enabled(self) -> list[Choice]:
+        """All that may happen now."""
+        found = [*self._turns(), *self._endings(), *self._edits(), *self._faults()]
+        return [choice for choice in found if choice[1] > 0]
+
+    def do(self, line: str) -> bool:
+        """Let it happen. Returns False, and does nothing, if it may not now: a choice that led to it was left out."""
+        if line not in {name for name, _ in self.enabled_at_all()}:
+            return False
+        first, *rest = line.split()
+        self.told.append(f"{line:30} {self._statement_of(rest[0] if rest else first)}".rstrip())
+        work: Callable[[str, list[str]], None] = getattr(self, f"_do_{first.replace('-', '_')}", self._do_turn)
+        work(first, rest)
+        self.world.baton.settle()
+        self.audit.look()
+        return True
+
+    def _statement_of(self, name: str) -> str:
+        """What the thread of that name is about to do, for people."""
+        actor = next((actor for actor in self.world.baton.actors if actor.name == name), None)
+        if actor is None or actor.state is State.IDLE:
+            return ""
+        return f"{actor.statement[:70]}{'' if actor.state is State.PARKED else f' ({actor.state.value})'}"
+
+    def enabled_at_all(self) -> list[Choice]:
+        """Also those that this seed would not have chosen."""
+        return [*self._turns(), *self._endings(), *self._edits(), *self._faults()]
+
+    def _paused(self, actor: Actor) -> bool:
+        return any(worker.number == actor.worker and worker.is_paused for worker in self.world.workers)
+
+    def _turns(self) -> list[Choice]:
+        found = []
+        for actor in self.world.baton.actors:
+            if self._paused(actor):
+                continue
+            if actor.state in (State.PARKED, State.BACK):
+                found.append((actor.name, 8.0 if actor.worker else 2.5))
+            elif actor.state is State.BLOCKED and actor.lingers:
+                found.append((actor.name, 4.0))
+            elif actor.state is State.IDLE and not actor.name.endswith("guard"):
+                if actor.is_ready():
+                    found.append((actor.name, 6.0))
+                elif actor.until is not None:
+                    is_late = actor.until <= self.world.clocks.boot
+                    found.append((actor.name, 12.0 if is_late else 3.0 if actor.name.endswith("main") else self._beats))
+        return found
+
+    def _endings(self) -> list[Choice]:
+        return [
+            (f"end w{worker.number} {run.record.subject} {how}", weight)
+            for worker in self.world.living()
+            if not worker.is_paused
+            for run in worker.busy()
+            for how, weight in kinds.endings(run.record)
+        ]
+
+    def _edits(self) -> list[Choice]:
+        found: list[Choice] = []
+        if self.world.desk_actor("editor").state is State.IDLE:
+            found += [("edit replan", 5 * self._eager["replan"]), ("edit follow", 2 * self._eager["follow"])]
+            for row in self.audit.before.records.values():
+                if row.status not in FINISHED:
+                    weight = 2.0 if row.status == Status.RUNNING else 0.3
+                    found += [(f"edit {what} {row.subject}", weight * self._eager[what]) for what in ("hold", "stop")]
+        if self.world.desk_actor("ticker").state is State.IDLE:
+            found.append(("edit tick", self._eager["tick"]))
+        return found
+
+    def _faults(self) -> list[Choice]:
+        eager, living = self._eager, self.world.living()
+        found = [(f"advance {seconds}", weight * eager["advance"]) for seconds, weight in ADVANCES.items()]
+        found.append(("minute passes", 0.6 * eager["minute"]))
+        found += [(f"step {seconds}", 0.2 * eager["step"]) for seconds in STEPS]
+        found.append(("write-again" if self.world.baton.is_read_only else "read-only", 0.4 * eager["read-only"]))
+        for worker in living:
+            if self.world.kills < MOST_KILLS and not self.world.baton.is_read_only:
+                found.append((f"kill w{worker.number}", 0.2 * eager["kill"]))
+            found.append((f"{'wake' if worker.is_paused else 'pause'} w{worker.number}", 0.3 * eager["pause"]))
+        for actor in self.world.baton.actors:
+            if self._paused(actor) or actor.state is not State.PARKED:
+                continue
+            if any(clock in actor.statement for clock in CLOCKS):
+                found += [(f"linger {actor.name} {reading}", 0.5 * eager["linger"]) for reading in (1, 2, 3)]
+            if actor.worker:
+                found += [(f"{what} {actor.name}", 0.5 * eager[what]) for what in ("cut", "lose")]
+        return found
+
+    def _actor(self, name: str) -> Actor:
+        return next(actor for actor in self.world.baton.actors if actor.name == name)
+
+    def _disturbed(self, actor: Actor) -> None:
+        for worker in self.world.living():
+            if worker.number == actor.worker:
+                self.audit.disturbed(worker)
+
+    def _do_turn(self, name: str, _rest: list[str]) -> None:
+        actor = self._actor(name)
+        if actor.state is State.IDLE and not actor.is_ready() and actor.until is not None:
+            self.world.advance(max(0.0, actor.until - self.world.clocks.boot))
+        if actor.lingers:
+            self.world.baton.go_on(actor)
+        elif actor.state in (State.IDLE, State.PARKED, State.BACK):
+            self.audit.begins(name)
+            self.world.baton.resume(actor)
+
+    def _do_linger(self, _: str, rest: list[str]) -> None:
+        self.world.baton.linger(self._actor(rest[0]), int(rest[1]))
+
+    def _do_lose(self, _: str, rest: list[str]) -> None:
+        actor = self._actor(rest[0])
+        self._disturbed(actor)
+        self.world.baton.resume(actor, Order.LOSE)
+
+    def _do_cut(self, _: str, rest: list[str]) -> None:
+        actor = self._actor(rest[0])
+        self._disturbed(actor)
+        if actor.pid is not None:
+            self.world.monitor.end_backend(actor.pid)
+        self.world.baton.resume(actor)
+
+    def _do_kill(self, _: str, rest: list[str]) -> None:
+        worker = next(each for each in self.world.living() if f"w{each.number}" == rest[0])
+        worker.is_dead = True
+        self.world.kills += 1
+        self.world.baton.end(worker.actors())
+        self.world.baton.settle()
+        self.world.hire()
+
+    def _do_pause(self, _: str, rest: list[str]) -> None:
+        worker = next(each for each in self.world.living() if f"w{each.number}" == rest[0])
+        worker.is_paused = True
+        self.audit.disturbed(worker)
+
+    def _do_wake(self, _: str, rest: list[str]) -> None:
+        worker = next(each for each in self.world.living() if f"w{each.number}" == rest[0])
+        worker.is_paused = False
+        worker.guard()
+
+    def _do_end(self, _: str, rest: list[str]) -> None:
+        worker = next(each for each in self.world.living() if f"w{each.number}" == rest[0])
+        run = next(run for run in worker.busy() if run.record.subject == rest[1])
+        place = places.holding(run)
+        if place is not None:
+            place.finish(run, kinds.OUTCOMES[rest[2]])
+
+    def _do_advance(self, _: str, rest: list[str]) -> None:
+        self.world.advance(float(rest[0]))
+
+    def _do_minute(self, _: str, _rest: list[str]) -> None:
+        """A minute in which every worker that can does what its timers say: what is dead is rescued after it."""
+        for _second in range(7):
+            self.world.advance(9)
+            for actor in list(self.world.baton.actors):
+                if actor.name.endswith(("main", "heartbeat")) and actor.state is State.IDLE and not self._paused(actor):
+                    self._do_whole_turn(actor)
+
+    def _do_whole_turn(self, actor: Actor) -> None:
+        self._do_turn(actor.name, [])
+        while actor.state is State.PARKED:
+            self.audit.look()
+            self._do_turn(actor.name, [])
+
+    def _do_step(self, _: str, rest: list[str]) -> None:
+        self.audit.was_stepped_back |= float(rest[0]) < 0
+        self.world.clocks.step(float(rest[0]))
+
+    def _do_read_only(self, _: str, _rest: list[str]) -> None:
+        self.world.baton.is_read_only = True
+        for worker in self.world.living():
+            self.audit.disturbed(worker)
+
+    def _do_write_again(self, _: str, _rest: list[str]) -> None:
+        self.world.baton.is_read_only = False
+
+    def _do_edit(self, _: str, rest: list[str]) -> None:
+        what, *of = rest
+        self.audit.edits.add(what)
+        ids = [row.id for row in self.audit.before.records.values() if of and row.subject == of[0]]
+        jobs: dict[str, Callable[[], object]] = {
+            "replan": editor.replan,
+            "follow": lambda: editor.follow(self.world.schedule_id),
+            "hold": lambda: editor.hold(ids[0]),
+            "stop": lambda: editor.stop(ids[0]),
+            "tick": editor.tick,
+        }
+        desk = "ticker" if what == "tick" else "editor"
+        self.world.desks[desk].jobs.put(jobs[what])
+        actor = self.world.desk_actor(desk)
+        self.world.baton.resume(actor)
+        if what in ("hold", "replan") and actor.state is State.PARKED:  # it is of interest once it holds its locks
+            self.world.baton.resume(actor)

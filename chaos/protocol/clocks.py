@@ -1,0 +1,52 @@
+"""The two clocks of a simulation, which stand still unless they are moved. Shared by all actors."""
+
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+from chaos.protocol.monitor import Monitor
+
+BEGINNING = datetime(2026, 1, 5, 8, tzinfo=UTC)
+BOOT_BEGINNING = 1000.0
+
+
+class Clocks:
+    """`boot` is the boot clock, in seconds; `database()` the database's, ahead of it by what it was stepped."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
+        self.reset()
+
+    def reset(self) -> None:
+        self.boot, self.stepped = BOOT_BEGINNING, 0.0
+        self._monitor.set_clock(self.database())
+
+    def database(self) -> datetime:
+        return BEGINNING + timedelta(seconds=self.boot - BOOT_BEGINNING + self.stepped)
+
+    def advance(self, seconds: float) -> None:
+        """Let time go by on both."""
+        self.boot += seconds
+        self._monitor.set_clock(self.database())
+
+    def step(self, seconds: float) -> None:
+        """Set the database's clock forward or back, as NTP does on a machine that was resumed."""
+        self.stepped += seconds
+        self._monitor.set_clock(self.database())
+
+    def install(self) -> None:
+        """Let every module of the queue that reads a clock of the machine read this one."""
+
+        def boot(*_: object) -> float:
+            return self.boot
+
+        stand_in: Any = SimpleNamespace(**{name: getattr(time, name) for name in dir(time) if not name.startswith("_")})
+        stand_in.monotonic = stand_in.perf_counter = stand_in.clock_gettime = boot
+        for name, module in list(sys.modules.items()):
+            if name.partition(".")[0] in ("jobs", "sources"):
+                if getattr(module, "time", None) is time:
+                    module.time = stand_in  # type: ignore[attr-defined]
+                if getattr(module, "monotonic", None) is time.monotonic:
+                    module.monotonic = boot  # type: ignore[attr-defined]

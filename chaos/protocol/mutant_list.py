@@ -1,0 +1,139 @@
+# ruff: noqa: E501 - texts as they stand in the code
+"""The mutants: each a mistake that could be made in an edit, in the protocol's own text."""
+
+from dataclasses import dataclass
+
+CLAIMING = "jobs/claiming.py"
+LEASE = "jobs/lease_statements.py"
+GATE = "jobs/exclusivity.py"
+EMITTER = "jobs/emitter.py"
+HEARTBEAT = "jobs/worker/heartbeat.py"
+SETTLER = "jobs/worker/settler.py"
+PROCESS = "jobs/worker/process.py"
+CANCELLING = "jobs/backlog/cancelling.py"
+CLAIM_FUNCTION = "jobs_claim_beside_throttles"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`changes`: (file, text, what replaces it); `functions`: the same in functions of the database."""
+
+    name: str
+    changes: tuple[tuple[str, str, str], ...] = ()
+    functions: tuple[tuple[str, str, str], ...] = ()
+
+
+def _one(name: str, file: str, old: str, new: str) -> Mutant:
+    return Mutant(name, ((file, old, new),))
+
+
+FENCE = """       AND b.attempt IS NOT DISTINCT FROM r.attempt
+       AND b.leased_by_id IS NOT DISTINCT FROM r.worker_id
+       AND b.lease_token IS NOT DISTINCT FROM r.lease_token"""
+INSERTED = """       facts::jsonb
+  FROM settled
+"""
+SETTLE_OTHERS = "def _settle_others(results: Results, now: datetime | None, skip_locked: bool) -> Settled:\n"
+NO_TRANSACTION = '    with __import__("contextlib").nullcontext():\n'
+IGNORED = "    ON CONFLICT DO NOTHING\n"
+
+MUTANTS = [
+    # claim
+    _one("a claim waits for locked records", LEASE, "        LIMIT %(limit)s::int\n          FOR UPDATE SKIP LOCKED",
+         "        LIMIT %(limit)s::int\n          FOR UPDATE"),
+    _one("a claim does not count its attempt", LEASE, "attempt = attempt + 1, started_at = {ARRIVAL}",
+         "started_at = {ARRIVAL}"),
+    _one("a claim gives no lease", LEASE, "lease_expires_at = {ARRIVAL} + %(lease)s::float8 * interval '1 second'",
+         "lease_expires_at = {ARRIVAL}"),
+    _one("a claim takes what waits as well", LEASE, " WHERE status = {Status.READY}\n   AND ctid",
+         " WHERE ctid"),
+    # renew
+    _one("a renewal waits for locked records", LEASE, "       FOR UPDATE SKIP LOCKED\n)\nUPDATE jobs_backlogrecord b",
+         "       FOR UPDATE\n)\nUPDATE jobs_backlogrecord b"),
+    Mutant("a renewal goes by places", (
+        (LEASE, "    SELECT id\n      FROM jobs_backlogrecord\n     WHERE {LEASED}\n     ORDER BY id\n       FOR UPDATE "
+         "SKIP LOCKED", "    SELECT ctid AS place\n      FROM jobs_backlogrecord\n     WHERE {LEASED}\n     ORDER BY id\n"
+         "       FOR UPDATE"),
+        (LEASE, " WHERE b.id = held.id\nRETURNING", " WHERE b.ctid = held.place\nRETURNING"),
+    )),
+    _one("what a renewal skips is lost", CLAIMING, "return Renewed(frozenset(owned), frozenset(unknown), frozenset(cancelled))",
+         "return Renewed(frozenset(owned), frozenset(), frozenset(cancelled))"),
+    _one("what a renewal skips is renewed", CLAIMING,
+         "return Renewed(frozenset(owned), frozenset(unknown), frozenset(cancelled))",
+         "return Renewed(frozenset(owned | unknown), frozenset(), frozenset(cancelled))"),
+    _one("a renewal gives half a lease", LEASE, "SET lease_expires_at = {CLOCK} + %(lease)s::float8 *",
+         "SET lease_expires_at = {CLOCK} + 0.3 * %(lease)s::float8 *"),
+    _one("a heartbeat renews nothing", HEARTBEAT, "self._renew(self._units.runs())", "self._renew([])"),
+    # settle
+    _one("a settle locks in the opposite order", LEASE, " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id\n   FOR UPDATE\n",
+         " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id DESC\n   FOR UPDATE\n"),
+    _one("a settle does not lock", LEASE, " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id\n   FOR UPDATE\n",
+         " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id\n"),
+    Mutant("a settle has no fence", (
+        (LEASE, FENCE, ""),
+        (LEASE, INSERTED + '"""', INSERTED + IGNORED + '"""'),
+        (LEASE, INSERTED + "RETURNING", INSERTED + IGNORED + "RETURNING"),
+    )),
+    Mutant("a settle is fenced by the status alone", (
+        (LEASE, FENCE, "       AND b.status = 2"),
+        (LEASE, INSERTED + '"""', INSERTED + IGNORED + '"""'),
+        (LEASE, INSERTED + "RETURNING", INSERTED + IGNORED + "RETURNING"),
+    )),
+    _one("a settle's hooks run for lost results", CLAIMING, "        for record, outcome in written:\n            if hook",
+         "        for record, outcome in results:\n            if hook"),
+    _one("a settle is no transaction", CLAIMING, SETTLE_OTHERS + "    with transaction.atomic():\n",
+         SETTLE_OTHERS + NO_TRANSACTION),
+    Mutant("a settle reads the clock before its locks", (
+        (CLAIMING, "        ids = [record.id for record, _ in results]\n        rows",
+         "        instant = now or database_clock()\n        ids = [record.id for record, _ in results]\n        rows"),
+        (CLAIMING, "        instant = now or database_clock()  # after", "        # after"),
+    )),
+    _one("a success leaves no history", LEASE, "SELECT id, attempt, queue, worker_id, started_at, GREATEST({ARRIVAL}, started_at), "
+         "{AttemptOutcome.SUCCEEDED}, '',\n       facts::jsonb\n  FROM settled\n", "SELECT id, attempt, queue, worker_id, started_at, "
+         "started_at, {AttemptOutcome.SUCCEEDED}, '',\n       facts::jsonb\n  FROM settled\n WHERE FALSE\n"),
+    _one("a cancel is forgotten by a settle", CLAIMING, "if record.id in cancelled and not isinstance(outcome, Succeeded)",
+         "if False"),
+    # the gate
+    _one("the gate takes no advisory lock", GATE, "pg_advisory_xact_lock(hashtextextended(key, 0)) FROM",
+         "hashtextextended(key, 0) FROM"),
+    _one("the gate lets a whole batch through", GATE, "            taken.add(change.exclusive_key)\n", "            pass\n"),
+    _one("the gate counts only what runs", GATE, "status IN ({Status.READY}, {Status.RUNNING})",
+         "status IN ({Status.RUNNING})"),
+    _one("the gate counts only what is ready", GATE, "status IN ({Status.READY}, {Status.RUNNING})",
+         "status IN ({Status.READY})"),
+    _one("a settle opens no gate", CLAIMING, "        exclusivity.open_gates([record for record, _ in written], instant)\n", ""),
+    _one("a cancel opens no gate", CANCELLING, "    exclusivity.give_back(", "    0 and exclusivity.give_back("),
+    _one("a promoted record keeps its key", EMITTER, "waiting_for = NULL, breaker_id = NULL, exclusive_key = NULL",
+         "waiting_for = NULL, breaker_id = NULL"),
+    # rescue and strays
+    _one("a rescue takes leases that last", LEASE, "AND lease_expires_at <= {CLOCK} ",
+         "AND lease_expires_at <= {CLOCK} + interval '45 s' "),
+    _one("a worker rescues what it has renewed", LEASE, " AND id <> ALL(%(renewed)s::bigint[])\n", "\n"),
+    _one("a clock that was set forward rescues", PROCESS, " or ahead - self._clock_ahead > lease / 4:", ":"),
+    _one("claims whose answer was lost are forgotten", PROCESS, "self._was_cut_off = True", "self._was_cut_off = False"),
+    _one("known runs are strays", LEASE, " AND id <> ALL(%(known)s::bigint[])", ""),
+    # threads
+    _one("the guard never stops", "jobs/worker/guard.py", "if now - run.renewed_at > deadline:", "if now < 0:"),
+    _one("a result is dropped while the database is away", SETTLER, "                self._ended.wait(TRY_AGAIN_AFTER_SECONDS)\n",
+         "                self._settled([record for record, _ in batch])\n                return\n"),
+    _one("a result beside a locked record is forgotten", SETTLER,
+         "                self._kept += [result for result in batch if result[0].id in locked]\n", ""),
+    _one("a read-only server is an error of ours", "jobs/database_errors.py", '    "25006",', '    "25999",'),
+    # throttles
+    Mutant("a claim does not lock its throttles", (), ((CLAIM_FUNCTION, " ORDER BY id FOR UPDATE) AS locked", " ORDER BY id) AS locked"),)),
+    Mutant("a cap counts only unfinished claims", (), ((CLAIM_FUNCTION, "b.status = 2 AND b.lane <> 0", "b.status = 1 AND b.lane <> 0"),)),
+    Mutant("a cap is one too high", (), ((CLAIM_FUNCTION, "LEAST(b.max_in_flight + CASE", "LEAST(b.max_in_flight + 1 + CASE"),)),
+    # emission
+    _one("events and their count are two transactions", "jobs/schedules/chunks.py",
+         "    with transaction.atomic():\n        found = locked(", NO_TRANSACTION + "        found = locked("),
+    _one("a trigger and its watermark are two transactions", "jobs/schedules/triggers.py",
+         "    with transaction.atomic():\n        # no_key", NO_TRANSACTION + "        # no_key"),
+    _one("the watermark is not moved", "jobs/schedules/statements.py", "SET next_trigger_at = r.next_trigger_at",
+         "SET next_trigger_at = s.next_trigger_at"),
+    _one("what waits is promoted early", EMITTER, "AND run_after <= %(now)s\n        ORDER BY run_after",
+         "AND run_after <= %(now)s + interval '40 s'\n        ORDER BY run_after"),
+    # edits
+    _one("a cancel does not lock", "jobs/backlog/rows.py", " ORDER BY id\n   FOR UPDATE\n", " ORDER BY id\n"),
+    _one("an edit of a retry policy locks in no order", "jobs/rescheduling.py", '.order_by("pk").only(*FACTS)',
+         '.order_by("-pk").only(*FACTS)'),
+]  # fmt: skip

@@ -1,0 +1,48 @@
+"""Sets the stage once a process: the database, the clocks, the waits and the places of the simulation."""
+
+import logging
+import threading
+import warnings
+from typing import Any, cast
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connection
+from psycopg.conninfo import make_conninfo
+
+from chaos.protocol import baton, kinds, places, waits
+from chaos.protocol.clocks import Clocks
+from chaos.protocol.monitor import LINGERING_TOKENS, Monitor
+from chaos.protocol.play import Player
+from jobs.handlers import registry
+from jobs.worker import process
+
+NEVER = 1e9
+
+
+def set_up() -> Player:
+    """Everything that a seed needs, in a process whose Django is set up with `chaos.protocol.settings`."""
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    database = settings.DATABASES["default"]
+    monitor = Monitor(
+        make_conninfo(
+            host=database["HOST"], port=database["PORT"], user=database["USER"], password=database["PASSWORD"],
+            dbname=database["NAME"],
+        )
+    )  # fmt: skip
+    monitor.prepare()
+    if monitor.rows("SELECT FROM (SELECT to_regclass('jobs_attempt') AS found) AS it WHERE found IS NULL"):
+        call_command("migrate", verbosity=0)
+        connection.close()
+    monitor.execute(LINGERING_TOKENS)
+    clocks = Clocks(monitor)
+    clocks.install()
+    waits.install()
+    places.install()
+    kinds.register()
+    registry.periodic.clear()
+    registry.catch_ups.clear()
+    cast("Any", process).BESIDES_SECONDS = NEVER
+    cast("Any", threading.Thread).start = baton.start_thread
+    return Player(monitor, clocks)

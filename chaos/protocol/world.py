@@ -1,0 +1,133 @@
+"""The rows and the actors with which a seed begins, drawn from it."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+
+from chaos.protocol import kinds, places
+from chaos.protocol.baton import Actor, Baton
+from chaos.protocol.clocks import Clocks
+from chaos.protocol.editor import Desk
+from chaos.protocol.monitor import Monitor
+from chaos.protocol.worker import SimulatedWorker
+from jobs import wakeups
+from jobs.models import BacklogRecord, Lane, RetryPolicy, Schedule, Throttle
+from jobs.states import Status
+
+EMPTIED = (
+    "jobs_attempt", "jobs_backlogrecord", "jobs_trigger", "jobs_schedule", "jobs_retrypolicy", "jobs_lane",
+    "jobs_throttle", "jobs_worker", "jobs_decision", "sim.booking",
+)  # fmt: skip
+NUMBERED = ("jobs_backlogrecord", "jobs_trigger", "jobs_schedule", "jobs_lane", "jobs_throttle", "jobs_worker")
+TRUNCATE_EVERY = 40
+"""Seeds: without autovacuum, whose locks would be nobody's choice, deleted rows pile up."""
+
+EVENTS = 3
+EMITS_AFTER_SECONDS = 100.0
+
+
+@dataclass
+class World:
+    """What a seed plays with. `events`: whether its schedule emits."""
+
+    baton: Baton
+    clocks: Clocks
+    monitor: Monitor
+    workers: list[SimulatedWorker] = field(default_factory=list)
+    desks: dict[str, Desk] = field(default_factory=dict)
+    cap: int = 0
+    events: bool = False
+    kills: int = 0
+    schedule_id: int = 0
+
+    def desk_actor(self, name: str) -> Actor:
+        return next(actor for actor in self.baton.actors if actor.name == name)
+
+    def living(self) -> list[SimulatedWorker]:
+        return [worker for worker in self.workers if not worker.is_dead]
+
+    def hire(self) -> None:
+        """Start one more worker."""
+        worker = SimulatedWorker(self.baton, len(self.workers) + 1)
+        self.workers.append(worker)
+        worker.begin()
+
+    def advance(self, seconds: float) -> None:
+        """Let time go by, with what a server and a guard do by it."""
+        self.clocks.advance(seconds)
+        self.baton.time_out()
+        for worker in self.living():
+            worker.guard()
+
+    def end(self) -> None:
+        self.baton.end(list(self.baton.actors))
+
+
+_seeds = 0
+
+
+def empty(monitor: Monitor) -> None:
+    """Delete what the seed before has left, and let ids begin anew."""
+    global _seeds
+    _seeds += 1
+    if _seeds % TRUNCATE_EVERY == 1:
+        monitor.execute(f"TRUNCATE {', '.join(EMPTIED)} CASCADE")
+        monitor.execute("VACUUM sim.clock")
+    else:
+        monitor.execute("; ".join(f"DELETE FROM {name}" for name in EMPTIED))
+    monitor.execute("SELECT " + ", ".join(f"setval('{name}_id_seq', 1, false)" for name in NUMBERED))
+
+
+def make(rng: Random, monitor: Monitor, clocks: Clocks) -> World:
+    """An empty database, filled; two workers that have ticked for a lease, so that they may rescue; an editor and a
+    ticker."""
+    empty(monitor)
+    places.forget()
+    kinds.early.clear()
+    clocks.reset()
+    wakeups.heard_here = None
+    world = World(Baton(clocks, monitor), clocks, monitor)
+    for _ in range(2):
+        world.hire()
+    for _ in range(3):
+        clocks.advance(21)
+        for worker in world.workers:
+            worker.run_through(worker.main)
+    _fill(rng, world)
+    for name in ("editor", "ticker"):
+        world.desks[name] = Desk()
+        world.baton.start(name, 0, world.desks[name].run)
+        world.baton.settle()
+        world.baton.resume(world.desk_actor(name))
+    return world
+
+
+def _fill(rng: Random, world: World) -> None:
+    """Some records of one, two or all kinds, so that each kind of trouble has seeds of its own."""
+    policies = RetryPolicy.objects.bulk_create(
+        RetryPolicy(name=f"p{number}", algorithm="fibonacci") for number in (1, 2)
+    )
+    chosen = [name for name in ("plain", "booked", "relay", "capped", "events") if rng.random() < 0.4] or ["plain"]
+    now = world.clocks.database()
+    world.events = "events" in chosen
+    schedule = Schedule.objects.create(
+        name="s", cron="0 0 1 1 *" if not world.events else "* * * * *", kind="plain", event_count=EVENTS,
+        retry_policy=policies[0], next_trigger_at=now + timedelta(days=300 if not world.events else 0),
+    )  # fmt: skip
+    world.schedule_id = schedule.pk
+    records = []
+    for kind in ("plain", "booked", "relay", "capped"):
+        if kind not in chosen:
+            continue
+        lane = 0
+        if kind == "capped":
+            world.cap = rng.choice((1, 2))
+            throttle = Throttle.objects.create(name="t", max_in_flight=world.cap)
+            lane = Lane.objects.create(throttle_ids=[throttle.pk]).pk
+        for number in range(rng.choice((2, 3, 4))):
+            queue = "ask" if kind == "relay" else "work"
+            record = BacklogRecord(kind=kind, queue=queue, subject=f"{kind}:{number}", run_after=now, lane=lane)
+            record.status, record.schedule, record.retry_policy = Status.READY, schedule, policies[0]
+            records.append(record)
+    rng.shuffle(records)
+    BacklogRecord.objects.bulk_create(records)

@@ -1,0 +1,73 @@
+"""`python -m chaos.protocol`: plays the same again, breaks no rule, finds and shortens what is planted."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from chaos.protocol import mutants
+from chaos.protocol.mutant_list import MUTANTS
+
+SOME_HUNDRED = 200
+PLANTED = "a promoted record keeps its key"
+
+
+def simulate(*arguments: str, place: Path = settings.BASE_DIR) -> dict[str, Any]:
+    command = [sys.executable, "-m", "chaos.protocol", *arguments, "--json"]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == bool(found["violations"]), done.stderr
+    return found
+
+
+def test_a_few_seeds_break_no_rule():
+    found = simulate("--seeds", "4")
+    assert found["violations"] == []
+    assert found["met"]["succeeded"] > 0
+
+
+def test_every_mutant_has_its_text():
+    gone = []
+    for mutant in MUTANTS:
+        for file, old, _ in mutant.changes:
+            if old not in (settings.BASE_DIR / file).read_text():
+                gone.append(mutant.name)
+    assert gone == []
+
+
+@pytest.mark.slow
+def test_some_hundred_seeds_break_no_rule():
+    found = simulate("--seeds", str(SOME_HUNDRED))
+    assert found["violations"] == []
+
+
+@pytest.mark.slow
+def test_a_seed_is_played_again_to_the_letter():
+    seeds = ("--first", "100", "--seeds", "12", "--go-on", "--shrink-for", "0")
+    assert simulate(*seeds)["digest"] == simulate(*seeds)["digest"]
+
+
+@pytest.mark.slow
+def test_a_planted_fault_is_found_and_made_short():
+    mutant = next(mutant for mutant in MUTANTS if mutant.name == PLANTED)
+    with mutants.planted(mutant) as place:
+        (violation,) = simulate("--seeds", "150", place=place)["violations"]
+        assert violation["rule"] == "a key has two records"
+        assert len(violation["choices"]) < 25
+        again = simulate("--seed", str(violation["seed"]), "--shrink-for", "0", place=place)
+    assert again["violations"][0]["rule"] == violation["rule"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [(["--seeds", "0"], "--seeds"), (["--shrink-for", "-1"], "--shrink-for")]
+)
+def test_bad_arguments_are_refused_before_anything_starts(arguments, said):
+    command = [sys.executable, "-m", "chaos.protocol", *arguments]
+    done = subprocess.run(command, cwd=settings.BASE_DIR, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert said in done.stderr
