@@ -5,14 +5,16 @@ failure. One that starts up, shuts down or has no connection left is not there f
 """
 
 import re
+from functools import partial
 from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 
+from jobs.redaction import redacted
 from sources.models import Source
-from sources.secrets_by_reference import SecretNotFound, read_secret
+from sources.secrets_by_reference import SecretNotFound, read_secret, secrets
 
 # as the server writes them with lc_messages of English; in another language such a server counts as there
 NOT_FOR_NOW = re.compile(
@@ -34,7 +36,20 @@ async def ask_server(source: Source, place: str, address: str, timeout: float) -
     Raises: OSError saying why there is no answer for now.
     """
     try:
-        connection = await AsyncConnection.connect(_connection_string(source, address, timeout), autocommit=True)
+        secret = await secrets.call(source.secret, partial(read_secret, source.secret))
+    except SecretNotFound:
+        secret = None  # the backup will say so
+    try:
+        answer = await _ask(_connection_string(source, address, timeout, secret), place)
+    except OSError as error:
+        raise OSError(redacted(str(error), [secret or ""])) from None
+    return redacted(answer, [secret or ""])
+
+
+async def _ask(connection_string: str, place: str) -> str:
+    """Raises: OSError."""
+    try:
+        connection = await AsyncConnection.connect(connection_string, autocommit=True)
     except psycopg.Error as error:
         return f"{place} refused us: {_refusal(error)}"
     try:
@@ -46,11 +61,7 @@ async def ask_server(source: Source, place: str, address: str, timeout: float) -
     return f"{place} answered"
 
 
-def _connection_string(source: Source, address: str, timeout: float) -> str:
-    try:
-        secret = read_secret(source.secret)
-    except SecretNotFound:
-        secret = None  # the backup will say so
+def _connection_string(source: Source, address: str, timeout: float, secret: str | None) -> str:
     parameters: dict[str, Any] = {
         "host": source.address,
         "port": source.port or 5432,

@@ -23,7 +23,7 @@ from sources import availability, engines, guarding, planning, repositories
 from sources.asking import assignment_of, database_away, not_wanted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.models import Assignment, Policy, Progress, Source
-from sources.secrets_by_reference import SecretNotFound, read_secret
+from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
 from sources.stopping import StopAtClose
 from sources.vanishing import Vigil
 
@@ -94,7 +94,7 @@ def specification_of(source: Source) -> SourceSpec:
         port=source.port,
         path=source.path,
         options=dict(source.options),
-        secret=read_secret(source.secret),
+        secret=read_secret_in_time(source.secret),
         host_key=source.host_key,
     )
 

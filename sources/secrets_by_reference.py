@@ -12,10 +12,19 @@ from pathlib import Path
 
 from django.conf import settings
 
+from sources.bounded_threads import BoundedThreads
+
 ENV_PREFIX = "BACKUP_SECRET_"
 REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:/.+")
 LONGEST_SECRET = 65_536
 """Bytes of a secret's file: a private key has a few thousand. /dev/zero has no end."""
+
+
+PATIENCE_SECONDS = 10.0
+"""For a file on a share that does not answer."""
+
+secrets = BoundedThreads("read-secret", 16)
+"""Where secrets are read that others must not wait for: a dead share holds one of these threads."""
 
 
 class SecretNotFound(ValueError):
@@ -56,6 +65,16 @@ def read_secret(reference: str) -> str | None:
     if name not in os.environ:
         raise SecretNotFound(f"the environment variable {name} is not set; set it for the worker")
     return os.environ[name]
+
+
+def read_secret_in_time(reference: str) -> str | None:
+    """The same, given up after `PATIENCE_SECONDS`, for a thread that must not hang. Raises: SecretNotFound."""
+    try:
+        return secrets.call_now(reference, lambda: read_secret(reference), PATIENCE_SECONDS)
+    except TimeoutError:
+        raise SecretNotFound(
+            f"the secret {reference} was not read within {PATIENCE_SECONDS:g} s; is it on a share that does not answer?"
+        ) from None
 
 
 def _read_file(path: Path) -> str:

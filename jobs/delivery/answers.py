@@ -18,6 +18,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from jobs.outcomes import Facts, Failed, Guarded
+from jobs.redaction import redacted
 
 LONGEST_RETRY_AFTER = 86_400.0
 """Seconds. Whoever asks for more is tried again after a day."""
@@ -92,9 +93,6 @@ def seconds_until(retry_after: str, now: datetime) -> float:
 
 def quoted(body: bytes, hidden: Iterable[str]) -> str:
     """The beginning of an answer for people, on one line, without our own secrets in it."""
-    text = body.decode("utf-8", "replace")
-    for secret in sorted(hidden, key=len, reverse=True):
-        if len(secret) >= SHORTEST_HIDDEN:
-            text = text.replace(secret, "…")
+    text = redacted(body.decode("utf-8", "replace"), [each for each in hidden if len(each) >= SHORTEST_HIDDEN])
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: QUOTED * 8]).split())
     return line if len(line) <= QUOTED else f"{line[: QUOTED - 1]}…"

@@ -4,6 +4,7 @@ import dataclasses
 import logging
 from collections.abc import Callable
 
+from jobs.redaction import redacted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from sources.engines.runner import Ending
 
@@ -12,7 +13,6 @@ log = logging.getLogger(__name__)
 ERROR_LENGTH = 1_000
 WARNINGS_LENGTH = 5_000
 STOPPED = "stopped on request"
-SHORTEST_SECRET = 4
 
 
 def failure(verdict: Verdict, error: str) -> EngineResult:
@@ -29,9 +29,7 @@ def judge_ending(ending: Ending, task: BackupTask) -> tuple[Verdict, str]:
 
 def without_secret(result: EngineResult, secret: str | None) -> EngineResult:
     """The result with the secret struck out of its texts, in case a program quoted it; texts bounded."""
-    error, warnings = result.error, result.warnings
-    if secret and len(secret) >= SHORTEST_SECRET:
-        error, warnings = error.replace(secret, "***"), warnings.replace(secret, "***")
+    error, warnings = (redacted(text, [secret] if secret else []) for text in (result.error, result.warnings))
     return dataclasses.replace(result, error=error[:ERROR_LENGTH], warnings=warnings[:WARNINGS_LENGTH])
 
 

@@ -1,5 +1,6 @@
 """Does a database server answer? The test's own, and such as say or do other things."""
 
+import base64
 import socket
 import threading
 from collections.abc import Iterator
@@ -82,6 +83,16 @@ class TestDatabases:
             answer = ask_now(database(address=address, port=port), PATIENCE)
         assert answer == Answer(True, f"{address}:{port} refused us: {message}")
 
+    def test_one_that_sends_the_password_back_is_quoted_without_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("BACKUP_SECRET_SHOP", "swordfish-7-lanterns")
+        encoded = base64.b64encode(b"backup:swordfish-7-lanterns").decode()
+        for code in ("28P01", "57P03"):
+            with server_that_says(code, f"swordfish-7-lanterns {encoded} {code}") as (address, port):
+                answer = ask_now(database(address=address, port=port), PATIENCE)
+            assert "***" in answer.said
+            assert "swordfish" not in answer.said
+            assert encoded[-12:-2] not in answer.said
+
     @pytest.mark.timeout(2 * PATIENCE)
     def test_one_that_hangs_is_absent_after_the_timeout(self) -> None:
         with mute_host() as (address, port):
@@ -127,3 +138,4 @@ def server_that_says(code: str, message: str) -> Iterator[tuple[str, int]]:
         yield server.getsockname()
         server.shutdown(socket.SHUT_RDWR)
         thread.join(PATIENCE)
+
