@@ -13,6 +13,7 @@ from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 
 from jobs.redaction import redacted
+from sources.cleartext import libpq_parameters
 from sources.models import Source
 from sources.secrets_by_reference import SecretNotFound, read_secret, secrets
 
@@ -73,6 +74,7 @@ def _connection_string(source: Source, address: str, timeout: float, secret: str
         # asking for a ticket may block, and needs no answer here
         "gssencmode": "disable",
     }
+    parameters |= libpq_parameters(secret, source.options)
     if user := source.options.get("user"):
         parameters["user"] = str(user)
     if not address.startswith("/"):

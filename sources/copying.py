@@ -19,10 +19,11 @@ from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
 from jobs.states import WaitingFor
 from jobs.telling import span
-from sources import availability, engines, guarding, planning, repositories
+from sources import availability, cleartext, engines, guarding, planning, repositories
 from sources.asking import assignment_of, database_away, not_wanted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.models import Assignment, Policy, Progress, Source
+from sources.models.source import SourceKind
 from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
 from sources.stopping import StopAtClose
 from sources.vanishing import Vigil
@@ -67,6 +68,10 @@ def _copy(run: Run) -> Outcome:
         specification = specification_of(source)
     except SecretNotFound as error:
         return Failed(f"source {source.name}: {error}")
+    if source.kind in (SourceKind.S3, SourceKind.WEBDAV) and (
+        said := cleartext.refusal(source.address, specification.secret, source.options)
+    ):
+        return Failed(f"source {source.name} {said}")
     location = policy.repository.location
     task = BackupTask(
         source=specification,

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ValidationError
 
 from jobs.cron import Period
-from sources import repositories
+from sources import cleartext, repositories
 from sources.domain.excluded_dates import ExcludedDates
 from sources.domain.preview import check_period_meets_window
 from sources.domain.windows import Window
@@ -38,7 +38,7 @@ def check_source(source: "Source") -> None:
         known = ", ".join(sorted(RULES))
         raise ValidationError({"kind": f"unknown kind {source.kind!r}; one of {known}"})
     _check_fields(
-        ("address", lambda: _check_address(rule, source.address)),
+        ("address", lambda: _check_address_of(rule, source)),
         ("port", lambda: _check_port_of(rule, source.port)),
         ("path", lambda: _check_path(rule, source.path)),
         ("options", lambda: _check_options(rule, source.options)),
@@ -124,6 +124,12 @@ def _check_fields(*checks: tuple[str, Callable[[], object]]) -> None:
         raise ValidationError(dict(errors))
 
 
+def _check_address_of(rule: Rule, source: "Source") -> None:
+    _check_address(rule, source.address)
+    if rule.address_is_url and (said := cleartext.refusal(source.address, source.secret, source.options or {})):
+        raise ValueError(said)
+
+
 def _check_address(rule: Rule, address: str) -> None:
     if rule.address is None:
         if address:
@@ -203,6 +209,7 @@ def _check_options(rule: Rule, options: Any) -> None:
             raise ValueError(f"{name} must be text that does not begin with '-', not {value!r}")
     if missing := [name for name in rule.options_needed if name not in options]:
         raise ValueError(f"{missing[0]} is missing: {rule.title} needs it")
+    cleartext.check_options(options)
     if ".." in options.get("marker", "").split("/") or options.get("marker", "").startswith("/"):
         raise ValueError(f"marker {options['marker']!r} must be a path below the source's path")
 

@@ -14,6 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from psycopg.conninfo import make_conninfo
+
+from sources.cleartext import libpq_parameters
 from sources.engines import runner
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, StopSignal, Verdict
 from sources.engines.programs import ProgramMissing, find_postgresql_program
@@ -70,9 +73,13 @@ class PgDumpEngine:
         return without_secret(result, task.source.secret)
 
 
-def dump_arguments(file: Path) -> tuple[str, ...]:
-    """pg_dump's arguments: custom format, compressed, flushed to disk, never a question. Pure."""
-    return ("--format=custom", "--no-password", f"--file={file}")
+def dump_arguments(file: Path, source: SourceSpec) -> tuple[str, ...]:
+    """pg_dump's arguments: custom format, compressed, flushed to disk, never a question. Pure.
+
+    How it may prove itself stands here and not in the environment, where a libpq that is too old would overlook it.
+    """
+    given = make_conninfo(**libpq_parameters(source.secret, source.options))
+    return ("--format=custom", "--no-password", f"--file={file}", *([f"--dbname={given}"] if given else []))
 
 
 def connection_environment(source: SourceSpec, connect_timeout: float) -> dict[str, str]:
@@ -112,7 +119,7 @@ def _dump(
         return size
 
     dump = Command(
-        (pg_dump, *dump_arguments(unfinished)),
+        (pg_dump, *dump_arguments(unfinished, task.source)),
         connection_environment(task.source, task.connect_timeout),
         stall_timeout=task.stall_timeout,
         grace=task.program_grace,

@@ -19,10 +19,10 @@ class Source(models.Model):
     | kind | address, port | path | options |
     |---|---|---|---|
     | sftp | host name or address, 22 | directory | user |
-    | s3 | endpoint URL | bucket or bucket/prefix | access_key_id, region, provider |
-    | webdav | URL | directory below it | user, vendor |
+    | s3 | endpoint URL | bucket or bucket/prefix | access_key_id, region, provider, plain_http: "allowed" |
+    | webdav | URL | directory below it | user, vendor, plain_http: "allowed" |
     | local | none | absolute path of a directory | marker: a file that must exist in it |
-    | postgresql | host or socket directory, 5432 | database | user |
+    | postgresql | host or socket directory, 5432 | database | user, auth: "md5", sslmode, sslrootcert |
     """
 
     name = models.CharField(max_length=100, unique=True)

@@ -1,10 +1,13 @@
 """Does a database server answer? The test's own, and such as say or do other things."""
 
 import base64
+import os
 import socket
+import struct
+import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,9 @@ from django.db import connection
 
 from sources import availability
 from sources.availability import Answer, ask_now
+from sources.copying import specification_of
+from sources.engines.pg_dump import connection_environment, dump_arguments
+from sources.engines.programs import find_postgresql_program
 from sources.models import Source
 from tests.sources.engines.peers import free_port
 from tests.sources.hosts import another_address
@@ -93,6 +99,23 @@ class TestDatabases:
             assert "swordfish" not in answer.said
             assert encoded[-12:-2] not in answer.said
 
+    @pytest.mark.parametrize("request_code", [3, 5], ids=["cleartext", "md5"])
+    def test_one_that_asks_for_a_password_that_it_could_read_gets_none(
+        self, request_code: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("BACKUP_SECRET_SHOP", "swordfish-7-lanterns")
+        heard: list[bytes] = []
+        with server_that_asks(request_code, heard) as (address, port):
+            answer = ask_now(database(address=address, port=port), PATIENCE)
+            dump = connection_environment(specification_of(database(address=address, port=port)), 5)
+            subprocess.run(
+                [find_postgresql_program("pg_dump"), *dump_arguments(Path(os.devnull), specification_of(database()))],
+                env=dump, check=False, capture_output=True, timeout=60,
+            )  # fmt: skip
+        assert len(heard) == 2
+        assert answer.present
+        assert not any(b"swordfish" in each or b"md5" in each for each in heard)
+
     @pytest.mark.timeout(2 * PATIENCE)
     def test_one_that_hangs_is_absent_after_the_timeout(self) -> None:
         with mute_host() as (address, port):
@@ -139,3 +162,31 @@ def server_that_says(code: str, message: str) -> Iterator[tuple[str, int]]:
         server.shutdown(socket.SHUT_RDWR)
         thread.join(PATIENCE)
 
+
+@contextmanager
+def server_that_asks(request_code: int, heard: list[bytes]) -> Iterator[tuple[str, int]]:
+    """A PostgreSQL server that asks for a password in clear (3) or as MD5 (5); `heard` gets what it is sent then."""
+    salt = b"salt" if request_code == 5 else b""
+    question = b"R" + struct.pack("!ii", 8 + len(salt), request_code) + salt
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                with client:
+                    client.settimeout(PATIENCE)
+                    (length,) = struct.unpack("!i", client.recv(4))
+                    begun = client.recv(length - 4)
+                    if begun[:4] == struct.pack("!i", 80877103):  # it asks for TLS first
+                        client.sendall(b"N")
+                        (length,) = struct.unpack("!i", client.recv(4))
+                        client.recv(length - 4)
+                    client.sendall(question)
+                    heard.append(client.recv(1000))
+
+    with socket.create_server((another_address(), 0)) as listener:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(PATIENCE)

@@ -177,3 +177,33 @@ def test_a_read_only_directory_is_no_repository(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(ValidationError, match="is not writable"):
         check_repository_location(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("address", "options", "is_refused"),
+    [
+        ("http://cloud.example/dav", {}, True),
+        ("http://cloud.example/dav", {"plain_http": "allowed"}, False),
+        ("http://127.0.0.7:8080/dav", {}, False),
+        ("https://cloud.example/dav", {}, False),
+    ],
+)
+def test_a_password_goes_over_plain_http_only_where_that_is_accepted(
+    address: str, options: dict[str, Any], is_refused: bool
+) -> None:
+    share = Source(name="share", kind="webdav", address=address, secret="env:BACKUP_SECRET_SHARE", options=options)
+    if is_refused:
+        with pytest.raises(ValidationError, match="sends its password in clear"):
+            check_source(share)
+    else:
+        check_source(share)
+
+
+@pytest.mark.parametrize(
+    "options", [{"auth": "password"}, {"sslmode": "perhaps"}, {"sslrootcert": "ca.pem"}, {"plain_http": "yes"}]
+)
+def test_options_of_connections_take_their_values_only(options: dict[str, str]) -> None:
+    kind = "webdav" if "plain_http" in options else "postgresql"
+    known = {**GOOD[kind], "options": {"user": "backup", **options}}
+    with pytest.raises(ValidationError, match=next(iter(options))):
+        check_source(Source(name="x", kind=kind, **known))
