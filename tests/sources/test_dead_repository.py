@@ -1,5 +1,6 @@
 """A repository on a dead share: no file operation there ever returns, and no signal ends the process that made it."""
 
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -91,6 +92,19 @@ class TestAWorkerWhoseUnitsAreAllHung:
         for assignment in hung:
             errors = Attempt.objects.filter(record_id=record_of(assignment).pk, outcome=AttemptOutcome.FAILED)
             assert "longer than the 2 s" in errors.get().error
+
+    def test_is_freed_by_a_shutdown_which_costs_no_failure(self, dead: Policy, folder: Path, tmp_path: Path) -> None:
+        assignment = make_assignment(dead, make_source(path=str(folder)))
+        planning.emit_due()
+        queues = f"{planning.AVAILABILITY}:10,{planning.BACKUPS}:{UNITS}"
+        with worker_process(queues, tmp_path, BACKUPSCHED_LEASE=str(LEASE_SECONDS)) as worker:
+            eventually(running)
+            for _ in range(2):  # the second one skips the grace
+                worker.send_signal(signal.SIGTERM)
+            assert worker.wait(PATIENCE) == 0
+        record = record_of(assignment)
+        assert (record.status, record.failures) == (Status.READY, 0)
+        assert Attempt.objects.filter(outcome=AttemptOutcome.RELEASED).get().error == "the worker was stopped"
 
 
 def die_in_the_middle(location: Path, over: Event) -> None:

@@ -243,7 +243,7 @@ def test_healing_stops_between_two_files_and_the_next_run_does_the_rest(tmp_path
     write_files(copy.begin(STARTED_AT, lambda: False), **lost)
     source = local_folder(write_files(tmp_path / "files", **lost))
     task = task_for(source, copy.destination)
-    result = engine_for("local").run(task, on_progress=lambda progress: None, stop=StopAtLook(10))
+    result = engine_for("local").run(task, on_progress=lambda progress: None, stop=StopAtLook(30))
     assert result.verdict is Verdict.STOPPED
     assert 0 < len(tree(copy.current)) < 20
     with locked(copy.destination), backed_up(source, tmp_path / "another"):

@@ -19,9 +19,9 @@ SLOW = {"bwlimit": "100K", "transfers": 1}
 
 
 def syncs_below(pid: int) -> list[psutil.Process]:
-    """The running `rclone sync` processes that a process has started."""
+    """The running `rclone sync` processes below a process."""
     found = []
-    for child in psutil.Process(pid).children():
+    for child in psutil.Process(pid).children(recursive=True):
         try:
             if "sync" in child.cmdline():
                 found.append(child)
@@ -61,7 +61,7 @@ def test_rclone_dies_with_a_killed_worker_and_the_next_run_completes_the_copy(tm
 import sys, threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from sources.engines import engine_for
+from sources import repositories
 from tests.sources.engines.peers import *
 
 address, port, host_key, copy = sys.argv[1:]
@@ -69,7 +69,8 @@ source = specification("sftp", address, port=int(port), options={"user": USER}, 
 task = task_for(source, Path(copy), options={"bwlimit": "100K"})
 with ThreadPoolExecutor() as pool:
     tell = lambda progress: print(progress.bytes_done, flush=True)
-    pool.submit(engine_for("sftp").run, task, on_progress=tell, stop=threading.Event()).result()
+    location = str(Path(copy).parent)
+    pool.submit(repositories.back_up, location, task, on_progress=tell, stop=threading.Event()).result()
 """
     files = write_files(tmp_path / "files", big="old")
     copy = tmp_path / "copy"
