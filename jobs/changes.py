@@ -8,7 +8,7 @@ from typing import Any
 from jobs.handlers import registry
 from jobs.models import RetryPolicy, Schedule
 from jobs.outcomes import Claimed, Failed, Outcome
-from jobs.retries import Rule
+from jobs.retries import DEFAULT, Rule
 from jobs.transitions import Transition, transition
 
 Changes = list[tuple[Claimed, Transition]]
@@ -29,7 +29,7 @@ def changes_of(results: Sequence[tuple[Claimed, Outcome]], inserted: dict[int, d
                 record,
                 outcome,
                 home_queue=registry.home_of(record.kind, record.queue),
-                rule=rules.get(record.retry_policy_id) or Rule(),
+                rule=rules.get(record.retry_policy_id) or DEFAULT,
                 zone=schedules[record.schedule_id].zone if record.schedule_id in schedules else "UTC",
                 usual_priority=schedules[record.schedule_id].priority if record.schedule_id in schedules else None,
                 inserted_at=inserted.get(record.id),

@@ -19,7 +19,7 @@ from jobs import rollouts
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, RetryPolicy, Schedule
 from jobs.prepared import execute
-from jobs.retries import DICE, Dice, Failure, Rule
+from jobs.retries import DEFAULT, DICE, Dice, Failure, Rule
 from jobs.states import Status, WaitingFor
 from jobs.transitions import RETRY_AFTER, heeded, wait_after
 
@@ -99,9 +99,9 @@ def asked_for(records: Sequence[BacklogRecord]) -> dict[int, float]:
 def _rule_of(record: BacklogRecord) -> Rule:
     """That of its policy; the default, as at a settle, when it has none, or one that was deleted under it."""
     try:
-        return record.retry_policy.usable_rule() if record.retry_policy else Rule()
+        return record.retry_policy.usable_rule() if record.retry_policy else DEFAULT
     except RetryPolicy.DoesNotExist:
-        return Rule()
+        return DEFAULT
 
 
 def apply(policy: RetryPolicy, *, now: datetime | None = None, dice: Dice = DICE) -> int:
@@ -159,7 +159,7 @@ def _apply_to(
     others = [record.pk for record in locked if record.retry_policy_id != policy_id]
     BacklogRecord.objects.filter(pk__in=others).update(retry_policy=policy)
     waiting = [each for each in locked if each.status == Status.WAITING and each.waiting_for in BY_POLICY]
-    changed = _move(waiting, policy.usable_rule() if policy else Rule(), instant, dice)
+    changed = _move(waiting, policy.usable_rule() if policy else DEFAULT, instant, dice)
     return rollouts.Batch(ids[-1], len(ids), changed)
 
 

@@ -13,8 +13,8 @@ from jobs import waits
 from jobs.waits import DICE, Dice, Failure, Wait, fibonacci_number, tiers
 
 __all__ = [
-    "ALGORITHMS", "DECIDING", "DICE", "LARGEST", "LONGEST", "SHORTEST", "Algorithm", "Dice", "Failure", "Rule", "delay",
-    "fibonacci_number", "problems", "validate",
+    "ALGORITHMS", "DECIDING", "DEFAULT", "DICE", "LARGEST", "LONGEST", "SHORTEST", "Algorithm", "Dice", "Failure",
+    "Rule", "delay", "fibonacci_number", "problems", "validate",
 ]  # fmt: skip
 
 LONGEST = 10**9
@@ -104,14 +104,15 @@ ALGORITHMS = {
 
 @dataclass(frozen=True)
 class Rule:
-    """A retry policy as a value: `max_delay` in seconds, `max_failures` None = never give up.
+    """A retry policy as a value: `max_delay` in seconds, unless given as good as none; `max_failures` None = never
+    give up.
 
     `give_up_after`: seconds since the first failure after which a failure is the last one; None: never.
     """
 
     algorithm: str = "fibonacci"
     parameters: dict[str, Any] = field(default_factory=dict)
-    max_delay: float = 86_400.0
+    max_delay: float = float(LARGEST)
     max_failures: int | None = None
     give_up_after: float | None = None
 
@@ -128,6 +129,9 @@ class Rule:
             return True
         return self.waits_for_sweeps and tiers.next_sweep(failure.at, failure.of_a_record_from) is None
 
+
+DEFAULT = Rule(max_delay=86_400.0)
+"""What a record without a retry policy waits by: Fibonacci, 60 s a unit, a day at most."""
 
 DECIDING = tuple(each.name for each in fields(Rule))
 """The fields of a retry policy that decide when its records are tried again: all but its name."""

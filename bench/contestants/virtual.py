@@ -7,8 +7,11 @@ from typing import Any
 
 from bench.contestants.ours import Ours, set_up
 
-PRESETS = ("every 5 minutes", "exponential, full jitter", "sidekiq", "buckets", "fibonacci", "progressive", "phased")
-"""The retry policies that an installation begins with: one of each algorithm."""
+PRESETS = (
+    "every 5 minutes", "exponential, full jitter", "sidekiq, 25 retries", "buckets, 15 s", "fibonacci, a day at most",
+    "progressive", "phased",
+)  # fmt: skip
+"""Retry policies that an installation begins with: one of each algorithm, with limits for every day."""
 
 
 class Virtual(Ours):

@@ -21,14 +21,14 @@ WHAT = "an algorithm with its defaults, or a retry policy's name; policy:NAME fo
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", nargs="?", metavar="ALGORITHM|POLICY", help=WHAT)
-    parser.add_argument("--all", action="store_true", help="the figures of all algorithms, with their defaults")
+    parser.add_argument("--all", action="store_true", help="all algorithms, with their defaults")
     parser.add_argument("--compare", metavar="ALGORITHM|POLICY", help="another one, side by side")
     parser.add_argument("--jobs", type=int, default=JOBS, metavar="N", help=f"that fail together ({JOBS})")
     parser.add_argument("--retries", type=int, default=RETRIES, metavar="N", help=f"of each job at most ({RETRIES})")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of chance: the same one, the same picture")
     parser.add_argument("--parameters", metavar="JSON", help="""of the algorithm, as '{"unit": 15}'""")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="one parameter, as unit=15")
-    parser.add_argument("--max-delay", type=float, metavar="SECONDS", help="no wait is longer")
+    parser.add_argument("--max-delay", type=float, metavar="SECONDS", help="no wait is longer (any)")
     parser.add_argument("--max-failures", type=int, metavar="N", help="give up at this many failures")
     parser.add_argument("--give-up-after", type=float, metavar="SECONDS", help="give up this long after the first one")
     parser.add_argument("--output", type=Path, metavar="FILE", help="draw into a file that ends in .svg or .png")

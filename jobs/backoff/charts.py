@@ -33,7 +33,7 @@ LETTER = 0.068
 LETTER_OF_NAME = 0.16
 """The same, of a wide letter of the name."""
 
-_one_at_a_time = Lock()
+one_at_a_time = Lock()
 
 
 def draw(
@@ -52,20 +52,24 @@ def draw(
     shared = frame or frame_of(studies, scale)
     narrow = narrow or len(studies) > 1
     size = (6.3 * len(studies), 7.6) if narrow else (11.5, 6.2)
-    with _one_at_a_time:
+    with one_at_a_time:
         figure = Figure(figsize=size, dpi=PIXELS_PER_INCH, facecolor=theme.background)
         parts = figure.subfigures(1, len(studies), squeeze=False, wspace=0)[0]
         for part, study in zip(parts, studies, strict=True):
             part.set_facecolor(theme.background)
             _draw_one(part, study, shared, theme, narrow, size[0] / len(studies))
-        written = io.BytesIO()
-        if form == "png":
-            FigureCanvasAgg(figure).print_figure(
-                written, format="png", dpi=PIXELS_PER_INCH, metadata={"Software": None, "Title": describe(studies)}
-            )
-            return written.getvalue()
-        FigureCanvasSVG(figure).print_figure(written, format="svg", dpi=PIXELS_PER_INCH)
-    return svg.finished(written.getvalue().decode(), title_of(studies), describe(studies)).encode()
+        return printed(figure, form, title_of(studies), describe(studies))
+
+
+def printed(figure: Figure, form: str, title: str, description: str) -> bytes:
+    """The bytes of a figure, `svg` or `png`."""
+    written = io.BytesIO()
+    if form == "png":
+        metadata = {"Software": None, "Title": description}
+        FigureCanvasAgg(figure).print_figure(written, format="png", dpi=PIXELS_PER_INCH, metadata=metadata)
+        return written.getvalue()
+    FigureCanvasSVG(figure).print_figure(written, format="svg", dpi=PIXELS_PER_INCH)
+    return svg.finished(written.getvalue().decode(), title, description).encode()
 
 
 def title_of(studies: Sequence[Study]) -> str:

@@ -82,7 +82,7 @@ class PictureForm(forms.Form):
         required=False, choices=[("", "default"), *((name, name) for name in retries.JITTERS)],
         widget=UnfoldAdminSelectWidget,
     )  # fmt: skip
-    max_delay = _whole(None, retries.LARGEST, "Seconds. Empty: a day.")
+    max_delay = _whole(None, retries.LARGEST, "Seconds. Empty: no wait is too long.")
     max_failures = _whole(None, retries.LARGEST, "Empty: never give up.")
     give_up_after = _whole(None, retries.LARGEST, "Seconds since the first failure.")
     compare = forms.ChoiceField(required=False, label="Compare with", widget=UnfoldAdminSelectWidget)

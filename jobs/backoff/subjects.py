@@ -6,7 +6,7 @@ from typing import Any
 from jobs.backoff.figures import Figures, figures
 from jobs.backoff.series import Series, series
 from jobs.backoff.waits import told_giving_up
-from jobs.retries import ALGORITHMS, Rule
+from jobs.retries import ALGORITHMS, LARGEST, Rule
 from jobs.telling import span
 
 JOBS = 100
@@ -28,7 +28,7 @@ class Subject:
         given = {**algorithm.defaults, **self.rule.parameters}
         parts = [self.rule.algorithm] if self.name != self.rule.algorithm else []
         parts += [f"{key} {value if isinstance(value, str) else f'{value:g} s'}" for key, value in given.items()]
-        if not self.rule.waits_for_sweeps:
+        if not self.rule.waits_for_sweeps and self.rule.max_delay < LARGEST:
             parts.append(f"no wait longer than {span(self.rule.max_delay)}")
         return " · ".join(parts)
 
@@ -58,6 +58,14 @@ def apart(subjects: list[Subject]) -> list[Subject]:
         replace(subject, name=f"{subject.name} (2)") if subject.name in names[:place] else subject
         for place, subject in enumerate(subjects)
     ]
+
+
+def scaled(subject: Subject, factor: float) -> Subject:
+    """The same with every wait `factor` times as long. What waits for sweeps stays: their times are fixed."""
+    rule = subject.rule
+    given = {**ALGORITHMS[rule.algorithm].defaults, **rule.parameters}
+    parameters = {key: value if isinstance(value, str) else value * factor for key, value in given.items()}
+    return replace(subject, rule=replace(rule, parameters=parameters, max_delay=rule.max_delay * factor))
 
 
 @dataclass(frozen=True)

@@ -68,5 +68,5 @@ class RetryPolicy(models.Model):
         if found := retries.problems(self.algorithm, self.parameters, self.max_failures):
             said = "; ".join(f"{field}: {' '.join(problems)}" for field, problems in found.items())
             log.error("retry policy %s cannot be used, Fibonacci is instead: %s", self, said)
-            return retries.Rule()
+            return retries.DEFAULT
         return self.as_rule()

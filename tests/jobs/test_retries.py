@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.retries import ALGORITHMS, LARGEST, LONGEST, SHORTEST, Failure, Rule, delay, fibonacci_number
+from jobs.retries import ALGORITHMS, DEFAULT, LARGEST, LONGEST, SHORTEST, Failure, Rule, delay, fibonacci_number
 
 DAY = 86_400
 FOREVER = float("inf")
@@ -154,7 +154,8 @@ class TestBounds:
                 assert 0 < delay(Rule(name, max_delay=LARGEST), failure) <= LARGEST
 
     def test_the_ten_thousandth_fibonacci_number_is_capped(self):
-        assert delay(Rule("fibonacci"), 10_000) == DAY
+        assert delay(Rule("fibonacci"), 10_000) == LARGEST
+        assert delay(DEFAULT, 10_000) == DAY
 
     @pytest.mark.parametrize("failures", [0, -1])
     def test_a_delay_without_a_failure_is_a_mistake_of_the_caller(self, failures):

@@ -2,10 +2,13 @@
 
 import random
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.core.exceptions import ValidationError
+from django.db import connection
 from django.db.models import ProtectedError
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -191,17 +194,51 @@ class TestDeleting:
         assert not RetryPolicy.objects.filter(name=policy.name).exists()
 
 
-PRESETS = import_module("jobs.migrations.0010_preset_retry_policies")
+PRESETS = import_module("jobs.migrations.0020_published_retry_policies")
+BEFORE = import_module("jobs.migrations.0010_preset_retry_policies")
+FIBONACCI = [1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584, 4181, 6765]
+PUBLISHED = {
+    "constant": lambda r: (300, 300),
+    "exponential": lambda r: (180 + 2**r * 60,) * 2,
+    "sidekiq": lambda r: (r**4 + 15, r**4 + 15 + 30 * (r + 1)),
+    "buckets": lambda r: (r**3, (r + 2) ** 3),
+    "fibonacci": lambda r: (FIBONACCI[r] * 60,) * 2,
+}
+"""Retry r, from 0: the shortest and the longest wait in seconds."""
+
+
+def begin_as_before() -> None:
+    """With what an installation of the last version has."""
+    RetryPolicy.objects.all().delete()
+    BEFORE.install(apps, SimpleNamespace(connection=connection))
 
 
 @pytest.mark.django_db
 class TestPresets:
+    @pytest.mark.parametrize("name", PUBLISHED)
+    def test_a_published_one_waits_as_published_to_the_second_for_twenty_retries(self, name):
+        rule = RetryPolicy.objects.get(name=name).as_rule()
+        for r in range(20):
+            assert not rule.gives_up(Failure(r + 1))
+            found = tuple(delay(rule, r + 1, SimpleNamespace(uniform=end)) for end in (min, max))
+            assert found == PUBLISHED[name](r)
+
     def test_there_is_one_of_each_algorithm_and_each_is_valid(self):
-        install_presets()
-        policies = RetryPolicy.objects.filter(name__in=[preset["name"] for preset in PRESETS.PRESETS])
-        assert sorted(policies.values_list("algorithm", flat=True)) == NAMES
+        names = [preset["name"] for preset in (*PRESETS.PUBLISHED, *PRESETS.OURS)]
+        policies = RetryPolicy.objects.filter(name__in=names)
+        assert sorted({policy.algorithm for policy in policies}) == NAMES
+        assert policies.count() == len(names)
         for policy in policies:
             policy.full_clean()
+
+    @pytest.mark.parametrize("use", [make_schedule, make_record])
+    def test_what_is_in_use_keeps_its_meaning(self, use):
+        begin_as_before()
+        use(retry_policy=RetryPolicy.objects.get(name="buckets"))
+        install_presets()
+        found = {name: RetryPolicy.objects.get(name=name).parameters for name in ("buckets", "buckets, 15 s")}
+        assert found == {"buckets": {"unit": 15}, "buckets, 15 s": {"unit": 15}}
+        assert RetryPolicy.objects.get(name="fibonacci").max_delay == LARGEST
 
     def test_installing_them_again_changes_nothing(self):
         install_presets()
@@ -218,7 +255,7 @@ class TestPresets:
         assert RetryPolicy.objects.filter(name="fibonacci").exists()
 
     def test_none_waits_longer_than_twelve_days_or_tries_more_than_once_a_minute(self):
-        for preset in PRESETS.PRESETS:
+        for preset in PRESETS.OURS:
             rule = RetryPolicy(**preset).as_rule()
             dice = random.Random(1)
             waits = [delay(rule, Failure(k, at=1e9 + k, first_at=1e9), dice) for k in (1, 2, 3, 5, 10, 25, 100)]

@@ -18,8 +18,9 @@ from jobs.backoff.themes import THEMES
 class Command(BaseCommand):
     help = (
         "Show when the retries of many jobs that failed together would come: as a picture (--output), as figures with "
-        "all instants (--json), or as a table. Nothing is changed but the file that is drawn. Exit codes: 0; 2 for bad "
-        "usage."
+        "all instants (--json), or as a table. --all shows all algorithms: their figures, and with --output a poster "
+        "that also has each at equal mean load. Nothing is changed but the file that is drawn. Exit codes: 0; 2 for "
+        "bad usage."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -52,13 +53,18 @@ class Command(BaseCommand):
             self.stdout.write(text_of(telling.view(studies), terminal=self.stdout.isatty()))
 
     def _show_all(self, options: dict[str, Any]) -> None:
-        others = ("what", "compare", "output", "parameters", "set", "format", "force", *arguments.LIMITS)
-        given = [name for name in others if options[name]]
-        given += [name for name, usual in (("scale", "auto"), ("theme", "light")) if options[name] != usual]
+        others = ("what", "compare", "parameters", "set", *arguments.LIMITS)
+        given = [name for name in others if options[name]] + (["scale"] if options["scale"] != "auto" else [])
         if given:
             told = "an algorithm or policy" if given[0] == "what" else f"--{given[0].replace('_', '-')}"
-            raise ValueError(f"--all shows a table of all algorithms with their defaults; leave out {told}")
+            raise ValueError(f"--all shows all algorithms with their defaults; leave out {told}")
+        form = _form_of_new_file(options) if options["output"] else ""
         studies = [_study(subject, options) for subject in every_algorithm()]
+        if form:
+            from jobs.backoff import poster  # as charts
+
+            picture = poster.draw(studies, form, seed=options["seed"], theme=THEMES[options["theme"]])
+            _write(options["output"], picture, force=options["force"])
         if options["json"]:
             self.stdout.write(json.dumps({study.subject.name: telling.all_facts(study) for study in studies}, indent=2))
         else:

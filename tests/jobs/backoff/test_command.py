@@ -13,7 +13,9 @@ from django.core.management import CommandError, call_command
 from PIL import Image
 
 from jobs.backoff import charts
+from jobs.backoff.poster import at_equal_load
 from jobs.backoff.series import series
+from jobs.backoff.subjects import every_algorithm, study
 from jobs.models import RetryPolicy
 from jobs.retries import ALGORITHMS, Rule
 from tests.factories import make_retry_policy
@@ -96,7 +98,7 @@ class TestTable:
     def test_tells_figures_first_waits_and_the_end(self) -> None:
         said = run("fibonacci", "--jobs", 1_000, "--max-failures", 25)
         assert "1,000 jobs that fail together, 12 retries of each at most" in said
-        assert "unit 60 s · no wait longer than 1 d" in said
+        assert "unit 60 s\n" in said
         assert "first waits: 1 min, 1 min, 2 min, 3 min, 5 min, 8 min, 13 min, 21 min, 34 min, 55 min" in said
         assert "It gives up at failure 25" in said
         [line] = [line for line in said.splitlines() if "6 h 16 min" in line]
@@ -112,9 +114,19 @@ class TestTable:
         assert "exponential, full jitter" in said
         assert "first waits" not in said
 
-    @pytest.mark.parametrize("more", [("--theme", "dark"), ("--scale", "log"), ("--force",), ("--format", "png")])
-    def test_of_all_algorithms_takes_nothing_that_is_for_pictures(self, more: tuple[str, ...]) -> None:
-        assert f"leave out {more[0]}" in refused("--all", *more)
+    @pytest.mark.parametrize("form", ["png", "svg"])
+    def test_of_all_algorithms_there_is_a_poster_that_has_each_twice(self, form: str, tmp_path: Path) -> None:
+        path = tmp_path / f"all.{form}"
+        run("--all", "--jobs", 20, "--output", path)
+        assert path.read_bytes().startswith(PNG if form == "png" else b"<svg ")
+        if form == "svg":
+            text = path.read_text()
+            assert all(f"{name}: busiest minute" in text for name in ALGORITHMS)
+            assert text.count("waits ×") == text.count("at equal mean load, busiest") == len(every_algorithm())
+
+    def test_at_equal_mean_load_all_have_the_horizon_of_the_sweeps(self) -> None:
+        equal = at_equal_load([study(subject, jobs=20) for subject in every_algorithm()])
+        assert {round(each.figures.horizon_seconds, 6) for each in equal} == {3_600}
 
     def test_of_all_algorithms_as_json(self) -> None:
         found = json.loads(run("--all", "--jobs", 3, "--json"))
@@ -190,7 +202,7 @@ class TestBadUsage:
             (("constant", "--give-up-after", "1e300"), "give up after: must be a number from 1"),
             (("progressive", "--max-failures", "3"), "max failures: leave it empty"),
             (("--all", "constant"), "leave out an algorithm or policy"),
-            (("--all", "--output", "x.svg"), "leave out --output"),
+            (("--all", "--scale", "log"), "leave out --scale"),
             (("--all", "--max-delay", "3"), "leave out --max-delay"),
         ],
     )
