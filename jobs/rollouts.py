@@ -24,7 +24,7 @@ from jobs.handlers import Kind, Run, registry
 from jobs.models import BacklogRecord
 from jobs.outcomes import Claimed, Outcome, Released, Succeeded
 from jobs.prepared import execute
-from jobs.states import UNFINISHED
+from jobs.states import UNFINISHED, Status
 
 KIND = "edit"
 QUEUE = "default"
@@ -35,10 +35,11 @@ SECONDS = 0.3
 LOCK_SECONDS = 2
 """For which a batch waits for a row. Others wait for those that it holds meanwhile."""
 
-# Served by `one_unfinished_record_per_subject`.
+# Served by `one_unfinished_record_per_subject`. What failed before may be what the edit has mended.
 BEGIN_ANEW = f"""
 UPDATE jobs_backlogrecord
-   SET payload = payload || jsonb_build_object('reached', 0, 'done', 0, 'edits', (payload ->> 'edits')::int + 1)
+   SET payload = payload || jsonb_build_object('reached', 0, 'done', 0, 'edits', (payload ->> 'edits')::int + 1),
+       status = CASE WHEN status = {Status.WAITING} THEN {Status.READY} ELSE status END, waiting_for = NULL
  WHERE kind = '{KIND}' AND subject = %(subject)s AND status IN {tuple(map(int, UNFINISHED))}
 """
 

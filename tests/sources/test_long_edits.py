@@ -13,7 +13,7 @@ from jobs import claiming, rollouts
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord, Schedule
-from jobs.outcomes import Handoff, Outcome, Succeeded
+from jobs.outcomes import Failed, Handoff, Outcome, Succeeded
 from jobs.states import Status
 from sources import edits, planning
 from sources.domain.due import next_backup_at
@@ -147,6 +147,16 @@ def test_an_edit_that_comes_in_a_batch_waits_for_none_of_its_locks_and_undoes_it
     settle(claimed, outcome, database_clock())
     assert {each.next_backup_at.day for each in policy.assignments.all()} == {2}
     assert not BacklogRecord.objects.unfinished().exists()
+
+
+def test_an_edit_is_tried_at_once_after_an_earlier_one_that_failed(monkeypatch: Patch) -> None:
+    policy, now = many(3), database_clock()
+    monkeypatch.setattr(rollouts, "SECONDS", -1.0)
+    edit(policy, "0 9 1 1 *")
+    settle(claim("default", now), Failed("boom"), now)
+    edit(policy, "0 9 2 1 *")
+    settle(*go_on(), database_clock())
+    assert left(policy, now) == 0
 
 
 def test_a_worker_that_lost_its_lease_changes_nothing(monkeypatch: Patch) -> None:
