@@ -121,7 +121,7 @@ class Storm:
 
     def _crash_database(self) -> None:
         self.done["database crashes"] += 1
-        with suppress(EmbeddedDatabaseAway):  # workers start it too, and on a full disk nobody can
+        with suppress(EmbeddedDatabaseAway):  # workers start it too; on a full disk it cannot start
             self.server.restart_as_after_a_crash()
 
     def _fill(self, disk: SmallDisk) -> None:
