@@ -1,5 +1,6 @@
 """`python -m chaos --minutes 2`: a storm over real workers and a database of its own, then an audit.
 
+The database is the embedded one, which any worker starts again, on a small disk that is full now and then.
 Progress goes to standard error, the report to standard output. Exit code 0: the books balance; 1: they do not; 2: bad
 arguments, no database or no worker that starts; 130: stopped by Ctrl-C. Whatever happens, the processes are ended and
 the database is removed; journals and logs are kept only where the books do not balance.
@@ -18,8 +19,10 @@ import django
 
 from backupsched.embedded import EmbeddedDatabaseError
 from chaos.server import CrashingServer, make_directory, remove_directory
+from chaos.small_disk import SmallDisk
 
 DISCREPANCIES = 1
+DISK_MEGABYTES = 1024
 MAX_MINUTES = 60
 """The audit holds every record and attempt in memory."""
 
@@ -28,19 +31,24 @@ def main() -> int:
     options = _arguments()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     directory = make_directory()
-    server = CrashingServer(directory)
+    (directory / "disk").mkdir(mode=0o711)
+    disk = SmallDisk(directory / "disk", DISK_MEGABYTES)
+    can_be_full = disk.mount()
+    server = CrashingServer(disk.directory)
     code = 2
     try:
+        if not can_be_full:
+            sys.stderr.write("the disk is never full in this storm: to mount a small one takes root\n")
         server.ensure_running()
         os.environ.update(
             DJANGO_SETTINGS_MODULE="chaos.settings",
-            DATABASE_URL=server.url(),
-            BACKUPSCHED_VAR=str(directory),
+            DATABASE_URL="",
+            BACKUPSCHED_VAR=str(disk.directory),
             BACKUPSCHED_LEASE=str(options.lease),
             SECRET_KEY=secrets.token_hex(),
         )
         django.setup()
-        code = _storm(directory, server, options)
+        code = _storm(directory, server, options, disk if can_be_full else None)
     except KeyboardInterrupt:
         sys.stderr.write("stopped\n")
         code = 130
@@ -49,8 +57,10 @@ def main() -> int:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
+        disk.make_room()
         with suppress(EmbeddedDatabaseError):
             server.destroy()
+        disk.unmount()
         if code == DISCREPANCIES:
             sys.stderr.write(f"the journals and logs of the workers are kept in {directory}\n")
         else:
@@ -58,13 +68,13 @@ def main() -> int:
     return code
 
 
-def _storm(directory: Path, server: CrashingServer, options: argparse.Namespace) -> int:
+def _storm(directory: Path, server: CrashingServer, options: argparse.Namespace, disk: SmallDisk | None) -> int:
     from chaos import report
     from chaos.fleet import WorkersDoNotStart
     from chaos.run import Run
 
     try:
-        found = Run(directory, server, options.minutes, options.seed, options.workers).run()
+        found = Run(directory, server, options.minutes, options.seed, options.workers, disk).run()
     except WorkersDoNotStart as error:
         sys.stderr.write(f"chaos: {error}\n")
         return 2

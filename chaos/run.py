@@ -18,6 +18,7 @@ from chaos.filler import Filler
 from chaos.fleet import Fleet
 from chaos.sampler import Sampler
 from chaos.server import CrashingServer
+from chaos.small_disk import SmallDisk
 from chaos.storm import Storm
 from jobs import conf
 from jobs.clock import boot_seconds
@@ -44,13 +45,14 @@ class Run:
     minutes: float
     seed: int
     workers: int
+    disk: SmallDisk | None = None
 
     def run(self) -> dict[str, Any]:
         """Blow, drain, audit. Returns the report."""
         deeds = Deeds()
         fleet = Fleet(self.directory, self.seed, self.workers)
         filler = Filler(self.seed, deeds, min(1.0, self.minutes / FULL_MINUTES))
-        storm = Storm(Random(self.seed), fleet, self.server, deeds)  # noqa: S311 - no secret
+        storm = Storm(Random(self.seed), fleet, self.server, deeds, self.disk)  # noqa: S311 - no secret
         began = boot_seconds()
         try:
             self._prepare(filler)

@@ -1,7 +1,10 @@
 """A PostgreSQL of the storm's own: durable as in production, and restarted as after a crash."""
 
+import os
 import shutil
+import signal
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from backupsched.embedded import Server
@@ -14,7 +17,14 @@ class CrashingServer(Server):
 
     def restart_as_after_a_crash(self) -> None:
         """`pg_ctl restart -m immediate`: no shutdown, then crash recovery. Raises: EmbeddedDatabaseError."""
-        self._pg_ctl("restart", "-l", str(self.layout.log_file))
+        with self._locked():
+            self._pg_ctl("restart", "-l", str(self.layout.log_file))
+
+    def kill(self) -> None:
+        """SIGKILL its postmaster, if it runs."""
+        if pid := self.status().pid:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def destroy(self) -> None:
         """Stop it without a checkpoint and delete all its files."""
@@ -23,7 +33,7 @@ class CrashingServer(Server):
         super().destroy()
 
     def url(self) -> str:
-        """Its DATABASE_URL. Workers that are given it do not start the server themselves when it is away."""
+        """Its DATABASE_URL, for what does not start the server itself when it is away."""
         host = str(self.layout.socket_directory).replace("/", "%2F")
         return f"postgresql://{USER}:{self.password()}@{host}:{PORT}/{DATABASE}"
 

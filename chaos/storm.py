@@ -2,16 +2,20 @@
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import TypeVar
 
 from django.db import connection
 from django.db.utils import InterfaceError, OperationalError
 
+from backupsched.embedded import EmbeddedDatabaseAway
 from chaos.facts import Deeds, Pause
 from chaos.fleet import Fleet, Member
 from chaos.server import CrashingServer
+from chaos.small_disk import SmallDisk
 from jobs import backlog, conf
 from jobs.clock import boot_seconds
 from jobs.models import BacklogRecord
@@ -20,6 +24,9 @@ BETWEEN_DEEDS_SECONDS = (0.2, 1.6)
 STOPPED_LEASES = (1.2, 2.6)
 SPARED = 0.8
 """How often the eldest worker is spared: only one that has ticked for a whole lease rescues what the dead have left."""
+FULL_SECONDS = (0.5, 4.0)
+KILLED_WHILE_FULL = 0.5
+"""How often the server is killed on the full disk, and cannot start before there is room."""
 PAUSED_SECONDS = (0.3, 2.0)
 CANCELLED_AT_ONCE = 3
 
@@ -42,10 +49,13 @@ class Storm:
     fleet: Fleet
     server: CrashingServer
     deeds: Deeds
+    disk: SmallDisk | None = None
+    """That of the server; None: it cannot be filled here."""
     done: Counter[str] = field(default_factory=Counter)
     _later: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
     _paused: dict[str, float | None] = field(default_factory=dict)
     _next_at: float = 0.0
+    _is_full: bool = False
 
     def step(self) -> None:
         """Do what is due by now: what was put off, and the next deed."""
@@ -71,6 +81,7 @@ class Storm:
             (self._cancel_running, 18),
             (self._cancel_idle, 8),
             (self._pause, 13),
+            *([(partial(self._fill, self.disk), 5)] if self.disk and not self._is_full else []),
         ]
 
     def _do_what_was_put_off(self, now: float) -> None:
@@ -109,8 +120,22 @@ class Storm:
             self.fleet.go_on(member)
 
     def _crash_database(self) -> None:
-        self.server.restart_as_after_a_crash()
         self.done["database crashes"] += 1
+        with suppress(EmbeddedDatabaseAway):  # workers start it too; on a full disk it cannot start
+            self.server.restart_as_after_a_crash()
+
+    def _fill(self, disk: SmallDisk) -> None:
+        self._is_full = True
+        disk.fill()
+        self.done["disks filled"] += 1
+        if self.luck.random() < KILLED_WHILE_FULL:
+            self.server.kill()
+            self.done["database crashes"] += 1
+        self._put_off(self.luck.uniform(*FULL_SECONDS), lambda: self._make_room(disk))
+
+    def _make_room(self, disk: SmallDisk) -> None:
+        disk.make_room()
+        self._is_full = False
 
     def _break_connections(self) -> None:
         def terminate() -> int:

@@ -181,7 +181,7 @@ def _settle_as_failed(record: Claimed, outcome: Outcome, error: Exception, now: 
             raise
         if is_busy(another):
             return Settled(locked=frozenset({record.id}))
-        # one record that nobody can settle must not end every worker that claims it; its lease runs out
+        # one record that cannot be settled must not end every worker that claims it; its lease runs out
         log.exception("cannot settle %s %s at all, dropping its result", record.kind, record.subject)
         return Settled()
 

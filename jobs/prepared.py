@@ -35,8 +35,8 @@ def execute(sql: str, values: dict[str, Any]) -> "psycopg.Cursor[tuple[Any, ...]
 def session_settings(lease_seconds: float) -> str:
     """The statements that set up a connection of a worker's own threads.
 
-    One plan for every batch, made once. A worker that hangs in a transaction holds its locks for a lease at most; who
-    waits for one of them gives up in a sixth of a lease, so that its own renewals, which wait for it, come in time.
+    One plan for every batch, made once. A worker that hangs in a transaction holds its locks for a lease at most; a
+    statement that waits for one of them gives up in a sixth of a lease.
     """
     lease = lease_seconds * 1000
     return f"""

@@ -11,7 +11,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ class Server:
                 return True
         except OSError as error:
             why = f"the embedded PostgreSQL in {self.layout.home} cannot start ({error.strerror}: {error.filename})"
-            raise EmbeddedDatabaseAway(self._full_disk() or f"{why}. Make that writable, {OTHERWISE}") from error
+            raise EmbeddedDatabaseAway(self._full_disk() or f"{why}. Make it writable, {OTHERWISE}") from error
 
     def stop(self) -> bool:
         """Stop the server: clients are disconnected, nothing committed is lost. Returns whether it ran."""
@@ -121,7 +121,8 @@ class Server:
             make_passable(layout.home)
             link = layout.var_dir / "postgres"
             if layout.home != link and not link.is_symlink():
-                link.symlink_to(layout.home)
+                with suppress(FileExistsError):  # another process was faster
+                    link.symlink_to(layout.home)
             if not os.access(layout.home, os.W_OK):
                 raise PermissionError(13, "Permission denied")
         except OSError as error:
@@ -295,6 +296,5 @@ class Server:
 
     def _full_disk(self, says_so: bool = False) -> str:
         """What to say of a full disk, which keeps programs from saying it; empty: it has room."""
-        if not says_so and shutil.disk_usage(self.layout.home).free >= ROOM_TO_START:
-            return ""
-        return f"the disk of {self.layout.home} is full: the embedded database cannot start. Make room, {OTHERWISE}"
+        said = f"the disk of {self.layout.home} is full: the embedded database cannot start. Make room, {OTHERWISE}"
+        return said if says_so or shutil.disk_usage(self.layout.home).free < ROOM_TO_START else ""

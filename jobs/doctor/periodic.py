@@ -14,10 +14,7 @@ from jobs.sweeps.facts import TierFacts, tier_facts
 OVERDUE = timedelta(minutes=10)
 """The scheduler of django-q2 looks every half minute; ten times that and more is no delay."""
 
-COST = (
-    "backups and sweeps go on while a worker lives, since workers tick and sweep by themselves; only pruning waits, "
-    "and the look for what is due in mid-period"
-)
+COST = "backups and sweeps go on while a worker lives, since workers tick and sweep by themselves; only pruning waits"
 
 
 def periodic_tasks(cursor: CursorWrapper, now: datetime) -> Finding:

@@ -164,8 +164,8 @@ class WorkerProcess:
         due = emitter.look([rule.name for rule in self.rules])
         ahead = due.now.timestamp() - boot_seconds()
         if now - self._looked_at > lease / 2 or ahead - self._clock_ahead > lease / 4:
-            # the machine slept, the database was away or its clock was set forward: that makes every lease look
-            # expired, and nobody is dead by it
+            # the machine slept, the database was away or its clock was set forward: every lease looks
+            # expired, and no worker is dead by that
             self._ticking_since, self._clock_ahead = now, ahead
         self._looked_at, self._clock_ahead = now, min(ahead, self._clock_ahead)
         self._look_at = now + min(self.poll_seconds, max(SHORTEST_SLEEP_SECONDS, due.seconds_until_next()))

@@ -27,6 +27,8 @@ from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER, Opening, openin
 
 # Served by `assignment_due`. The order of insertion is the assignments' own, so `id` is the claim's "prior order".
 # What failed at last ranks as `jobs.order.demoted_by_failure` says: a new period does not put it first.
+# What is on the backlog already is left out at once: each minute every worker asks for all that is due, and a refused
+# insert costs five times as much.
 # A last backup that lies in the future was dated by a clock that was wrong: its next-backup date is no reason to wait.
 EMIT = f"""
 WITH emitted AS (
@@ -61,6 +63,10 @@ SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id, jsonb_build_object('as
        SELECT CASE WHEN a.next_backup_at IS NOT NULL
                    THEN (LEAST(a.next_backup_at, %(now)s) AT TIME ZONE p.zone)::date END AS day) AS due
  WHERE s.paused_at IS NULL
+   AND NOT EXISTS (
+       SELECT
+         FROM jobs_backlogrecord b
+        WHERE b.kind = '{KIND}' AND b.subject = 'assignment:' || a.id AND b.status IN {tuple(map(int, UNFINISHED))})
    AND (a.next_backup_at IS NULL OR a.next_backup_at <= %(now)s OR a.last_backup_at > %(now)s + interval '1 hour')
    AND (%(assignment_ids)s::bigint[] IS NULL OR a.id = ANY(%(assignment_ids)s::bigint[]))
  ORDER BY a.id

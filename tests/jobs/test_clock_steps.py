@@ -1,4 +1,4 @@
-"""A database whose clock is set forward makes every lease look expired: nobody is dead by that."""
+"""A database whose clock is set forward makes every lease look expired, and no worker is dead by that."""
 
 from collections.abc import Callable
 
