@@ -10,7 +10,7 @@ from jobs.states import UNFINISHED, Status, WaitingFor
 from sources.domain.alerts import AlertFacts
 from sources.planning.names import AVAILABILITY, KIND, subject_of
 
-# Served by the index of the assignments' source and by `one_unfinished_record_per_subject`.
+# Served by the index of the assignments' source and by `one_unfinished_record_per_subject`, one descent each.
 STANDINGS = f"""
 SELECT a.id, schedule.name, schedule.cron, schedule.zone, schedule.enabled AND s.paused_at IS NULL,
        p.on_battery, p.on_metered, p.alert_after, a.inserted_at, a.last_backup_at, a.next_backup_at, a.overdue_since,
@@ -19,8 +19,11 @@ SELECT a.id, schedule.name, schedule.cron, schedule.zone, schedule.enabled AND s
   JOIN sources_source s ON s.id = a.source_id
   JOIN sources_policy p ON p.id = a.policy_id
   JOIN jobs_schedule schedule ON schedule.id = p.schedule_id
-  LEFT JOIN jobs_backlogrecord b
-    ON b.kind = '{KIND}' AND b.subject = 'assignment:' || a.id AND b.status IN {tuple(map(int, UNFINISHED))}
+  LEFT JOIN LATERAL (
+       SELECT status, waiting_for, queue
+         FROM jobs_backlogrecord
+        WHERE kind = '{KIND}' AND subject = 'assignment:' || a.id AND status IN {tuple(map(int, UNFINISHED))}
+        LIMIT 1) AS b ON TRUE
  WHERE a.source_id = %(source)s
  ORDER BY schedule.name
 """
