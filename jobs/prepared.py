@@ -18,8 +18,9 @@ from jobs import conf
 PREPARE_AT_ONCE = 0
 
 
-def execute(sql: str, values: dict[str, Any]) -> "psycopg.Cursor[tuple[Any, ...]]":
-    """Run one statement. Returns its cursor: rows with instants in UTC, JSON as text.
+def execute(sql: str, values: dict[str, Any], *, prepare: bool = False) -> "psycopg.Cursor[tuple[Any, ...]]":
+    """Run one statement. Returns its cursor: rows with instants in UTC, JSON as text. `prepare`: at its first run, also
+    outside of a worker, unless a pooler hands each transaction to another session.
 
     Raises: django.db.Error.
     """
@@ -28,7 +29,7 @@ def execute(sql: str, values: dict[str, Any]) -> "psycopg.Cursor[tuple[Any, ...]
     cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
     cursor.adapters.register_loader("jsonb", TextLoader)
     with connection.wrap_database_errors:
-        cursor.execute(sql, values)
+        cursor.execute(sql, values, prepare=True if prepare and conf.listens() else None)
     return cursor
 
 

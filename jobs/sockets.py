@@ -46,7 +46,7 @@ class Sockets:
         if soft != resource.RLIM_INFINITY and soft < allowed:
             resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
             soft = allowed
-        self.limit = MOST if soft == resource.RLIM_INFINITY else max(1, min(MOST, soft - RESERVED))
+        self.limit = MOST if soft == resource.RLIM_INFINITY else min(MOST, max(soft - RESERVED, soft // 2))
 
 
 sockets = Sockets()

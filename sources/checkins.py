@@ -4,6 +4,7 @@
 """
 
 import ipaddress
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +14,7 @@ from django.conf import settings
 from django.db import transaction
 
 from jobs import decisions
+from jobs.prepared import execute
 from sources import planning
 from sources.models import Source
 
@@ -48,11 +50,12 @@ class Facts:
 
 @dataclass(frozen=True)
 class CheckedIn:
-    """What became of a check-in: the source as it is stored now, and how many of its records were moved."""
+    """What became of a check-in: the source and its assignments as they are now, and how many records were moved."""
 
     source: Source
     moved: int
     now: datetime
+    standings: list[planning.Standing]
 
 
 @transaction.atomic
@@ -69,10 +72,11 @@ def check_in(source: Source, facts: Facts, remote: str, now: datetime) -> Checke
     """
     known = _known(source)
     _store(source, facts, remote, now)
-    moved = planning.check_in(source, now)
+    standings = planning.standings_of(source.pk)
+    moved = planning.check_in(source, now, standings)
     if moved or facts.reason not in UNEVENTFUL or _known(source) != known:
         _log(source, facts, now)
-    return CheckedIn(source, moved, now)
+    return CheckedIn(source, moved, now, planning.standings_of(source.pk) if moved else standings)
 
 
 def enrolled(source: Source, hostname: str, now: datetime) -> None:
@@ -82,6 +86,14 @@ def enrolled(source: Source, hostname: str, now: datetime) -> None:
     subject = planning.subject_of_source(source.pk)
     text = f"an agent of {source.name} was enrolled"
     decisions.doing("enrolled", text, kind=planning.KIND, subject=subject, facts={"hostname": hostname}, now=now)
+
+
+STORE = """
+UPDATE sources_source
+   SET checked_in_at = %(checked_in_at)s, hostname = %(hostname)s, addresses = %(addresses)s::text::jsonb,
+       on_battery = %(on_battery)s, metered = %(metered)s, clock_skew = %(clock_skew)s
+ WHERE id = %(id)s
+"""
 
 
 def _store(source: Source, facts: Facts, remote: str, now: datetime) -> None:
@@ -97,7 +109,8 @@ def _store(source: Source, facts: Facts, remote: str, now: datetime) -> None:
         "metered": facts.metered,
         "clock_skew": clock_skew(facts.sent_at, now),
     }
-    if not Source.objects.filter(pk=source.pk).update(**values):
+    stored = {**values, "id": source.pk, "addresses": json.dumps(values["addresses"])}
+    if not execute(STORE, stored, prepare=True).rowcount:
         raise SourceGone(source.name)
     for name, value in values.items():
         setattr(source, name, value)

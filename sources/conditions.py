@@ -1,14 +1,24 @@
 """What an agent said of its source's present state, against what the policy allows."""
 
 from datetime import datetime, timedelta
+from typing import Protocol
 
-from sources.models import Policy, Source
+from sources.models import Source
 
 STALE_AFTER = timedelta(hours=1)
 """What was said longer ago is no longer believed: agents announce themselves every few minutes."""
 
 
-def unwilling(source: Source, policy: Policy, now: datetime) -> str | None:
+class Allows(Protocol):
+    """What a policy says of sources that run on battery or a metered connection."""
+
+    @property
+    def on_battery(self) -> bool: ...
+    @property
+    def on_metered(self) -> bool: ...
+
+
+def unwilling(source: Source, policy: Allows, now: datetime) -> str | None:
     """Why the source should not be backed up at `now` although it is there, in words; None: it may."""
     if source.checked_in_at is None or now - source.checked_in_at > STALE_AFTER:
         return None

@@ -10,22 +10,24 @@ it, and then finds that it has been revoked.
 """
 
 import hashlib
+import json
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db import transaction
-from django.db.models import DateTimeField, Func
+from django.db import DEFAULT_DB_ALIAS, transaction
+from django.db.models import JSONField
 from django.db.models.functions import Now
 
 from jobs.clock import database_clock
+from jobs.prepared import execute
 from sources.models import AgentToken, EnrolmentCode, Source
 
 PREFIX = "bsa_"
 """So that a token which turned up in a log or a repository is known for what it is."""
 
-USED_AT_PRECISION = timedelta(minutes=1)
-"""`used_at` is written at most this often."""
+USED_AT_PRECISION = timedelta(hours=1)
+"""`used_at` is written at most this often: agents come every few minutes, and a write is half of what one costs."""
 
 KEPT_FOR = timedelta(days=90)
 """After its end the row of a token tells until when somebody could have used it."""
@@ -42,6 +44,15 @@ MISREAD = str.maketrans("OIL", "011")
 VALID_FOR_SECONDS = 3600.0
 
 
+# Served by the unique index of the digest.
+VALID = """
+SELECT clock_timestamp(), {columns}
+  FROM sources_agenttoken t
+  JOIN sources_source s ON s.id = t.source_id
+ WHERE t.digest = %(digest)s AND t.revoked_at IS NULL
+"""
+
+
 class Refused(Exception):
     """A code or token is unknown, used, expired or revoked. Which of them is not said."""
 
@@ -53,11 +64,6 @@ class Agent:
     token: AgentToken
     source: Source
     now: datetime
-
-
-class _Clock(Func):
-    function = "clock_timestamp"
-    output_field = DateTimeField()
 
 
 @transaction.atomic
@@ -102,18 +108,35 @@ def authenticate(text: str, now: datetime | None = None) -> Agent | None:
     """Whose token `text` is; None when it is unknown, revoked or no token at all.
 
     One lookup by digest, whatever the text looks like, so the three take the same time. An accepted token costs a write
-    at most once a minute; at its first use the older ones of its source are revoked.
+    at most once an hour; at its first use the older ones of its source are revoked.
     """
-    tokens = AgentToken.objects.select_related("source").annotate(clock=_Clock())
-    token = tokens.filter(digest=_digest(text), revoked_at=None).first()
-    if token is None:
+    found = _valid(_digest(text))
+    if found is None:
         return None
-    instant = now or token.clock
+    token, clock = found
+    instant = now or clock
     if token.used_at is None:
         _first_use(token, instant)
     elif instant - token.used_at >= USED_AT_PRECISION:
         AgentToken.objects.filter(pk=token.pk).update(used_at=instant)
     return Agent(token, token.source, instant)
+
+
+def _valid(digest: str) -> tuple[AgentToken, datetime] | None:
+    """The token with that digest, its source, and the clock. Without the ORM, which took longer than all the rest."""
+    of_token, of_source = AgentToken._meta.concrete_fields, Source._meta.concrete_fields
+    columns = ", ".join([f"t.{f.column}" for f in of_token] + [f"s.{f.column}" for f in of_source])
+    row = execute(VALID.format(columns=columns), {"digest": digest}, prepare=True).fetchone()
+    if row is None:
+        return None
+    clock, *values = row
+    token = AgentToken.from_db(DEFAULT_DB_ALIAS, [f.attname for f in of_token], values[: len(of_token)])
+    read = [
+        json.loads(value) if isinstance(field, JSONField) else value
+        for field, value in zip(of_source, values[len(of_token) :], strict=True)
+    ]
+    token.source = Source.from_db(DEFAULT_DB_ALIAS, [f.attname for f in of_source], read)
+    return token, clock
 
 
 @transaction.atomic

@@ -50,6 +50,7 @@ EXAMINATIONS: dict[str, Examination] = {
         claim_head.claim_head,
         workers.workers,
         workers.silent_workers,
+        workers.sockets,
         workers.expired_leases,
         queues.unserved_queues,
         queues.paused_queues,

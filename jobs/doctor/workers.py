@@ -8,10 +8,14 @@ from jobs import conf
 from jobs.doctor.asking import COUNT_TO, counted, row, rows
 from jobs.doctor.finding import Finding, listed, ok, problem, several, span, warning
 from jobs.models import Worker
+from jobs.sockets import MOST, RESERVED
 from jobs.states import Status
 
 SILENT_FOR = timedelta(days=1)
 """A worker that died longer ago is history: others have rescued what it ran, and its row goes with pruning."""
+
+LATELY = timedelta(minutes=15)
+"""A worker writes at most once a minute that it ran out of sockets."""
 
 READY = f"SELECT count(*) FROM (SELECT FROM jobs_backlogrecord WHERE status = {Status.READY} LIMIT {COUNT_TO + 1}) AS r"
 
@@ -52,6 +56,23 @@ def workers(cursor: CursorWrapper, now: datetime) -> Finding:
         what = f"no worker is alive; records that are ready: {counted(ready)}"
         return problem("workers", what, do, alive=0, ready=ready)
     return warning("workers", "no worker is alive; nothing is ready now", do, alive=0, ready=0)
+
+
+def sockets(cursor: CursorWrapper, now: datetime) -> Finding:
+    """Whether workers ask as many sources at once as they would, or their file descriptors are used up."""
+    alive = living(now)
+    allowed = {worker.name: worker.sockets for worker in alive}
+    bound = [worker for worker in alive if worker.out_of_sockets_at and worker.out_of_sockets_at > now - LATELY]
+    if not bound:
+        return ok("sockets", "no worker ran out of sockets to ask sources with", sockets=allowed)
+    said = listed([f"{worker.name} ({worker.sockets} sockets)" for worker in bound])
+    return warning(
+        "sockets",
+        f"as many sources that do not answer are asked at once as file descriptors allow, others wait: {said}",
+        f"allow the workers {MOST + RESERVED} open files (LimitNOFILE= of their service, ulimit -Hn), or start another "
+        "worker",
+        sockets=allowed,
+    )
 
 
 def silent_workers(cursor: CursorWrapper, now: datetime) -> Finding:

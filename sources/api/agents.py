@@ -28,10 +28,10 @@ def check_in(request: HttpRequest, body: CheckInRequest) -> dict[str, Any]:
     """What is due is ready at its true place at once. The answer says when to announce the source again."""
     agent = agent_of(request)
     try:
-        checkins.check_in(agent.source, body.facts(), request.META["REMOTE_ADDR"], agent.now)
+        found = checkins.check_in(agent.source, body.facts(), request.META["REMOTE_ADDR"], agent.now)
     except checkins.SourceGone as error:
         raise not_accepted() from error
-    return status_of(agent.source, agent.now)
+    return status_of(agent.source, agent.now, found.standings)
 
 
 @router.get("/agent/status", response=StatusAnswer, operation_id="get_agent_status", summary="How the source stands")

@@ -23,6 +23,7 @@ from sources.planning.names import (
 from sources.planning.openings import next_openings, opening, stops_at
 from sources.planning.replanning import replan
 from sources.planning.requests import back_up_now, end_waits_for_snooze, keep_promise, pause, resume, snooze, unsnooze
+from sources.planning.standings import Standing, standings_of
 
 __all__ = [
     "ARRIVALS",
@@ -30,6 +31,7 @@ __all__ = [
     "BACKUPS",
     "BACK_UP_NOW_PRIORITY",
     "KIND",
+    "Standing",
     "back_up_now",
     "catch_up",
     "check_in",
@@ -45,6 +47,7 @@ __all__ = [
     "replan",
     "resume",
     "snooze",
+    "standings_of",
     "stops_at",
     "subject_of",
     "subject_of_policy",

@@ -20,38 +20,42 @@ from jobs.wakeups import notify_at_once
 from sources.conditions import unwilling
 from sources.models import Assignment, Source
 from sources.planning.emission import emit_due
-from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND, subject_of
+from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND
+from sources.planning.standings import Standing, standings_of
 
 MOVED = ("queue", "status", "waiting_for", "run_after", "priority", "rank_day", "tried_at")
 
 
 @transaction.atomic(savepoint=False)
-def check_in(source: Source, now: datetime | None = None) -> int:
+def check_in(source: Source, now: datetime | None = None, standings: list[Standing] | None = None) -> int:
     """Move the due records of a source that says it is here to their true places in `arrivals`. Returns how many moved.
 
     What is due and not on the backlog yet is emitted. What was lost in mid-backup comes first in line. To be called in
-    the transaction that writes the facts of the check-in, after them.
+    the transaction that writes the facts of the check-in, after them. `standings`: as they are then, if they are known.
     """
     instant = now or database_clock()
-    related = Assignment.objects.active().filter(source=source.pk).select_related("source", "policy__schedule")
-    willing = {subject_of(a.pk): a for a in related if not unwilling(a.source, a.policy, instant)}
-    unfinished = BacklogRecord.objects.filter(kind=KIND, subject__in=willing).unfinished()
-    found = set(unfinished.values_list("subject", flat=True))
-    if due := [a.pk for subject, a in willing.items() if subject not in found and a.is_due(instant)]:
-        emit_due(instant, due)
+    found = standings_of(source.pk) if standings is None else standings
+    willing = [each for each in found if each.is_active and not unwilling(source, each, instant)]
+    due = [each for each in willing if each.status is None and each.is_due(instant)]
+    if due:
+        emit_due(instant, [each.id for each in due])
+    concerned = {each.subject: each for each in willing if each.waits_for_an_answer or each in due}
+    if not concerned:
+        return 0
+    unfinished = BacklogRecord.objects.filter(kind=KIND, subject__in=concerned).unfinished()
     records = unfinished.select_for_update().order_by("pk")
-    moved = sum(_arrived(record, willing[record.subject], instant) for record in records)
+    moved = sum(_arrived(record, concerned[record.subject], instant) for record in records)
     if moved:
         notify_at_once(ARRIVALS)
     return moved
 
 
-def _arrived(record: BacklogRecord, assignment: Assignment, now: datetime) -> bool:
+def _arrived(record: BacklogRecord, standing: Standing, now: datetime) -> bool:
     """Whether the record waited for an answer of its source, and was moved."""
     rechecks = record.status == Status.WAITING and record.waiting_for == WaitingFor.RECHECK
     if not (rechecks or (record.status == Status.READY and record.queue == AVAILABILITY)):
         return False
-    _arrive(record, assignment.policy.schedule.zone, now, first_in_line=assignment.vanished_at is not None)
+    _arrive(record, standing.zone, now, first_in_line=standing.vanished_at is not None)
     return True
 
 

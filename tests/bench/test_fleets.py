@@ -119,7 +119,8 @@ class TestArrivalsToBe:
         agent = tokens.authenticate(token)
         assert agent is not None
         assert planning.check_in(agent.source) == 1
-        assert [record.payload["assignment"] for record in ready()] == [assignment_id]
+        arrived = BacklogRecord.objects.filter(status=Status.READY, queue=planning.ARRIVALS)
+        assert [record.payload["assignment"] for record in arrived] == [assignment_id]
 
 
 class TestCountedStatements:

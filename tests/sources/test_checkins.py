@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from pytest_django import DjangoAssertNumQueries
 
+from bench.fleets.statements import counted
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status, WaitingFor
 from sources import checkins, planning
@@ -130,12 +130,13 @@ class TestCheckIn:
             check_in(source, Facts(), SENDER, NOON)
         assert not Decision.objects.exists()
 
-    def test_it_costs_few_statements(self, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
+    def test_one_that_says_nothing_new_costs_two_statements_in_one_transaction(self) -> None:
         assignment = make_assignment()
-        planning.emit_due(NOON)
-        # savepoint twice; UPDATE, assignments, records, line of the log
-        with django_assert_max_num_queries(6):
+        check_in(assignment.source, Facts(), SENDER, NOON)
+        BacklogRecord.objects.update(status=Status.WAITING, waiting_for=WaitingFor.WINDOW, queue="availability")
+        with counted() as sent:
             check_in(assignment.source, Facts(), SENDER, NOON)
+        assert [statement.split()[0] for statement in sent] == ["SAVEPOINT", "UPDATE", "SELECT", "RELEASE"]
 
 
 class TestTheLog:

@@ -169,7 +169,7 @@ class TestHandlersAsk:
         assignment = make_assignment(policy_into(tmp_path), make_source(path=str(folder)))
         record = claimed_for(assignment)
         with CaptureQueriesContext(connection) as queries:
-            _look_up(record)
+            _look_up([record])
         assert len(queries) == 1
 
 

@@ -166,7 +166,7 @@ class TestConnections:
         serve(default=100_000)
         found = finding("connections")
         assert found.severity is PROBLEM
-        assert found.numbers["workers_may_need"] == 100_004
+        assert found.numbers["workers_may_need"] == 100_005
 
     def test_a_worker_that_is_gone_needs_none(self):
         serve(default=100_000)

@@ -11,7 +11,7 @@ from django_q.models import Schedule as PeriodicTask
 from jobs.clock import database_clock
 from jobs.doctor.asking import COUNT_TO
 from jobs.doctor.finding import Finding
-from jobs.models import BacklogRecord, PausedQueue, Sweep
+from jobs.models import BacklogRecord, PausedQueue, Sweep, Worker
 from jobs.states import Status, WaitingFor
 from tests.factories import make_record, make_worker
 from tests.jobs.doctor.examining import LEASE, OK, PROBLEM, WARNING, finding, in_time, ready_rows, serve
@@ -45,6 +45,14 @@ class TestWorkers:
     def test_a_worker_that_signed_off_is_not_silent(self):
         make_worker(heartbeat_at=in_time(hours=-1), stopped_at=in_time(hours=-1))
         assert finding("silent_workers").severity is OK
+
+    @pytest.mark.parametrize(("minutes", "severity"), [(1, WARNING), (20, OK)])
+    def test_a_worker_that_ran_out_of_sockets_lately_is_named(self, minutes, severity):
+        worker = serve(availability=200)
+        Worker.objects.filter(pk=worker.pk).update(sockets=3584, out_of_sockets_at=in_time(minutes=-minutes))
+        found = finding("sockets")
+        assert found.severity is severity
+        assert (worker.name in found.what) == (severity is WARNING)
 
     @pytest.mark.parametrize(("leases", "severity"), [(0.9, OK), (1.5, OK), (2.1, PROBLEM)])
     def test_a_lease_that_expired_two_leases_ago_is_a_problem(self, leases, severity):

@@ -1,6 +1,5 @@
 """Who is let in: agents with their token, staff with a session and, for changes, the CSRF token."""
 
-import re
 from typing import Any
 
 import pytest
@@ -90,14 +89,10 @@ class TestToken:
         revoked = Agent()
         tokens.revoke(revoked.source)
 
-        def questions(text: str) -> list[str]:
-            with CaptureQueriesContext(connection) as asked:
+        for text in (revoked.token, "bsa_" + "A" * 43, "x", ""):
+            with CaptureQueriesContext(connection) as others:  # beside the look-up by its digest
                 assert tokens.authenticate(text) is None
-            return [re.sub("'[0-9a-f]{64}'", "a digest", query["sql"]) for query in asked]
-
-        [question] = questions(revoked.token)
-        assert "a digest" in question
-        assert questions("bsa_" + "A" * 43) == questions("x") == questions("") == [question]
+            assert not others.captured_queries
 
     def test_scripts_of_browsers_cannot_use_it_so_it_needs_no_csrf_token(self) -> None:
         agent = Agent()

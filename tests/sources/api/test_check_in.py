@@ -10,10 +10,11 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from jobs.models import BacklogRecord, Decision, Schedule
+from jobs.prepared import execute
 from jobs.states import Status, WaitingFor
 from sources import planning
-from sources.api.answers import _with_backlog
 from sources.models import Source
+from sources.planning.standings import STANDINGS
 from tests.jobs.api.asking import problem_of
 from tests.sources.api.agents import Agent
 from tests.sources.factories import make_assignment, make_policy, make_source, record_of
@@ -102,7 +103,7 @@ class TestTheAnswer:
         source = make_assignment().source
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL enable_seqscan = off")
-            plan = _with_backlog(source).explain()
+            plan = "\n".join(row[0] for row in execute(f"EXPLAIN {STANDINGS}", {"source": source.pk}))
         assert re.search(r"Index Scan using one_unfinished_record_per_subject.*\n\s+Index Cond: .*subject", plan), plan
 
 
