@@ -152,7 +152,7 @@ class WorkerProcess:
             periodic.besides()  # what fails there is told there, and must not starve for a tick that always fails
         try:
             ticked = emitter.act_on(due, rescue=now - self._ticking_since >= lease)
-            if ticked.promoted or ticked.emitted:  # the one after it may be due in a moment
+            if ticked.anything:  # what it had no time for is due now, and what follows may be in a moment
                 self._look_at = now + SHORTEST_SLEEP_SECONDS
             return ticked.anything
         except (OperationalError, InterfaceError) as error:
