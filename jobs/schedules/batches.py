@@ -5,6 +5,8 @@ its records is unfinished; to see that it has not, one unfinished record is enou
 first: the witness. So a batch of a hundred thousand costs one look at a primary key, until it ends.
 """
 
+import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +24,8 @@ from jobs.schedules.statements import DROP, FIND_WITNESSES, LATE, PROGRESS, PRUN
 
 WINDOW_CLOSED = "window closed"
 AT_ONCE = 1000
+DROP_SECONDS = 0.2
+"""Of a minute's round."""
 DROPS_LATE = Q(late=Late.DROP) | Q(late="", schedule__late=Late.DROP)
 """As the batch was begun; one from before that was kept: as its schedule says now."""
 
@@ -101,32 +105,31 @@ def _without_witness(ids: list[int]) -> list[int]:
     return [trigger_id for trigger_id, witness in found.items() if witness is None]
 
 
-def drop_late(now: datetime) -> int:
+def drop_late(now: datetime, seconds: float = DROP_SECONDS) -> int:
     """Fail what still waits, as in a backoff, although its window has closed and its schedule drops what is late.
 
-    Returns how many records.
+    For some `seconds`; the next round does the rest. Returns how many records.
     """
-    closed = Trigger.objects.filter(DROPS_LATE, finished_at=None, closes_at__lte=now)
-    triggers = list(closed.select_related("schedule"))
-    return sum(_drop_late(trigger, now) for trigger in triggers)
-
-
-def _drop_late(trigger: Trigger, now: datetime) -> int:
+    until = time.monotonic() + seconds
+    closed = Trigger.objects.filter(DROPS_LATE, finished_at=None, closes_at__lte=now).select_related("schedule")
+    triggers = {trigger.pk: trigger for trigger in closed}
     with_windows = [kind.name for kind in registry.kinds.values() if kind.next_opening]
-    values = {"ids": [trigger.pk], "now": now, "with_windows": with_windows, "limit": AT_ONCE}
-    dropped = 0
-    while True:
+    values = {"ids": list(triggers), "now": now, "with_windows": with_windows, "limit": AT_ONCE}
+    dropped: Counter[int] = Counter()
+    more = bool(triggers)
+    while more:
         with transaction.atomic():
-            ids = [row[0] for row in execute(LATE, values).fetchall()]
-            if ids:
-                drop(ids, now)
-        dropped += len(ids)
-        if len(ids) < AT_ONCE:
-            break
-    if dropped:
-        text = f"dropped {dropped} that were still waiting: {WINDOW_CLOSED}"
-        decisions.doing_all([line(trigger.schedule, "dropped", trigger.trigger_at, text)], now)
-    return dropped
+            rows = execute(LATE, values).fetchall()
+            drop([record for record, _ in rows], now)
+        dropped.update(trigger for _, trigger in rows)
+        more = len(rows) >= AT_ONCE and time.monotonic() < until
+    decisions.doing_all([_dropped(triggers[pk], count) for pk, count in dropped.items()], now)
+    return dropped.total()
+
+
+def _dropped(trigger: Trigger, count: int) -> decisions.Line:
+    text = f"dropped {count} that were still waiting: {WINDOW_CLOSED}"
+    return line(trigger.schedule, "dropped", trigger.trigger_at, text)
 
 
 def drop(record_ids: list[int], now: datetime) -> None:

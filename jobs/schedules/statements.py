@@ -187,7 +187,7 @@ SELECT id FROM jobs_backlogrecord WHERE id = ANY(%(ids)s::bigint[]) AND status I
 
 # What waits beyond its close, as in a backoff. What is ready is found by its own index (`jobs.closing.CLOSED`).
 LATE = f"""
-SELECT b.id
+SELECT b.id, t.id
   FROM jobs_trigger t
   JOIN jobs_backlogrecord b ON b.schedule_id = t.schedule_id AND b.trigger_at = t.trigger_at
  WHERE t.id = ANY(%(ids)s::bigint[]) AND b.status = {Status.WAITING} AND b.closes_at <= %(now)s::timestamptz

@@ -177,7 +177,7 @@ class WorkerProcess:
         try:
             renewed = [run.record.id for run in self.units.runs() if now - run.renewed_at < lease]
             ticked = emitter.act_on(due, rescue=now - self._ticking_since >= lease, renewed=renewed)
-            if ticked.promoted or ticked.emitted:  # the one after it may be due in a moment
+            if ticked.anything:  # what it had no time for is due now, and what follows may be in a moment
                 self._look_at = now + SHORTEST_SLEEP_SECONDS
             return ticked.anything
         except Exception as error:

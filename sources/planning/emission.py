@@ -144,7 +144,8 @@ def catch_up(now: datetime | None = None, seconds: float = CATCH_UP_SECONDS) -> 
             _first = ids[start]
             break
         chosen = Policy.objects.filter(pk__in=ids[start : start + AT_ONCE], schedule__enabled=True)
-        bad_ones(list(chosen.select_related("schedule")), emit, lambda policy: f"cannot emit what is due of {policy}")
+        readable = [policy for policy in chosen.select_related("schedule") if can_emit(policy.schedule)]
+        bad_ones(readable, emit, lambda policy: f"cannot emit what is due of {policy}")
     return emitted
 
 

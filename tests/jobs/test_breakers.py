@@ -6,13 +6,13 @@ from uuid import uuid4
 import pytest
 from django.test import override_settings
 
-from jobs import breakers, claiming, emitter
+from jobs import breakers, claiming, emitter, periodic
 from jobs.backlog import cancel, retry
 from jobs.breakers import verbs
 from jobs.models import Attempt, BacklogRecord, Breaker, Decision
 from jobs.outcomes import Failed, Guarded, Held, Succeeded, Unavailable
 from jobs.states import AttemptOutcome, Status, WaitingFor
-from tests.factories import NOON, make_retry_policy
+from tests.factories import NOON, make_record, make_retry_policy
 from tests.jobs.breaking import (
     CELLAR,
     FULL,
@@ -260,6 +260,20 @@ class TestWhatPeopleDoMeanwhile:
         assert BacklogRecord.objects.get().breaker_id is None
         tick(NOON + 3 * SECOND)
         assert BacklogRecord.objects.get().waiting_for == WaitingFor.RECHECK
+
+
+def test_one_that_nothing_needs_any_more_is_deleted_with_the_records_of_its_time():
+    """Whatever it guarded: the host of an event that named a URL is deleted by nobody."""
+    long_ago = NOON - timedelta(days=91)
+    waited_for, _ = [
+        Breaker.objects.create(key=key, failures=9, opened_at=long_ago, probe_at=NOON, last_failure_at=long_ago)
+        for key in ("host:waited-for", "host:open")
+    ]
+    Breaker.objects.create(key="host:closed", failures=1, last_failure_at=long_ago)
+    Breaker.objects.create(key="host:lately", failures=1, last_failure_at=NOON - timedelta(days=89))
+    make_record(Status.WAITING, waiting_for=WaitingFor.BREAKER, breaker=waited_for)
+    periodic.prune(NOON)
+    assert set(Breaker.objects.values_list("key", flat=True)) == {"host:waited-for", "host:lately"}
 
 
 def test_the_look_of_a_tick_finds_what_is_due_for_breakers():

@@ -1,5 +1,6 @@
 """Not backed up for too long: raised once, cleared by a success, in one statement for all assignments."""
 
+import time
 from datetime import datetime, timedelta
 
 import pytest
@@ -7,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs import periodic
-from jobs.models import Decision
+from jobs.models import Decision, Schedule
 from jobs.outcomes import Succeeded
 from sources import alerts, planning
-from sources.domain.alerts import AlertState, overdue_since
+from sources.domain.alerts import AlertState, overdue_since, thresholds
 from sources.engines.base import EngineResult, Verdict
 from sources.models import Assignment
 from tests.sources.factories import MONDAY, backed_up, handed_on, make_assignment, make_policy, make_source, settle
@@ -104,3 +105,30 @@ def test_the_statement_says_what_the_pure_rule_says(rows: list[dict[str, datetim
         wanted[assignment.pk] = overdue_since(assignment.alert_facts, policy.schedule.period, alert_after, NINE)
     alerts.look(NINE)
     assert dict(Assignment.objects.values_list("pk", "overdue_since")) == wanted
+
+
+def test_a_policy_that_cannot_be_read_hides_no_other() -> None:
+    bad, good = backed_up(make_policy(), NINE - 9 * DAY), backed_up(make_policy(), NINE - 9 * DAY)
+    Schedule.objects.filter(pk=bad.policy.schedule_id).update(cron="nonsense")
+    assert alerts.look(NINE) == 1
+    assert since(good) == NINE
+
+
+def test_what_a_round_has_no_time_for_is_found_by_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alerts, "AT_ONCE", 1)
+    policy = make_policy()
+    for _ in range(3):
+        backed_up(policy, NINE - 9 * DAY)
+    policies = {policy.pk: thresholds(policy.schedule.period, None, NINE)}
+    monkeypatch.setattr(alerts, "_limits", lambda *_: policies)
+    assert [alerts.look(NINE, seconds=0) for _ in range(4)] == [1, 1, 1, 0]
+
+
+def test_the_periods_of_a_thousand_policies_are_worked_out_once() -> None:
+    policies = [make_policy(cron=f"{number % 60} {number // 60} * * *") for number in range(300)]
+    began = time.thread_time()
+    alerts.look(NINE, seconds=60)
+    first = time.thread_time() - began
+    alerts.look(NINE + timedelta(seconds=20), seconds=60)
+    assert time.thread_time() - began - first < first / 3
+    assert len(policies) == 300

@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from django.core.exceptions import ValidationError
+from django.db import transaction
 
 from jobs import claiming, closing, emitter
 from jobs.models import BacklogRecord, Schedule
@@ -11,6 +12,7 @@ from jobs.outcomes import Failed, Unavailable
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.models import Assignment, Policy
+from sources.planning import emission
 from tests.factories import make_retry_policy, make_throttle, make_worker
 from tests.sources.factories import (
     MONDAY,
@@ -22,7 +24,7 @@ from tests.sources.factories import (
     record_of,
     settle,
 )
-from tests.threads import at_once
+from tests.threads import another_connection, at_once
 
 pytestmark = pytest.mark.django_db
 
@@ -327,6 +329,13 @@ class TestAClockThatWasWrong:
         assignment.refresh_from_db()
         assert assignment.next_backup_at == NINE + DAY
 
+    @pytest.mark.django_db(transaction=True)
+    def test_looking_for_watermarks_in_the_future_locks_none_that_is_right(self) -> None:
+        schedule = make_policy(next_trigger_at=NINE + DAY).schedule
+        with another_connection() as other, transaction.atomic():
+            assert emitter.correct_watermarks(NINE + HOUR) == 0
+            other.execute("SELECT FROM jobs_schedule WHERE id = %s FOR UPDATE NOWAIT", [schedule.pk])
+
     def test_a_watermark_in_the_future_comes_back_to_the_next_trigger(self) -> None:
         far, near = make_policy(next_trigger_at=NINE + self.YEAR), make_policy(next_trigger_at=NINE + DAY)
         make_assignment(far)
@@ -334,6 +343,31 @@ class TestAClockThatWasWrong:
         assert emitter.correct_watermarks(NINE + HOUR) == 1
         assert set(Schedule.objects.values_list("next_trigger_at", flat=True)) == {NINE + DAY}
         assert emitter.emit_triggers(near.schedule.next_trigger_at) == 1
+
+
+class TestCatchingUpInTheMinutesRound:
+    def test_goes_on_at_the_policy_that_the_last_round_had_no_time_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(emission, "AT_ONCE", 1)
+        monkeypatch.setattr(emission, "_first", 0)
+        for _ in range(3):
+            make_assignment()
+        never_emitted = make_assignment()  # its record of this period failed: it stays due, and its turn comes again
+        planning.emit_due(NINE, [never_emitted.pk])
+        BacklogRecord.objects.update(status=Status.FAILED, finished_at=NINE)
+        assert sorted(planning.catch_up(NINE, seconds=0) for _ in range(4)) == [0, 1, 1, 1]
+
+    def test_a_policy_that_cannot_be_read_holds_up_no_other(self) -> None:
+        bad, good = make_assignment(), make_assignment()
+        Schedule.objects.filter(pk=bad.policy.schedule_id).update(cron="nonsense")
+        assert planning.catch_up(NINE) == 1
+        assert record_of(good).status == Status.READY
+
+    def test_reads_no_policy_of_which_nothing_is_due(self, django_assert_num_queries) -> None:  # type: ignore[no-untyped-def]
+        for _ in range(3):
+            make_assignment()
+        assert planning.catch_up(NINE) == 3
+        with django_assert_num_queries(0):  # but for the one that is not Django's
+            assert planning.catch_up(NINE) == 0
 
 
 class TestAnEditThatMovesWhatIsOnTheBacklog:

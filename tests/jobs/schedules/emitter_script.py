@@ -47,13 +47,14 @@ def race(directory: Path, shift: float, seconds: float, speed: float) -> None:
     while not (directory / "go").exists():
         time.sleep(0.005)
     start = float((directory / "go").read_text())
-    passed, unemitted = 0.0, None
-    while passed < seconds or unemitted is not None:
+    passed, is_left = 0.0, False
+    while passed < seconds or is_left:
         passed = (time.monotonic() - start) * speed
         now = NOON + timedelta(seconds=min(passed, seconds) + shift)
         emitter.correct_watermarks(now)
         emitter.emit_triggers(now, seconds=0)
-        unemitted = emitter.look(now=now).unemitted
+        found = emitter.look(now=now)
+        is_left = found.trigger or found.unemitted is not None
 
 
 def die_before_statement(doomed: int) -> None:

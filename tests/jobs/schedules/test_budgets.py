@@ -31,7 +31,7 @@ def make_schedules(count: int, **fields: object) -> list[Schedule]:
 
 
 class TestCatchingUp:
-    def test_after_a_week_of_a_thousand_schedules_costs_each_no_count_of_what_it_missed(self) -> None:
+    def test_after_a_week_costs_no_count_of_what_was_missed(self) -> None:
         make_schedules(300, next_trigger_at=NOON - WEEK)
         began = time.thread_time()  # that of this process alone: counting 2,016 triggers takes 30 ms a schedule
         assert emitter.emit_triggers(NOON) == 300
