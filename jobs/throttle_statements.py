@@ -40,7 +40,7 @@ SELECT min(lacking.seconds)
 
 # What runs is served by `backlog_running_lane`; what is ready by `backlog_claim_order`, a probe a queue and lane, in
 # its order, or a bitmap of all of them would be made; what waits by `backlog_waiting_until`, the first to be due.
-# Materialized, or each throttle would count all lanes.
+# Materialized, or a join might count once for each of its rows.
 LIVE = f"""
 WITH RECURSIVE queue(name) AS (
     (SELECT queue
@@ -82,20 +82,22 @@ WITH RECURSIVE queue(name) AS (
      LIMIT %(bound)s + 1
 ), waiting AS MATERIALIZED (
     SELECT lane, count(*) AS count FROM first_waiting WHERE lane <> 0 GROUP BY lane
+), counts AS (
+    SELECT named.id, sum(running.count) AS in_flight, sum(ready.count) AS ready, sum(waiting.count) AS waiting,
+           bool_or(ready.more) AS more_ready
+      FROM jobs_lane l
+     CROSS JOIN LATERAL unnest(l.throttle_ids) AS named(id)
+      LEFT JOIN running ON running.lane = l.id
+      LEFT JOIN ready ON ready.lane = l.id
+      LEFT JOIN waiting ON waiting.lane = l.id
+     GROUP BY named.id
 )
 SELECT t.*, jobs_tokens(t.tokens, t.tokens_at, t.rate, t.burst, {CLOCK}) AS tokens_now,
        COALESCE(counts.in_flight, 0)::int AS in_flight, COALESCE(counts.ready, 0)::int AS ready,
        COALESCE(counts.waiting, 0)::int AS waiting, COALESCE(counts.more_ready, FALSE) AS more_ready,
        (SELECT count(*) FROM first_waiting) > %(bound)s AS more_waiting
   FROM jobs_throttle t
-  LEFT JOIN LATERAL (
-       SELECT sum(running.count) AS in_flight, sum(ready.count) AS ready, sum(waiting.count) AS waiting,
-              bool_or(ready.more) AS more_ready
-         FROM jobs_lane l
-         LEFT JOIN running ON running.lane = l.id
-         LEFT JOIN ready ON ready.lane = l.id
-         LEFT JOIN waiting ON waiting.lane = l.id
-        WHERE t.id = ANY(l.throttle_ids)) AS counts ON TRUE
+  LEFT JOIN counts ON counts.id = t.id
  WHERE %(ids)s::bigint[] IS NULL OR t.id = ANY(%(ids)s)
  ORDER BY t.name
 """

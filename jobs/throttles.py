@@ -4,14 +4,21 @@ Counting and claiming in one statement overshoots, since a statement sees one sn
 separate statements: lock the throttles in id order, then count what runs and take at most the remainder. Whoever comes
 second waits at the lock and counts what the first one took. This needs READ COMMITTED, PostgreSQL's default.
 
-The statements are those of the function `jobs_claim_beside_throttles` (migration 0013), so the locks are held for as
-long as the server takes. It
+The statements are those of the function `jobs_claim_beside_throttles` (`sql/claim_beside_throttles.sql`), so the locks
+are held for as long as the server takes. It
 
-1. looks, without locks, which throttled lanes of the queue hold ready records and have room; with none that has, lane 0
-   is claimed from as in a queue without throttles: a full throttle costs one probe a lane, however much waits for it;
-2. locks the throttles of those lanes;
+1. looks, without locks, which throttled lanes of the queue hold ready records and have room: one probe a lane, however
+   much waits in it, and one count of what runs, summed by throttle. Of those lanes it takes as many as it is to claim
+   records, those with the first records first: with none, it claims from lane 0 as in a queue without throttles;
+2. locks the throttles of the lanes it took;
 3. counts again, and claims across lane 0 and those lanes in claim order, ranked in each throttle that a record names.
    Between throttles that a lane shares with others a place may stay free until the next claim; none is taken twice.
+
+When others were quicker it comes back with less than it could have, and says which lanes it tried: then the others are
+tried, each time in a transaction of its own, since throttles are locked in id order.
+
+Whoever settles a record of a lane announces room in the lane's throttles. A claim says which throttles the ready
+records of its queue name: for room in those its worker wakes, and for no other.
 
 A rate is a token bucket in the throttle's row, read and written under the same lock. What lies in it at the present is
 `jobs_tokens`: what it held at `tokens_at`, and `rate` a second since then, at most its size. The room of a throttle is

@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable, Collection
 from threading import Lock
 
-from django.db import connection, transaction
+from django.db import transaction
+
+from jobs.prepared import execute
 
 CHANNEL = "jobs_ready"
 ROOM_CHANNEL = "jobs_room"
@@ -35,8 +37,7 @@ def notify(queue: str) -> None:
 
 def notify_at_once(queue: str) -> None:
     """The same without the limit: for what a person waits for, as a source that has just checked in."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, queue])
+    _send(CHANNEL, queue)
     if (heard := heard_here) is not None:
         transaction.on_commit(lambda: heard(queue))
 
@@ -74,8 +75,7 @@ def _is_due(name: str | int) -> bool:
 
 
 def _send(channel: str, payload: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify(%s, %s)", [channel, payload])
+    execute("SELECT pg_notify(%(channel)s::text, %(payload)s::text)", {"channel": channel, "payload": payload})
 
 
 CANCEL_CHANNEL = "jobs_cancel"
@@ -83,5 +83,4 @@ CANCEL_CHANNEL = "jobs_cancel"
 
 def notify_cancelled(record_id: int) -> None:
     """Tell the worker that runs this record to stop it, when the running transaction commits. Never limited."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify(%s, %s)", [CANCEL_CHANNEL, str(record_id)])
+    _send(CANCEL_CHANNEL, str(record_id))

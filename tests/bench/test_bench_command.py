@@ -69,7 +69,7 @@ def test_a_drain_is_measured_with_and_without_others(directory):
 
 def test_the_other_parts_measure_ours_and_the_floor(directory):
     parts = ("enqueue", "latency", "capped", "claim", "pinned", "memory")
-    names = "ours-async,raw-batched,raw-single,capped-ours,capped-floor"
+    names = "ours-async,raw-batched,raw-single,capped-ours,capped-floor,lanes-ours"
     found = measure(directory, *parts, "--quick", *SMALL, "--only", names)
     assert {row["part"] for row in found["measured"]} == set(parts)
     assert [row["values"] for row in found["measured"] if row["case"] == "overshoots"] == [[0], [0]]
