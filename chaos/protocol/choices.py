@@ -105,6 +105,10 @@ class Choices:
     def _faults(self) -> list[Choice]:
         eager, living = self._eager, self.world.living()
         found = [(f"advance {seconds}", weight * eager["advance"]) for seconds, weight in ADVANCES.items()]
+        if any(
+            actor.worker and actor.state is State.BLOCKED and not actor.lingers for actor in self.world.baton.actors
+        ):
+            found.append(("advance 11", 2.0))
         found.append(("minute passes", 0.6 * eager["minute"]))
         found += [(f"step {seconds}", 0.2 * eager["step"]) for seconds in STEPS]
         found.append(("write-again" if self.world.baton.is_read_only else "read-only", 0.4 * eager["read-only"]))
