@@ -27,7 +27,7 @@ class Choices:
     def __init__(self, world: World, audit: Audit, rng: Random) -> None:
         self.world, self.audit = world, audit
         self.told: list[str] = []
-        self._eager = {name: rng.choice((0, 0, 0.3, 1)) for name in (*FAULTS, *EDITS, "advance", "tick", "minute")}
+        self._eager = {name: rng.choice((0, 0, 0.5, 1)) for name in (*FAULTS, *EDITS, "advance", "tick", "minute")}
         self._beats = rng.choice((0.7, 2, 4))
         self._eager["advance"] = rng.choice((0.1, 0.1, 0.3, 1))
 
@@ -64,6 +64,7 @@ class Choices:
 
     def _turns(self) -> list[Choice]:
         found = []
+        is_held = self.world.desk_actor("editor").in_transaction()
         for actor in self.world.baton.actors:
             if self._paused(actor):
                 continue
@@ -76,7 +77,8 @@ class Choices:
                     found.append((actor.name, 6.0))
                 elif actor.until is not None:
                     is_late = actor.until <= self.world.clocks.boot
-                    found.append((actor.name, 12.0 if is_late else 3.0 if actor.name.endswith("main") else self._beats))
+                    beats = 6.0 if is_held else self._beats
+                    found.append((actor.name, 12.0 if is_late else 2.0 if actor.name.endswith("main") else beats))
         return found
 
     def _endings(self) -> list[Choice]:
@@ -103,6 +105,10 @@ class Choices:
     def _faults(self) -> list[Choice]:
         eager, living = self._eager, self.world.living()
         found = [(f"advance {seconds}", weight * eager["advance"]) for seconds, weight in ADVANCES.items()]
+        if any(
+            actor.worker and actor.state is State.BLOCKED and not actor.lingers for actor in self.world.baton.actors
+        ):
+            found.append(("advance 11", 2.0))
         found.append(("minute passes", 0.6 * eager["minute"]))
         found += [(f"step {seconds}", 0.2 * eager["step"]) for seconds in STEPS]
         found.append(("write-again" if self.world.baton.is_read_only else "read-only", 0.4 * eager["read-only"]))

@@ -41,8 +41,6 @@ class Audit:
 
     def begins(self, actor_name: str) -> None:
         """To be called before an actor is resumed: a heartbeat that was idle begins a beat."""
-        if self.world.baton.is_read_only:
-            return
         for worker in self.world.living():
             actor = worker.actor("heartbeat")
             boot, last = self.world.clocks.boot, self._beat_at.get(worker.number, float("-inf"))
@@ -50,7 +48,8 @@ class Audit:
             if actor is not None and actor.name == actor_name and actor.state is State.IDLE and is_beat:
                 self._beat_at[worker.number] = boot
                 held = [run for run in worker.runs() if not run.ran_out and not run.is_stopped]
-                self._beats[worker.number] = Beat(self.world.clocks.boot, held)
+                if not self.world.baton.is_read_only:
+                    self._beats[worker.number] = Beat(boot, held)
 
     def disturbed(self, worker: SimulatedWorker) -> None:
         """Its beat under way has an excuse."""

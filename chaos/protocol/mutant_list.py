@@ -45,8 +45,11 @@ MUTANTS = [
          "started_at = {ARRIVAL}"),
     _one("a claim gives no lease", LEASE, "lease_expires_at = {ARRIVAL} + %(lease)s::float8 * interval '1 second'",
          "lease_expires_at = {ARRIVAL}"),
-    _one("a claim takes what waits as well", LEASE, " WHERE status = {Status.READY}\n   AND ctid",
-         " WHERE ctid"),
+    Mutant("a claim takes what waits as well", (
+        (LEASE, " WHERE status = {Status.READY}\n   AND ctid", " WHERE ctid"),
+        (LEASE, "        WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane = 0",
+         "        WHERE status < {Status.RUNNING} AND queue = %(queue)s::text AND lane = 0"),
+    )),
     # renew
     _one("a renewal waits for locked records", LEASE, "       FOR UPDATE SKIP LOCKED\n)\nUPDATE jobs_backlogrecord b",
          "       FOR UPDATE\n)\nUPDATE jobs_backlogrecord b"),

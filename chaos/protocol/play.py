@@ -1,9 +1,10 @@
 """One seed from its world to its verdict."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from chaos.protocol.baton import Deadlock, State, Stuck
 from chaos.protocol.choices import Choices
@@ -30,14 +31,16 @@ class Verdict:
 
 
 class Player:
-    """Plays seeds, one after the other, in one database."""
+    """Plays seeds, one after the other, in one database. `memories`: what is emptied before each."""
 
-    def __init__(self, monitor: Monitor, clocks: Clocks) -> None:
-        self.monitor, self.clocks = monitor, clocks
+    def __init__(self, monitor: Monitor, clocks: Clocks, memories: Sequence[Any] = ()) -> None:
+        self.monitor, self.clocks, self.memories = monitor, clocks, memories
 
     def play(self, seed: int, lines: Sequence[str] | None = None) -> Verdict:
         """Play a seed: with the choices that it draws, or with these, as far as each is possible."""
         verdict = Verdict(seed)
+        for memory in self.memories:
+            memory.clear()
         rng = Random(seed)  # noqa: S311 - no secret
         world = make(rng, self.monitor, self.clocks)
         try:
@@ -63,7 +66,7 @@ class Player:
         return verdict
 
 
-def _drawn(rng: Random, choices: Choices):  # type: ignore[no-untyped-def]
+def _drawn(rng: Random, choices: Choices) -> Iterator[str]:
     for _ in range(rng.randint(LEAST_CHOICES, MOST_CHOICES)):
         lines, weights = zip(*choices.enabled(), strict=True)
         yield rng.choices(lines, weights)[0]

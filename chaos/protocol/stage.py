@@ -1,6 +1,7 @@
 """Sets the stage once a process: the database, the clocks, the waits and the places of the simulation."""
 
 import logging
+import sys
 import threading
 import warnings
 from typing import Any, cast
@@ -45,4 +46,15 @@ def set_up() -> Player:
     registry.catch_ups.clear()
     cast("Any", process).BESIDES_SECONDS = NEVER
     cast("Any", threading.Thread).start = baton.start_thread
-    return Player(monitor, clocks)
+    return Player(monitor, clocks, _memories())
+
+
+def _memories() -> list[Any]:
+    """What modules of the queue remember from call to call, as hints: empty now, and to be empty for each seed."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("jobs.")]
+    return [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, set | dict | list) and not value
+    ]
