@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("jobs", "0019_a_worker_says_how_many_sockets_it_may_open"),
+        ("jobs", "0020_published_retry_policies"),
     ]
 
     operations = [
