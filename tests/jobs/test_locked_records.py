@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import pytest
 
 from jobs import claiming
+from jobs.clock import database_clock
 from jobs.handlers import Kind, Run, registry
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Claimed, Released, Succeeded
@@ -69,6 +71,27 @@ class TestTheSettler:
             other.commit()
         eventually(lambda: not BacklogRecord.objects.unfinished().exists())
         assert Attempt.objects.count() == 4
+
+
+def test_a_stray_that_is_locked_is_given_back_later():
+    [stray] = claim(1)
+    with being_edited(stray) as edit, impatience():
+        assert not claiming.release_strays(worker_id=stray.worker_id, known=set())
+        edit.commit()
+    assert claiming.release_strays(worker_id=stray.worker_id, known=set())
+    assert BacklogRecord.objects.get().status == Status.READY
+
+
+def test_a_rescue_leaves_what_waits_for_a_key_and_takes_the_others():
+    keyed, other = make_record(exclusive_key="key"), make_record()
+    claiming.claim("default", worker_id=make_worker().pk, limit=2)
+    tomorrow = database_clock() + timedelta(days=1)
+    with another_connection() as holder, impatience():
+        holder.execute(HOLDS["its key"], {"key": "key"})
+        assert claiming.rescue(now=tomorrow) == 1
+        assert BacklogRecord.objects.running().get() == keyed
+    assert claiming.rescue(now=tomorrow) == 1
+    assert Attempt.objects.filter(record=other).count() == 1
 
 
 class TestTheHeartbeat:
