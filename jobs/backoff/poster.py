@@ -40,12 +40,13 @@ def at_equal_load(studies: Sequence[Study], seed: int = 0) -> list[Study]:
 def draw(studies: Sequence[Study], form: str, *, seed: int = 0, theme: Theme = LIGHT) -> bytes:
     """The poster, `svg` or `png`: a row for each study, its own time axis on the left, a shared one on the right."""
     equal = at_equal_load(studies, seed)
-    shared = replace(frame_of(equal, "linear"), load=len(studies[0].series.jobs))  # as when all come at once
+    shared = replace(frame_of(equal, "linear"), load=len(studies[0].series.jobs) * 3 // 2)  # room above all at once
     first = studies[0].series
     height = HEAD + ROW * len(studies)
     with one_at_a_time:
         figure = Figure(figsize=(WIDTH, height), dpi=PIXELS_PER_INCH, facecolor=theme.background)
-        top, *rows = figure.subfigures(len(studies) + 1, 1, height_ratios=[HEAD, *[ROW] * len(studies)], hspace=0)
+        ratios = [HEAD, *[ROW] * len(studies)]
+        top, *rows = figure.subfigures(len(ratios), 1, height_ratios=ratios, hspace=0, squeeze=False)[:, 0]
         made = f"{len(first.jobs):,} jobs that fail together, {first.wanted:,} retries of each at most"
         _write(top, 0.045, 0.72, f"{TITLE}: {made}", theme, size=16)
         _write(top, 0.045, 0.2, "As it is, with a time axis of its own", theme, size=12)
@@ -55,7 +56,7 @@ def draw(studies: Sequence[Study], form: str, *, seed: int = 0, theme: Theme = L
             row.set_facecolor(theme.background)
             factor = other.figures.horizon_seconds / own.figures.horizon_seconds
             given = own.subject.told.removeprefix(f"{own.subject.rule.algorithm} · ")
-            _draw(row, 0.045, own, frame_of([own]), theme, own.subject.name, f"{given} · {_told(own)}".lstrip(" ·"))
+            _draw(row, 0.045, own, frame_of([own]), theme, own.subject.name, given)
             _draw(row, 0.545, other, shared, theme, f"waits × {factor:.2g}", _told(other))
         return printed(figure, form, TITLE, describe(studies, equal))
 
