@@ -75,6 +75,7 @@ async def _ask(record: Claimed) -> Outcome:
     patience = policy.connect_timeout
     if record.queue == planning.ARRIVALS:
         patience = min(patience, ARRIVAL_SECONDS)
+    contact.is_arrival.set(record.queue == planning.ARRIVALS)
     asked_at = boot_seconds()
     answer, new_address = await moved.ask_where_it_is(source, policy, patience)
     if new_address and not await ask_database(record.queue, _follow, record, source, new_address):

@@ -10,13 +10,16 @@ import ipaddress
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import TypeVar
 
 from jobs.sockets import sockets
 from sources.bounded_threads import BoundedThreads
 
 LOOKUP_THREADS = 256
-"""More than the sources that a worker asks at once: a resolver that is silent takes half a minute over each name."""
+"""A resolver that is silent takes half a minute over each name."""
+LOOKUP_THREADS_OF_ARRIVALS = 64
+"""Of their own, or what has just checked in would wait for the names of what is not there."""
 MAX_ADDRESSES = 8
 """Of one name. More would be a flood, not a host."""
 NEXT_ADDRESS_AFTER = 0.25
@@ -28,6 +31,9 @@ OUR_OWN = (errno.EMFILE, errno.ENFILE)
 Found = TypeVar("Found")
 
 lookups = BoundedThreads("look-up", LOOKUP_THREADS)
+lookups_of_arrivals = BoundedThreads("look-up-arrival", LOOKUP_THREADS_OF_ARRIVALS)
+is_arrival: ContextVar[bool] = ContextVar("is_arrival", default=False)
+"""Whether what is contacted in this task has just checked in."""
 
 
 async def addresses_of(host: str) -> list[str]:
@@ -37,7 +43,8 @@ async def addresses_of(host: str) -> list[str]:
     """
     if is_address(host):
         return [host]
-    return _distinct(await lookups.call(host, lambda: _look_up(host)))
+    threads = lookups_of_arrivals if is_arrival.get() else lookups
+    return _distinct(await threads.call(host, lambda: _look_up(host)))
 
 
 def addresses_now(host: str, timeout: float) -> list[str]:

@@ -74,6 +74,27 @@ class TestNames:
         assert looked_up == ["one.example"]
         assert caplog.text == ""
 
+    def test_what_has_just_checked_in_waits_for_no_name_of_others(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        gate = threading.Event()
+
+        def look_up(host: str, *arguments: Any, **named: Any) -> Any:
+            if host == "gone.example":
+                gate.wait(PATIENCE)
+            return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("192.0.2.1", 0))]
+
+        async def arrive() -> list[str]:
+            asyncio.ensure_future(addresses_of("gone.example"))  # noqa: RUF006 - it hangs
+            await asyncio.sleep(0)
+            contact.is_arrival.set(True)
+            try:
+                return await asyncio.wait_for(addresses_of("here.example"), PATIENCE / 2)
+            finally:
+                gate.set()
+
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
+        monkeypatch.setattr(contact, "lookups", BoundedThreads("look-up", 1))
+        assert asyncio.run(arrive()) == ["192.0.2.1"]
+
     def test_every_address_of_a_name_is_tried(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(contact, "_look_up", lambda host: [refusing, silent, known])
         refusing = another_address()

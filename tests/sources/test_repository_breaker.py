@@ -346,7 +346,7 @@ def test_a_real_worker_stops_trying_a_lost_repository_and_goes_on_when_it_is_bac
     assert charged <= 2
     assert backed_up(lost) == 0
     # no directory is found out in no time, so some more fail until the opening is committed: what was asked ahead
-    assert failed - breaker.trials <= 6 * UNITS
+    assert failed - breaker.trials <= SOURCES
     log.info("%s attempts failed for %s sources, %s of them trials", failed, SOURCES, breaker.trials)
 
     eventually(lambda: Breaker.objects.get().trials >= breaker.trials + 3)
