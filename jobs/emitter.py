@@ -24,6 +24,7 @@ from jobs.models import Schedule
 from jobs.prepared import execute
 from jobs.schedules import emission
 from jobs.schedules.triggers import see_triggers, unreadable
+from jobs.set_aside import name_once
 from jobs.states import Status
 from jobs.wakeups import notify
 
@@ -216,9 +217,10 @@ def correct_watermarks(now: datetime) -> int:
     corrected = 0
     for cron, zone, furthest in ahead.order_by().values_list("cron", "zone").annotate(Max("next_trigger_at")):
         try:
-            *_, trigger_at = Period(cron, zone).around(now)
-        except ValueError:
-            continue  # the tick names it
+            trigger_at = Period(cron, zone).next_after(now)
+        except Exception as error:  # no database is asked: it cannot be read
+            name_once(f"the watermarks of cron {cron!r} in {zone} are not looked at: {error}")
+            continue
         if furthest > trigger_at:
             corrected += _correct(ahead.filter(cron=cron, zone=zone, next_trigger_at__gt=trigger_at), trigger_at)
     return corrected

@@ -338,6 +338,11 @@ class TestAClockThatWasWrong:
 
     def test_a_watermark_in_the_future_comes_back_to_the_next_trigger(self) -> None:
         far, near = make_policy(next_trigger_at=NINE + self.YEAR), make_policy(next_trigger_at=NINE + DAY)
+        for number, wrong in enumerate(({"cron": "nonsense"}, {"zone": "Nowhere"})):
+            Schedule.objects.create(
+                name=f"wrong {number}", kind="test", event_count=1, next_trigger_at=NINE + DAY,
+                **({"cron": "0 9 * * *"} | wrong),
+            )  # fmt: skip
         make_assignment(far)
         assert emitter.emit_triggers(NINE + HOUR) == 0
         assert emitter.correct_watermarks(NINE + HOUR) == 1
