@@ -31,7 +31,7 @@ QUEUE = "default"
 BATCH = 1000
 """Rows a transaction: whoever wants one of them waits for some 100 ms."""
 SECONDS = 0.3
-"""Of the answer to an edit. What takes longer goes on in a worker."""
+"""Of the answer to an edit, after its first batch. What takes longer goes on in a worker."""
 LOCK_SECONDS = 2
 """For which a batch waits for a row. Others wait for those that it holds meanwhile."""
 
@@ -92,7 +92,7 @@ def roll_out(name: str, row_id: int, *, title: str, of: Callable[[], int], **giv
     if execute(BEGIN_ANEW, {"subject": subject}).rowcount:
         return 0
     batch, done, changed = Batch(0), 0, 0
-    while batch.reached is not None and time.monotonic() < until:
+    while batch.reached is not None and (batch.rows < BATCH or time.monotonic() < until):
         batch = steps[name](row_id, batch.reached, **given)
         done, changed = done + batch.rows, changed + batch.changed
     if batch.reached is not None:

@@ -99,9 +99,11 @@ def test_killed_in_the_middle_it_is_completed_by_another_worker(tmp_path: Path, 
     planning.emit_due(now, [policy.assignments.order_by("-pk")[0].pk])
     monkeypatch.setattr(rollouts, "SECONDS", -1.0)
     edit(policy, "0 9 1 1 *")
-    assert left(policy, now) == 2 * rollouts.BATCH + 1
+    assert left(policy, now) == rollouts.BATCH + 1
     page = f"/admin/sources/policy/{policy.pk}/change/"
-    assert "0 of 2,001 follow its last edit so far" in staff("view_policy", "change_policy").get(page).content.decode()
+    assert (
+        "1,000 of 2,001 follow its last edit so far" in staff("view_policy", "change_policy").get(page).content.decode()
+    )
     with worker_process("default", tmp_path) as worker, transaction.atomic():  # the last batch waits for this one
         BacklogRecord.objects.select_for_update().get(kind="backup")
         eventually(lambda: left(policy, now) == 1 and somebody_waits_for_a_lock())
@@ -136,6 +138,7 @@ def test_an_edit_that_comes_while_an_earlier_one_goes_on_reaches_all_rows(monkey
 def test_an_edit_that_comes_in_a_batch_waits_for_none_of_its_locks_and_undoes_it(monkeypatch: Patch) -> None:
     policy = many(3)
     monkeypatch.setattr(rollouts, "SECONDS", -1.0)
+    monkeypatch.setattr(rollouts, "BATCH", 1)
     edit(policy, "0 9 1 1 *")
     with transaction.atomic():
         edits.lock_policy(policy.pk)
@@ -152,6 +155,7 @@ def test_an_edit_that_comes_in_a_batch_waits_for_none_of_its_locks_and_undoes_it
 def test_an_edit_is_tried_at_once_after_an_earlier_one_that_failed(monkeypatch: Patch) -> None:
     policy, now = many(3), database_clock()
     monkeypatch.setattr(rollouts, "SECONDS", -1.0)
+    monkeypatch.setattr(rollouts, "BATCH", 1)
     edit(policy, "0 9 1 1 *")
     settle(claim("default", now), Failed("boom"), now)
     edit(policy, "0 9 2 1 *")
@@ -162,11 +166,12 @@ def test_an_edit_is_tried_at_once_after_an_earlier_one_that_failed(monkeypatch: 
 def test_a_worker_that_lost_its_lease_changes_nothing(monkeypatch: Patch) -> None:
     policy, now = many(3), database_clock()
     monkeypatch.setattr(rollouts, "SECONDS", -1.0)
+    monkeypatch.setattr(rollouts, "BATCH", 1)
     edit(policy, "0 9 1 1 *")
     stale = claim("default", now)
     BacklogRecord.objects.running().update(lease_token="00000000-0000-0000-0000-000000000000")
     rollouts.go_on(Run(stale))
-    assert left(policy, now) == 3
+    assert left(policy, now) == 2
 
 
 def test_a_backup_that_is_settled_while_dates_are_computed_gets_one_by_the_new_period(
