@@ -110,7 +110,8 @@ class Choices:
         ):
             found.append(("advance 11", 2.0))
         found.append(("minute passes", 0.6 * eager["minute"]))
-        found += [(f"step {seconds}", 0.2 * eager["step"]) for seconds in STEPS]
+        if not self.world.clocks.stepped:  # a clock that is set back and forth between two looks of a worker fools it
+            found += [(f"step {seconds}", 0.2 * eager["step"]) for seconds in STEPS]
         found.append(("write-again" if self.world.baton.is_read_only else "read-only", 0.4 * eager["read-only"]))
         for worker in living:
             if self.world.kills < MOST_KILLS and not self.world.baton.is_read_only:
