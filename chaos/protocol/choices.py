@@ -76,10 +76,15 @@ class Choices:
                 if actor.is_ready():
                     found.append((actor.name, 6.0))
                 elif actor.until is not None:
-                    is_late = actor.until <= self.world.clocks.boot
-                    beats = 6.0 if is_held else self._beats
-                    found.append((actor.name, 12.0 if is_late else 2.0 if actor.name.endswith("main") else beats))
+                    found.append((actor.name, self._haste(actor, is_held=is_held)))
         return found
+
+    def _haste(self, actor: Actor, *, is_held: bool) -> float:
+        """The weight of one that waits for its timer. Beats are rarely late, and of most interest beside an edit."""
+        if not actor.name.endswith("heartbeat"):
+            return 1.5
+        is_late = actor.until is not None and actor.until <= self.world.clocks.boot
+        return 12.0 if is_late else 6.0 if is_held else self._beats
 
     def _endings(self) -> list[Choice]:
         return [
@@ -93,10 +98,10 @@ class Choices:
     def _edits(self) -> list[Choice]:
         found: list[Choice] = []
         if self.world.desk_actor("editor").state is State.IDLE:
-            found += [("edit replan", 5 * self._eager["replan"]), ("edit follow", 2 * self._eager["follow"])]
+            found += [("edit replan", 8 * self._eager["replan"]), ("edit follow", 4 * self._eager["follow"])]
             for row in self.audit.before.records.values():
                 if row.status not in FINISHED:
-                    weight = 2.0 if row.status == Status.RUNNING else 0.3
+                    weight = 4.0 if row.status == Status.RUNNING else 0.3
                     found += [(f"edit {what} {row.subject}", weight * self._eager[what]) for what in ("hold", "stop")]
         if self.world.desk_actor("ticker").state is State.IDLE:
             found.append(("edit tick", self._eager["tick"]))
@@ -110,7 +115,8 @@ class Choices:
         ):
             found.append(("advance 11", 2.0))
         found.append(("minute passes", 0.6 * eager["minute"]))
-        found += [(f"step {seconds}", 0.2 * eager["step"]) for seconds in STEPS]
+        if not self.world.clocks.stepped:  # a clock that is set back and forth between two looks of a worker fools it
+            found += [(f"step {seconds}", 0.2 * eager["step"]) for seconds in STEPS]
         found.append(("write-again" if self.world.baton.is_read_only else "read-only", 0.4 * eager["read-only"]))
         for worker in living:
             if self.world.kills < MOST_KILLS and not self.world.baton.is_read_only:

@@ -50,6 +50,8 @@ class Audit:
                 held = [run for run in worker.runs() if not run.ran_out and not run.is_stopped]
                 if not self.world.baton.is_read_only:
                     self._beats[worker.number] = Beat(boot, held)
+                is_beside = self.world.desk_actor("editor").in_transaction()
+                self.met["beats beside an edit" if is_beside else "beats"] += bool(held)
 
     def disturbed(self, worker: SimulatedWorker) -> None:
         """Its beat under way has an excuse."""

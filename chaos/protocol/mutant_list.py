@@ -70,8 +70,11 @@ MUTANTS = [
     # settle
     _one("a settle locks in the opposite order", LEASE, " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id\n   FOR UPDATE\n",
          " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id DESC\n   FOR UPDATE\n"),
-    _one("a settle does not lock", LEASE, " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id\n   FOR UPDATE\n",
+    Mutant("a settle does not lock", (
+        (LEASE, " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id\n   FOR UPDATE\n",
          " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id\n"),
+        (LEASE, '{LOCK_IN_ID_ORDER}  SKIP', '{LOCK_IN_ID_ORDER} FOR UPDATE SKIP'),
+    )),
     Mutant("a settle has no fence", (
         (LEASE, FENCE, ""),
         (LEASE, INSERTED + '"""', INSERTED + IGNORED + '"""'),

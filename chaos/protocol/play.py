@@ -14,7 +14,7 @@ from chaos.protocol.monitor import Monitor
 from chaos.protocol.violation import Violation
 from chaos.protocol.world import World, make
 
-LEAST_CHOICES, MOST_CHOICES = 25, 80
+LEAST_CHOICES, MOST_CHOICES = 40, 140
 
 
 @dataclass

@@ -23,7 +23,8 @@ TRUNCATE_EVERY = 40
 """Seeds: without autovacuum, whose locks would be nobody's choice, deleted rows pile up."""
 
 EVENTS = 3
-EMITS_AFTER_SECONDS = 100.0
+CLAIMED_BEFORE = 0.6
+"""Of all seeds so many begin with records that run."""
 
 
 @dataclass
@@ -99,6 +100,10 @@ def make(rng: Random, monitor: Monitor, clocks: Clocks) -> World:
         world.baton.start(name, 0, world.desks[name].run)
         world.baton.settle()
         world.baton.resume(world.desk_actor(name))
+    if rng.random() < CLAIMED_BEFORE:
+        clocks.advance(2)
+        for worker in world.workers:
+            worker.run_through(worker.main)
     return world
 
 
@@ -124,7 +129,7 @@ def _fill(rng: Random, world: World) -> None:
             world.cap = rng.choice((1, 2))
             throttle = Throttle.objects.create(name="t", max_in_flight=world.cap)
             lane = Lane.objects.create(throttle_ids=[throttle.pk]).pk
-        for number in range(rng.choice((2, 3, 4))):
+        for number in range(rng.choice((3, 5, 7))):
             queue = "ask" if kind == "relay" else "work"
             record = BacklogRecord(kind=kind, queue=queue, subject=f"{kind}:{number}", run_after=now, lane=lane)
             record.status, record.schedule, record.retry_policy = Status.READY, schedule, policies[0]
