@@ -44,7 +44,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import connection
+from django.db import Error, connection
 
 from jobs import conf, wakeups
 from jobs.models import Lane, Throttle
@@ -165,7 +165,12 @@ def claim_beside_throttles(values: dict[str, Any]) -> list[tuple[Any, ...]]:
     tried: list[int] = []
     while True:
         limit = {"limit": values["limit"] - len(found), "tried": tried}
-        rows = execute(CLAIM_BESIDE_THROTTLES, {**values, **feeds, **limit}).fetchall()
+        try:
+            rows = execute(CLAIM_BESIDE_THROTTLES, {**values, **feeds, **limit}).fetchall()
+        except Error:
+            if not found:
+                raise
+            break  # what the calls before have claimed would wait for the end of its lease
         is_rated, named, tried, *_ = rows[0]
         found += [row[3:] for row in rows if row[3] is not None]
         if tried is None or len(found) >= values["limit"]:

@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 
 from jobs.models import BacklogRecord
+from jobs.outcomes import Claimed
 from jobs.states import Status
 from jobs.worker.lookahead import shortage
 from tests.factories import NOON, build_record, make_lane, make_record, make_throttle, make_worker
@@ -65,6 +66,26 @@ def test_a_throttle_that_was_closed_while_it_was_waited_for_does_not_hide_the_ot
         eventually(somebody_waits_for_a_lock)
         holder.commit()
         assert [record.id for record in claimed.result(PATIENCE)] == [behind.pk]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_claimed_is_not_lost_when_the_throttle_of_another_lane_is_not_had_in_time():
+    closing, held = make_throttle(1), make_throttle(1)
+    make_record(lane=make_lane(closing), priority=6)
+    second = make_record(lane=make_lane(make_throttle(1)), priority=5)
+    make_record(lane=make_lane(held))
+
+    def hurried() -> list[Claimed]:
+        with impatience(5):
+            return claim(limit=2)
+
+    with another_connection() as closer, another_connection() as holder:
+        closer.execute("UPDATE jobs_throttle SET max_in_flight = 0 WHERE id = %s", [closing.pk])
+        holder.execute("SELECT FROM jobs_throttle WHERE id = %s FOR UPDATE", [held.pk])
+        claimed = beside(hurried)
+        eventually(somebody_waits_for_a_lock)
+        closer.commit()
+        assert [record.id for record in claimed.result(PATIENCE)] == [second.pk]
 
 
 @pytest.mark.django_db(transaction=True)
