@@ -31,6 +31,7 @@ def test_a_few_seeds_break_no_rule():
     assert found["met"]["succeeded"] > 0
 
 
+@pytest.mark.slow
 def test_every_mutant_has_its_text():
     gone = []
     for mutant in MUTANTS:
