@@ -12,6 +12,8 @@ from jobs.states import FINISHED, Status
 FAULTS = ("linger", "cut", "lose", "kill", "pause", "step", "read-only")
 EDITS = ("replan", "follow", "hold", "stop")
 MOST_KILLS = 2
+ENDINGS = 0.5
+"""What runs is to run long enough for something to happen to it."""
 ADVANCES = {"1": 3.0, "6": 2.0, "11": 2.0, "16": 1.0, "25": 0.5}
 CLOCKS = ("clock_timestamp", "jobs_claim_beside_throttles")
 """In whose statements one may linger: at its first, second or third reading of a clock."""
@@ -83,15 +85,16 @@ class Choices:
         """The weight of one that waits for its timer. Beats are rarely late, and of most interest beside an edit."""
         if not actor.name.endswith("heartbeat"):
             return 1.5
+        if not any(worker.busy() for worker in self.world.living() if worker.number == actor.worker):
+            return 0.3
         is_late = actor.until is not None and actor.until <= self.world.clocks.boot
         return 12.0 if is_late else 6.0 if is_held else self._beats
 
     def _endings(self) -> list[Choice]:
+        busy = [(worker, run) for worker in self.world.living() if not worker.is_paused for run in worker.busy()]
         return [
-            (f"end w{worker.number} {run.record.subject} {how}", weight)
-            for worker in self.world.living()
-            if not worker.is_paused
-            for run in worker.busy()
+            (f"end w{worker.number} {run.record.subject} {how}", ENDINGS * weight / len(busy))
+            for worker, run in busy
             for how, weight in kinds.endings(run.record)
         ]
 
