@@ -138,8 +138,8 @@ def test_the_end_writes_what_was_added_before_it(settler):
     assert statuses() == [Status.SUCCEEDED] * 20
 
 
-def test_a_batch_is_bounded(settler, monkeypatch):
-    monkeypatch.setattr(settler_module, "BATCH", 4)
+def test_a_batch_is_bounded(settler):
+    settler._most = 4
     for record in claim(10):
         settler.add(record, Succeeded())
     settler.start()

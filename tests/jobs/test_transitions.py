@@ -236,7 +236,7 @@ class TestFailure:
 
 
 class TestFailureUnderPhased:
-    RULE = Rule("phased", {"unit": 15})
+    RULE = Rule("phased", {"unit": 15}, max_delay=DAY)
 
     def test_leads_along_the_places_of_its_record(self):
         record, line, now = make_claimed(), Line(15, DAY), NOON

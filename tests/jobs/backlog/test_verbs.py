@@ -49,7 +49,7 @@ class TestPausedQueues:
     @pytest.mark.parametrize("verb", [backlog.pause_queue, backlog.resume_queue])
     def test_an_unknown_queue_is_refused_with_the_known_ones(self, verb):
         make_record(Status.SUCCEEDED, queue="bakcups")
-        with pytest.raises(ValueError, match="no queue 'bakcups'; there are availability, backups"):
+        with pytest.raises(ValueError, match="no queue 'bakcups'; there are arrivals, availability, backups"):
             verb("bakcups")
 
     @pytest.mark.parametrize("status", UNFINISHED)
