@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db.utils import Error
 from django.utils.text import slugify
 
@@ -81,6 +82,7 @@ def _copy(run: Run) -> Outcome:
         options=policy.engine_options,
         connect_timeout=policy.connect_timeout,
         grace=conf.ending_seconds(),
+        reserve=settings.RESERVE_PERCENT,
     )
     _log_beginning(assignment, run.record, engines.engine_for(source.kind).name)
     window = StopAtClose(run.stop, _seconds_to_close(policy, assignment, run.record))

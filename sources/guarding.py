@@ -7,6 +7,7 @@ it is blamed.
 
 import re
 
+from django.conf import settings
 from django.db.models import CharField, OuterRef, Subquery, Value
 from django.db.models.functions import Cast, Concat
 
@@ -57,5 +58,7 @@ def try_again(repository: Repository, *, by: str) -> bool:
 
 def fault_of(repository: Repository, error: str, stop: StopSignal) -> Guarded | None:
     """Whether an engine's failure to write is that of the whole repository; None: that of one directory in it."""
-    everybodys = FULL.search(error) or repositories.why("not_writable", repository.location, stop)
+    everybodys = FULL.search(error) or repositories.why(
+        "not_writable", repository.location, stop, reserve=settings.RESERVE_PERCENT
+    )
     return guarded_by(repository) if everybodys else None

@@ -44,10 +44,10 @@ def back_up(
     return without_secret(failure(Verdict.SOURCE_FAILED, _died(ended)), task.source.secret)
 
 
-def why(question: str, location: str, stop: StopSignal | None = None) -> str | None:
+def why(question: str, location: str, stop: StopSignal | None = None, **facts: object) -> str | None:
     """Ask a question of `sources.engines.apart`, as *not_writable*. Returns the reason; None: there is none, or it was
     stopped before that was known."""
-    order = {"do": question, "location": location}
+    order = {"do": question, "location": location} | facts
     ended, answers = _run(order, stop or threading.Event(), ANSWER_SECONDS, 0.0, lambda progress: None)
     for answer in answers:
         return None if answer is None else str(answer)

@@ -21,6 +21,7 @@ from typing import Any
 from sources.engines import engine_for
 from sources.engines.base import BackupTask, EngineProgress, SourceSpec, Verdict
 from sources.engines.results import failure
+from sources.engines.space import Space
 
 ALIVE_EVERY_SECONDS = 1.0
 TRIED_WITH = b"\0" * 65_536
@@ -66,8 +67,11 @@ def missing(location: str) -> str | None:
         return f"{said} ({os.strerror(error.errno or 0)})"
 
 
-def not_writable(location: str) -> str | None:
-    """Why no file of some size can be written there; None: it can. It has no name, so nothing is left behind."""
+def not_writable(location: str, reserve: float) -> str | None:
+    """Why no backup can be written there; None: it can. The file that is tried has no name, so nothing is left behind.
+
+    `reserve`: percent of its file system that must be free.
+    """
     try:
         with tempfile.TemporaryFile(dir=location) as file:
             file.write(TRIED_WITH)
@@ -75,7 +79,7 @@ def not_writable(location: str) -> str | None:
             os.fsync(file.fileno())
     except OSError as error:
         return str(error.strerror)
-    return None
+    return Space(Path(location), reserve).lack() or None
 
 
 def not_usable(location: str) -> str | None:
