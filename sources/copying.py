@@ -20,7 +20,7 @@ from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
 from jobs.states import WaitingFor
 from jobs.telling import span
-from sources import availability, cleartext, engines, guarding, planning, repositories
+from sources import availability, cleartext, engines, guarding, overlaps, planning, repositories
 from sources.asking import assignment_of, database_away, not_wanted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.models import Assignment, Policy, Progress, Source
@@ -79,7 +79,7 @@ def _copy(run: Run) -> Outcome:
         destination=Path(location) / _directory(assignment),
         started_at=run.record.started_at,
         keep_versions=policy.keep_versions,
-        options=policy.engine_options,
+        options=_options(assignment),
         connect_timeout=policy.connect_timeout,
         grace=conf.ending_seconds(),
         reserve=settings.RESERVE_PERCENT,
@@ -104,6 +104,13 @@ def specification_of(source: Source) -> SourceSpec:
         secret=read_secret_in_time(source.secret),
         host_key=source.host_key,
     )
+
+
+def _options(assignment: Assignment) -> dict[str, Any]:
+    options = assignment.policy.engine_options
+    if own := overlaps.left_out_of(assignment.source):
+        return options | {"exclude": [*options.get("exclude", []), *own]}
+    return options
 
 
 def _directory(assignment: Assignment) -> str:

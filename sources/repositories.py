@@ -13,6 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
+
 from sources.engines import runner
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, StopSignal, Verdict
 from sources.engines.results import STOPPED, GuardedProgress, failure, without_secret
@@ -80,7 +82,7 @@ def _run(
         (sys.executable, "-I", "-c", PROGRAM, str(ROOT)),
         stall_timeout=silent_for,
         grace=grace,
-        given=json.dumps(order, default=str).encode(),
+        given=json.dumps(order | {"umask": settings.UMASK}, default=str).encode(),
     )
     return runner.run(command, stop=stop, on_line=take), answers
 

@@ -8,6 +8,7 @@ Without Django: each backup starts one of these.
 
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from sources.engines.results import failure
 from sources.engines.space import Space
 
 ALIVE_EVERY_SECONDS = 1.0
+OF_A_SOURCE = re.compile(r"-\d+$")
 TRIED_WITH = b"\0" * 65_536
 
 
@@ -82,6 +84,19 @@ def not_writable(location: str, reserve: float) -> str | None:
     return Space(Path(location), reserve).lack() or None
 
 
+def open_to_others(location: str) -> str | None:
+    """Which directories of backups there are open to accounts that the umask of this process keeps out; None: none."""
+    os.umask(closed := os.umask(0))
+    open_ones: list[Path] = []
+    with suppress(OSError):  # a backup says so
+        if os.stat(location).st_mode & 0o055 & closed:
+            copies = (each for each in Path(location).iterdir() if OF_A_SOURCE.search(each.name))
+            open_ones = [each for each in copies if each.stat().st_mode & 0o055 & closed]
+    if not open_ones:
+        return None
+    return f"{open_ones[0]}" + (f" and {len(open_ones) - 1} more at {location}" if open_ones[1:] else "")
+
+
 def not_usable(location: str) -> str | None:
     """Why `location`, an absolute path, cannot become a repository; None: it can. Nothing stays."""
     existing = Path(location)
@@ -109,7 +124,7 @@ def not_made(location: str) -> str | None:
     return None
 
 
-ORDERS = {each.__name__: each for each in (back_up, missing, not_writable, not_usable, not_made)}
+ORDERS = {each.__name__: each for each in (back_up, missing, not_writable, not_usable, not_made, open_to_others)}
 
 
 def say(line: dict[str, Any]) -> None:
@@ -127,4 +142,5 @@ def _say_progress(progress: EngineProgress) -> None:
 
 def main() -> None:
     order = json.load(sys.stdin)
+    os.umask(order.pop("umask"))
     say({"answer": ORDERS[order.pop("do")](**order)})

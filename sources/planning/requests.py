@@ -10,7 +10,7 @@ from jobs import decisions, exclusivity, rescheduling
 from jobs.backlog import cancelling
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
-from jobs.states import Status, WaitingFor
+from jobs.states import FINISHED, Status, WaitingFor
 from jobs.wakeups import notify_at_once
 from sources.domain.due import due_day
 from sources.models import Assignment, Source
@@ -123,7 +123,7 @@ def pause(sources: Iterable[Source], now: datetime | None = None, *, stop: bool 
     ids = [source.pk for source in sources]
     paused = Source.objects.filter(pk__in=ids, paused_at=None).update(paused_at=instant)
     _log("paused", "a person paused it", map(subject_of_source, ids), instant)
-    unfinished = list(_records_of(ids).unfinished().order_by("pk").select_for_update())
+    unfinished = list(_records_of(ids).exclude(status__in=FINISHED).order_by("pk").select_for_update())
     cancel(_records_of(ids), "paused by a person", instant)
     if stop:
         cancelling.cancel((each.pk for each in unfinished if each.status == Status.RUNNING), now=instant)
