@@ -156,7 +156,7 @@ def _outcome(result: EngineResult, assignment: Assignment, vigil: Vigil, window:
         case Verdict.BUSY:
             return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{result.error}; looked at again at")
         case Verdict.REPOSITORY_FAILED:
-            fault_of = guarding.fault_of(policy.repository, result.error, vigil.stop)
+            fault_of = guarding.fault_of(policy.repository, vigil.stop)
             return Failed(f"repository {policy.repository}: {result.error}", fault_of=fault_of)
         case Verdict.SOURCE_FAILED:
             answer = availability.ask_now(assignment.source, policy.connect_timeout)

@@ -29,10 +29,11 @@ ENDING = ".dump"
 MESSAGE_LINES = 4
 PREFIX = re.compile(r"^pg_(dump|restore): (error: |detail: |hint: )?")
 NOT_WRITABLE = re.compile(
-    r"No space left|Disk quota exceeded|could not write to (output )?file|could not open output file|"
-    r"could not (close|fsync) file|Read-only file system",
+    r"^(?!.*Error message from server).*(No space left|Disk quota exceeded|could not write to (output )?file|"
+    r"could not open output file|could not (close|fsync) file|Read-only file system)",
     re.IGNORECASE,
 )
+"""The server has a disk of its own, of which it speaks in the same words."""
 REFUSED = re.compile(r"authentication failed|no password supplied|no pg_hba.conf entry|role .* does not exist")
 NO_DATABASE = re.compile(r"database .* does not exist")
 SILENT = re.compile(

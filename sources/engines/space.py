@@ -13,8 +13,8 @@ from pathlib import Path
 from sources.engines.base import Verdict
 
 GIB = 2**30
-LOOK_EVERY_SECONDS = 0.25
-"""A disk that takes 2 GB a second gets 0.5 GB between two looks, half of the smallest reserve of a large disk."""
+LOOK_EVERY_SECONDS = 0.1
+"""A disk that takes 5 GB a second gets 0.5 GB between two looks, half of the smallest reserve of a large disk."""
 
 
 class Full(Exception):

@@ -16,8 +16,8 @@ ENTRY = (
 
 
 @contextmanager
-def hostile_share(size: int, chunk: bytes, pause: float = 0.0) -> Iterator[SourceSpec]:
-    """Serve `FILE` of `size` bytes, `chunk` after `chunk` with a `pause` (seconds) between them."""
+def hostile_share(size: int, chunk: bytes = b"", pause: float = 0.0, refusal: str = "") -> Iterator[SourceSpec]:
+    """Serve `FILE` of `size` bytes, `chunk` after `chunk` with a `pause` (seconds) between them; or refuse it so."""
     ended = threading.Event()
 
     class Share(BaseHTTPRequestHandler):
@@ -34,11 +34,11 @@ def hostile_share(size: int, chunk: bytes, pause: float = 0.0) -> Iterator[Sourc
             self.wfile.write(answer)
 
         def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(size))
+            self.send_response(500 if refusal else 200, refusal or None)
+            self.send_header("Content-Length", str(0 if refusal else size))
             self.end_headers()
             try:
-                while not ended.wait(pause):
+                while not refusal and not ended.wait(pause):
                     self.wfile.write(chunk)
             except OSError:
                 self.close_connection = True
