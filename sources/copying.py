@@ -107,7 +107,7 @@ def specification_of(source: Source) -> SourceSpec:
 
 
 def _options(assignment: Assignment) -> dict[str, Any]:
-    options = assignment.policy.engine_options
+    options: dict[str, Any] = assignment.policy.engine_options
     if own := overlaps.left_out_of(assignment.source):
         return options | {"exclude": [*options.get("exclude", []), *own]}
     return options
