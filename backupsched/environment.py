@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from pathlib import Path
 
 
@@ -25,6 +26,16 @@ def whole(name: str, default: int) -> int:
     if found != int(found):
         raise SystemExit(f"{name} must be a whole number, as {default}, not {found:g}: correct it, or leave it out")
     return int(found)
+
+
+def umask(name: str, default: int) -> int:
+    """The variable `name` as an octal umask that takes nothing from the owner. Raises: SystemExit naming both."""
+    written = os.environ.get(name, "").strip()
+    if not written:
+        return default
+    if not re.fullmatch(r"0{0,2}[0-7]{2}", written):
+        raise SystemExit(f"{name} must be an octal mask, as {default:03o} or 022, not {written!r:.50}: correct it")
+    return int(written, 8)
 
 
 def paths(name: str, *default: str | Path | None) -> list[Path]:

@@ -12,6 +12,8 @@
 | `BACKUPSCHED_PROXY` | the proxy whose `X-Forwarded-*` is believed | none; with TLS `127.0.0.1` |
 | `BACKUPSCHED_SECRETS_DIRECTORIES` | colon-separated; `file:` secrets lie below one of them | `/etc/backupsched`, … |
 | `BACKUPSCHED_FOLDERS` | colon-separated; what accounts without a permission for more may name | `/home`, `/srv`, … |
+| `BACKUPSCHED_RESERVE` | percent of a repository's file system that backups leave free; 0: none | 1 |
+| `BACKUPSCHED_UMASK` | octal; who else may read the repositories, as `022` for everybody | 077 |
 | `DEBUG` | `1` shows Django's debug pages; never in production | off |
 | `LOG_LEVEL` | level of the log on standard error | `INFO` |
 | `BACKUPSCHED_LEASE` | seconds a worker owns a record without renewing | 60 |
@@ -33,7 +35,7 @@ from pathlib import Path
 from django.templatetags.static import static
 
 from backupsched.database import databases
-from backupsched.environment import number, paths, whole
+from backupsched.environment import number, paths, umask, whole
 from backupsched.secret_key import secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -153,6 +155,8 @@ SECRETS_DIRECTORIES = paths(
 )
 FOLDERS = paths("BACKUPSCHED_FOLDERS", "/home", "/srv", "/mnt", "/media", "/data", "/backup")
 
+RESERVE_PERCENT = number("BACKUPSCHED_RESERVE", 1)
+UMASK = umask("BACKUPSCHED_UMASK", 0o077)
 CHECK_IN_EVERY = number("BACKUPSCHED_CHECK_IN_EVERY", 300)
 
 CACHES = {

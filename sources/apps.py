@@ -1,4 +1,11 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from django.apps import AppConfig
+
+if TYPE_CHECKING:
+    from jobs.doctor import Examination
 
 
 class SourcesConfig(AppConfig):
@@ -9,3 +16,9 @@ class SourcesConfig(AppConfig):
         from sources import backups
 
         backups.register()
+
+    def examinations(self) -> list[Examination]:
+        """For `jobs.doctor`."""
+        from sources import doctor
+
+        return [doctor.repository_modes]

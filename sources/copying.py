@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db.utils import Error
 from django.utils.text import slugify
 
@@ -19,7 +20,7 @@ from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
 from jobs.states import WaitingFor
 from jobs.telling import span
-from sources import availability, cleartext, engines, guarding, planning, repositories
+from sources import availability, cleartext, engines, guarding, overlaps, planning, repositories
 from sources.asking import assignment_of, database_away, not_wanted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.models import Assignment, Policy, Progress, Source
@@ -78,9 +79,10 @@ def _copy(run: Run) -> Outcome:
         destination=Path(location) / _directory(assignment),
         started_at=run.record.started_at,
         keep_versions=policy.keep_versions,
-        options=policy.engine_options,
+        options=_options(assignment),
         connect_timeout=policy.connect_timeout,
         grace=conf.ending_seconds(),
+        reserve=settings.RESERVE_PERCENT,
     )
     _log_beginning(assignment, run.record, engines.engine_for(source.kind).name)
     window = StopAtClose(run.stop, _seconds_to_close(policy, assignment, run.record))
@@ -102,6 +104,13 @@ def specification_of(source: Source) -> SourceSpec:
         secret=read_secret_in_time(source.secret),
         host_key=source.host_key,
     )
+
+
+def _options(assignment: Assignment) -> dict[str, Any]:
+    options: dict[str, Any] = assignment.policy.engine_options
+    if own := overlaps.left_out_of(assignment.source):
+        return options | {"exclude": [*options.get("exclude", []), *own]}
+    return options
 
 
 def _directory(assignment: Assignment) -> str:
@@ -147,7 +156,7 @@ def _outcome(result: EngineResult, assignment: Assignment, vigil: Vigil, window:
         case Verdict.BUSY:
             return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{result.error}; looked at again at")
         case Verdict.REPOSITORY_FAILED:
-            fault_of = guarding.fault_of(policy.repository, result.error, vigil.stop)
+            fault_of = guarding.fault_of(policy.repository, vigil.stop)
             return Failed(f"repository {policy.repository}: {result.error}", fault_of=fault_of)
         case Verdict.SOURCE_FAILED:
             answer = availability.ask_now(assignment.source, policy.connect_timeout)

@@ -5,8 +5,7 @@ says *repository failed* when it could not write in the directory of one assignm
 it is blamed.
 """
 
-import re
-
+from django.conf import settings
 from django.db.models import CharField, OuterRef, Subquery, Value
 from django.db.models.functions import Cast, Concat
 
@@ -32,9 +31,6 @@ OPEN_BREAKER = _open_breaker("policy__repository_id")
 OPEN_BREAKER_OF_REPOSITORY = _open_breaker("pk")
 """For a query of repositories."""
 
-FULL = re.compile(r"no space left|remaining disk space|disk quota exceeded", re.IGNORECASE)
-"""A file of some bytes may find room where a backup does not."""
-
 
 def guarded_by(repository: Repository) -> Guarded:
     """What its breaker guards. The key outlives a new name and a new location."""
@@ -55,7 +51,11 @@ def try_again(repository: Repository, *, by: str) -> bool:
     return bool(verbs.probe_now(list(found), by=by))
 
 
-def fault_of(repository: Repository, error: str, stop: StopSignal) -> Guarded | None:
-    """Whether an engine's failure to write is that of the whole repository; None: that of one directory in it."""
-    everybodys = FULL.search(error) or repositories.why("not_writable", repository.location, stop)
-    return guarded_by(repository) if everybodys else None
+def fault_of(repository: Repository, stop: StopSignal) -> Guarded | None:
+    """Whether a failure to write is that of the whole repository; None: that of one directory in it, or of the source.
+
+    What the engine said is not asked: it repeats what the source said.
+    """
+    reserve = settings.RESERVE_PERCENT
+    failed = repositories.why("not_writable", repository.location, stop, reserve=reserve)
+    return guarded_by(repository) if failed else None

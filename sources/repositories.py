@@ -13,6 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
+
 from sources.engines import runner
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, StopSignal, Verdict
 from sources.engines.results import STOPPED, GuardedProgress, failure, without_secret
@@ -44,10 +46,10 @@ def back_up(
     return without_secret(failure(Verdict.SOURCE_FAILED, _died(ended)), task.source.secret)
 
 
-def why(question: str, location: str, stop: StopSignal | None = None) -> str | None:
+def why(question: str, location: str, stop: StopSignal | None = None, **facts: object) -> str | None:
     """Ask a question of `sources.engines.apart`, as *not_writable*. Returns the reason; None: there is none, or it was
     stopped before that was known."""
-    order = {"do": question, "location": location}
+    order = {"do": question, "location": location} | facts
     ended, answers = _run(order, stop or threading.Event(), ANSWER_SECONDS, 0.0, lambda progress: None)
     for answer in answers:
         return None if answer is None else str(answer)
@@ -80,7 +82,7 @@ def _run(
         (sys.executable, "-I", "-c", PROGRAM, str(ROOT)),
         stall_timeout=silent_for,
         grace=grace,
-        given=json.dumps(order, default=str).encode(),
+        given=json.dumps(order | {"umask": settings.UMASK}, default=str).encode(),
     )
     return runner.run(command, stop=stop, on_line=take), answers
 

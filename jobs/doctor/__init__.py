@@ -7,6 +7,7 @@ own that is read-only, bounded in time, and rolled back.
 from collections.abc import Callable, Collection
 from datetime import datetime
 
+from django.apps import apps
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.utils import Error
@@ -61,6 +62,9 @@ EXAMINATIONS: dict[str, Examination] = {
         periodic.sweeps,
     )
 }
+
+for app in apps.get_app_configs():
+    EXAMINATIONS |= {each.__name__: each for each in getattr(app, "examinations", list)()}
 
 NAMES = ("settings", *EXAMINATIONS)
 """Of the findings, in the order in which they are made."""

@@ -107,7 +107,10 @@ class SourceAdmin(AgentFields, AgentActions, ModelAdmin):
     search_fields = ("name", "address", "path", "hostname")
     form = SourceForm
     inlines = (AssignmentInline,)
-    actions = ("back_up_now", "pause", "resume", "snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze")
+    actions = (
+        *("back_up_now", "pause", "pause_and_stop", "resume"),
+        *("snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze"),
+    )
     formfield_overrides = SMALL_TEXT_AREAS
     readonly_fields = ("shown_paused_at", "shown_last_woken_at", "last_backups", "log", *AGENT_FIELDS)
     fieldsets = (
@@ -199,6 +202,11 @@ class SourceAdmin(AgentFields, AgentActions, ModelAdmin):
     def pause(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
         paused = planning.pause(sources)
         self.message_user(request, f"{paused} sources were paused. Backups that run already go on.")
+
+    @admin.action(description="Pause and stop what runs", permissions=["change"])
+    def pause_and_stop(self, request: HttpRequest, sources: QuerySet[Source]) -> None:
+        paused = planning.pause(sources, stop=True)
+        self.message_user(request, f"{paused} sources were paused. Their running backups are being stopped.")
 
     @admin.action(description="Resume", permissions=["change"])
     def resume(self, request: HttpRequest, sources: QuerySet[Source]) -> None:

@@ -122,11 +122,11 @@ def unsnooze(request: HttpRequest, source_id: int) -> HttpResponse:
 @router.post(
     f"{ONE}/pause", auth=OPERATING, response=SourceAnswer, operation_id="pause_source", summary="No more backups"
 )
-def pause(request: HttpRequest, source_id: int) -> HttpResponse:
-    """Until it is resumed. Backups that run already go on."""
+def pause(request: HttpRequest, source_id: int, stop: bool = False) -> HttpResponse:
+    """Until it is resumed. Backups that run already go on; with `stop`, they are stopped."""
     source = sources.get(source_id)
-    planning.pause([source])
-    return _done(request, source, "Paused")
+    planning.pause([source], stop=stop)
+    return _done(request, source, "Paused and stopped" if stop else "Paused")
 
 
 @router.post(

@@ -8,6 +8,7 @@ Without Django: each backup starts one of these.
 
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -21,8 +22,10 @@ from typing import Any
 from sources.engines import engine_for
 from sources.engines.base import BackupTask, EngineProgress, SourceSpec, Verdict
 from sources.engines.results import failure
+from sources.engines.space import Space
 
 ALIVE_EVERY_SECONDS = 1.0
+OF_A_SOURCE = re.compile(r"-\d+$")
 TRIED_WITH = b"\0" * 65_536
 
 
@@ -66,8 +69,11 @@ def missing(location: str) -> str | None:
         return f"{said} ({os.strerror(error.errno or 0)})"
 
 
-def not_writable(location: str) -> str | None:
-    """Why no file of some size can be written there; None: it can. It has no name, so nothing is left behind."""
+def not_writable(location: str, reserve: float) -> str | None:
+    """Why no backup can be written there; None: it can. The file that is tried has no name, so nothing is left behind.
+
+    `reserve`: percent of its file system that must be free.
+    """
     try:
         with tempfile.TemporaryFile(dir=location) as file:
             file.write(TRIED_WITH)
@@ -75,7 +81,20 @@ def not_writable(location: str) -> str | None:
             os.fsync(file.fileno())
     except OSError as error:
         return str(error.strerror)
-    return None
+    return Space(Path(location), reserve).lack() or None
+
+
+def open_to_others(location: str) -> str | None:
+    """Which directories of backups there are open to accounts that the umask of this process keeps out; None: none."""
+    os.umask(closed := os.umask(0))
+    open_ones: list[Path] = []
+    with suppress(OSError):  # a backup says so
+        if os.stat(location).st_mode & 0o055 & closed:
+            copies = (each for each in Path(location).iterdir() if OF_A_SOURCE.search(each.name))
+            open_ones = [each for each in copies if each.stat().st_mode & 0o055 & closed]
+    if not open_ones:
+        return None
+    return f"{open_ones[0]}" + (f" and {len(open_ones) - 1} more at {location}" if open_ones[1:] else "")
 
 
 def not_usable(location: str) -> str | None:
@@ -105,7 +124,7 @@ def not_made(location: str) -> str | None:
     return None
 
 
-ORDERS = {each.__name__: each for each in (back_up, missing, not_writable, not_usable, not_made)}
+ORDERS = {each.__name__: each for each in (back_up, missing, not_writable, not_usable, not_made, open_to_others)}
 
 
 def say(line: dict[str, Any]) -> None:
@@ -123,4 +142,5 @@ def _say_progress(progress: EngineProgress) -> None:
 
 def main() -> None:
     order = json.load(sys.stdin)
+    os.umask(order.pop("umask"))
     say({"answer": ORDERS[order.pop("do")](**order)})

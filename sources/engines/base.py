@@ -34,7 +34,7 @@ class BackupTask:
 
     `destination` is the directory of this assignment alone, in the repository. `started_at` (aware, UTC) names
     the version. `stall_timeout` and `grace` are in seconds: of a program that makes no progress, and for the end of
-    all that a stop ends.
+    all that a stop ends. `reserve`: percent of the repository's file system that stay free (`space.py`).
     """
 
     source: SourceSpec
@@ -45,6 +45,7 @@ class BackupTask:
     connect_timeout: float = 60.0
     stall_timeout: float = 600.0
     grace: float = 8.0
+    reserve: float = 0.0
 
     @property
     def program_grace(self) -> float:

@@ -22,16 +22,18 @@ from sources.engines.base import BackupTask, EngineProgress, EngineResult, Sourc
 from sources.engines.programs import ProgramMissing, find_postgresql_program
 from sources.engines.results import GuardedProgress, failure, judge_ending, without_secret
 from sources.engines.runner import Command, Ended, Ending
+from sources.engines.space import Full, Space
 from sources.engines.versions import UNFINISHED, DestinationBusy, locked, unused_version_name
 
 ENDING = ".dump"
 MESSAGE_LINES = 4
 PREFIX = re.compile(r"^pg_(dump|restore): (error: |detail: |hint: )?")
 NOT_WRITABLE = re.compile(
-    r"No space left|Disk quota exceeded|could not write to (output )?file|could not open output file|"
-    r"could not (close|fsync) file|Read-only file system",
+    r"^(?!.*Error message from server).*(No space left|Disk quota exceeded|could not write to (output )?file|"
+    r"could not open output file|could not (close|fsync) file|Read-only file system)",
     re.IGNORECASE,
 )
+"""The server has a disk of its own, of which it speaks in the same words."""
 REFUSED = re.compile(r"authentication failed|no password supplied|no pg_hba.conf entry|role .* does not exist")
 NO_DATABASE = re.compile(r"database .* does not exist")
 SILENT = re.compile(
@@ -66,6 +68,8 @@ class PgDumpEngine:
                 result = _dump(task, programs, lock, GuardedProgress(on_progress), stop)
         except ProgramMissing as error:
             result = failure(Verdict.SOURCE_FAILED, str(error))
+        except Full as error:
+            result = failure(error.verdict, str(error))
         except DestinationBusy as error:
             result = failure(Verdict.BUSY, str(error))
         except OSError as error:
@@ -109,12 +113,15 @@ def _dump(
     destination = task.destination.absolute()
     for leftover in destination.glob("*" + UNFINISHED):
         leftover.unlink()
+    space = Space(destination, task.reserve)
+    space.check_before()
     final = destination / (unused_version_name(destination, task.started_at, ENDING) + ENDING)
     unfinished = final.with_name(final.name + UNFINISHED)
     unfinished.touch(mode=0o600)
 
     def size_so_far() -> int:
         size = unfinished.stat().st_size
+        space.check(size, f"the dump ({size:,} bytes so far)")
         on_progress(EngineProgress(size, 0, 0))
         return size
 

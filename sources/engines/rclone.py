@@ -35,6 +35,7 @@ from sources.engines.rclone_remotes import (
 from sources.engines.rclone_verdicts import Judgement, judge
 from sources.engines.results import STOPPED, GuardedProgress, failure, judge_ending, without_secret
 from sources.engines.runner import Command, Ended, Ending
+from sources.engines.space import Full, Space
 from sources.engines.versions import PARTIAL_SUFFIX, Copy, DestinationBusy, StoppedHere, locked
 
 IDLE_SECONDS = 300.0
@@ -65,6 +66,8 @@ class RcloneEngine:
                 result = run.copy_source()
         except (ProgramMissing, SourceIncomplete, ValueError) as error:
             result = failure(Verdict.SOURCE_FAILED, str(error))
+        except Full as error:
+            result = failure(error.verdict, str(error))
         except StoppedHere:
             result = failure(Verdict.STOPPED, STOPPED)
         except DestinationBusy as error:
@@ -89,6 +92,7 @@ class _Run:
         self.task, self.program, self.lock, self.known_hosts = task, program, lock, known_hosts
         self.on_progress, self.stop = on_progress, stop
         self.copy = Copy(task.destination.absolute())
+        self.space = Space(self.copy.destination, task.reserve)
         self.log = RcloneLog()
         self.environment = self._environment()
 
@@ -98,6 +102,7 @@ class _Run:
         version = self.copy.begin(self.task.started_at, self.stop.is_set)
         judgement = Judgement(Verdict.STOPPED)
         try:
+            self.space.check_before()
             ended = self._start(sync_arguments(self.task, self.copy, version), self._take)
             judgement = self._judge(ended)
         finally:
@@ -161,7 +166,11 @@ class _Run:
             inherited=(self.lock, self.known_hosts.fileno()),
         )
         self.log = RcloneLog()
-        return runner.run(command, stop=self.stop, on_line=on_line, sign_of_life=lambda: self.log.activity)
+        return runner.run(command, stop=self.stop, on_line=on_line, sign_of_life=self._sign_of_life)
+
+    def _sign_of_life(self) -> tuple[int, ...]:
+        self.space.check(self.log.transferred, self.log.growing or "many files")
+        return self.log.activity
 
     def _take(self, line: str) -> None:
         if progress := self.log.take(line):
@@ -217,6 +226,8 @@ def sync_arguments(task: BackupTask, copy: Copy, version: Path) -> tuple[str, ..
         "--create-empty-src-dirs",
         "--delete-excluded",
         "--skip-specials",
+        # a source that names a huge size would get all free space before its first byte
+        "--local-no-preallocate",
         *common_arguments(task),
         *rclone_options.option_arguments(task.options),
     )

@@ -33,6 +33,8 @@ class RcloneLog:
         self.summary = ""
         self.skipped_links = 0
         self.transferred = 0
+        self.growing = ""
+        """The largest of the files that are being fetched, with its size so far."""
         self.activity: tuple[int, ...] = ()
         """Changes as long as rclone gets on: bytes, files, checks, listed entries."""
 
@@ -71,8 +73,15 @@ class RcloneLog:
     def _take_stats(self, stats: dict[str, Any]) -> EngineProgress:
         numbers = {name: int(value) for name, value in stats.items() if isinstance(value, int | float)}
         self.transferred = numbers.get("bytes", 0)
+        self.growing = _largest(stats.get("transferring"))
         self.activity = tuple(numbers.get(name, 0) for name in ("bytes", "transfers", "checks", "listed", "deletes"))
         return EngineProgress(self.transferred, numbers.get("totalBytes", 0), numbers.get("transfers", 0))
+
+
+def _largest(transferring: Any) -> str:
+    files = [each for each in transferring or [] if isinstance(each, dict)]
+    largest = max(files, key=lambda each: float(each.get("bytes", 0)), default={})
+    return f"{_shortened(str(largest['name']))} ({largest.get('bytes', 0):,} bytes so far)" if "name" in largest else ""
 
 
 def _shortened(text: str) -> str:

@@ -25,10 +25,9 @@ EXIT_CODES = {
     10: "a time limit was reached",
 }
 
-SPACE = re.compile(r"no space left|remaining disk space|disk quota exceeded", re.IGNORECASE)
 NOT_WRITABLE = re.compile(
-    r"permission denied|read-only file system|not a directory|input/output error|file too large|"
-    r"stale file handle|operation not permitted|is a directory|no such file or directory",
+    r"no space left|disk quota exceeded|permission denied|read-only file system|not a directory|input/output error|"
+    r"file too large|stale file handle|operation not permitted|is a directory|no such file or directory",
     re.IGNORECASE,
 )
 TOO_LONG = re.compile(r"file name too long", re.IGNORECASE)
@@ -111,9 +110,8 @@ def _judge_single_files(log: RcloneLog) -> Judgement:
 
 
 def _is_of_the_repository(problem: Problem, destination: Path) -> bool:
+    """A suspicion: a source can send such a message. `sources.guarding` tries the repository itself."""
     words = _words(problem)
-    if SPACE.search(words):
-        return True
     about_it = str(destination) in words or PARTIAL_SUFFIX in words
     return about_it and bool(NOT_WRITABLE.search(words))
 

@@ -177,7 +177,7 @@ class _Watch:
         self._lines = 0
         self._sign_of_life = sign_of_life or (lambda: self._lines)
         self._alive_at = time.monotonic()
-        self._last_sign = self._sign_of_life()
+        self._last_sign: object = None
         self._kill_at = self._leave_at = float("inf")
         self.ending = Ending.EXITED
         self.kept: deque[str] = deque(maxlen=KEPT_LINES)

@@ -15,6 +15,8 @@ class Repository(models.Model):
 
     def clean(self) -> None:
         """Check the location. Raises: ValidationError naming the field."""
+        from sources import overlaps
         from sources.validation import check_repository_location
 
         check_repository_location(self.location)
+        overlaps.check_repository(self)

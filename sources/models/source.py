@@ -89,9 +89,11 @@ class Source(models.Model):
 
     def clean(self) -> None:
         """Check the fields that its kind needs. Raises: ValidationError naming the field."""
+        from sources import overlaps
         from sources.validation import check_source
 
         check_source(self)
+        overlaps.check_source(self)
 
     @property
     def exclusive_key(self) -> str:

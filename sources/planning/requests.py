@@ -7,9 +7,10 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from jobs import decisions, exclusivity, rescheduling
+from jobs.backlog import cancelling
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
-from jobs.states import Status, WaitingFor
+from jobs.states import FINISHED, Status, WaitingFor
 from jobs.wakeups import notify_at_once
 from sources.domain.due import due_day
 from sources.models import Assignment, Source
@@ -113,8 +114,8 @@ def _asked_for(assignment: Assignment, now: datetime) -> BacklogRecord:
 
 
 @transaction.atomic
-def pause(sources: Iterable[Source], now: datetime | None = None) -> int:
-    """No more backups of these sources until `resume`. Running ones go on. Returns how many were paused.
+def pause(sources: Iterable[Source], now: datetime | None = None, *, stop: bool = False) -> int:
+    """No more backups of these sources until `resume`. Running ones go on, unless `stop`. Returns how many were paused.
 
     Their records are taken off the backlog, and out of their trigger, so that a resume in the same period emits again.
     """
@@ -122,7 +123,10 @@ def pause(sources: Iterable[Source], now: datetime | None = None) -> int:
     ids = [source.pk for source in sources]
     paused = Source.objects.filter(pk__in=ids, paused_at=None).update(paused_at=instant)
     _log("paused", "a person paused it", map(subject_of_source, ids), instant)
+    unfinished = list(_records_of(ids).exclude(status__in=FINISHED).order_by("pk").select_for_update())
     cancel(_records_of(ids), "paused by a person", instant)
+    if stop:
+        cancelling.cancel((each.pk for each in unfinished if each.status == Status.RUNNING), now=instant)
     return paused
 
 

@@ -148,6 +148,7 @@ class TestSourceList:
         assert Source.objects.filter(paused_at=None).count() == 5
         assert "3 sources were resumed" in act(admin_client, "resume", "due", "never", "paused")
         assert not Source.objects.exclude(paused_at=None).exists()
+        assert "3 sources were paused" in act(admin_client, "pause_and_stop", "due", "never", "paused")
 
     def test_sources_can_be_deleted_together(self, admin_client: Client) -> None:
         chosen = list(Source.objects.filter(name__in=["due", "never"]).values_list("pk", flat=True))

@@ -8,7 +8,7 @@ from django.db import connection, transaction
 
 from jobs import claiming, closing, emitter
 from jobs.models import BacklogRecord, Schedule
-from jobs.outcomes import Handoff
+from jobs.outcomes import Handoff, Released
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.models import Source
@@ -22,6 +22,7 @@ from tests.sources.factories import (
     make_policy,
     make_source,
     record_of,
+    settle,
 )
 from tests.threads import at_once, somebody_waits_for_a_lock
 from tests.waiting import PATIENCE, eventually
@@ -143,6 +144,18 @@ class TestPause:
         claim("availability", NINE)
         planning.pause([assignment.source], NINE)
         assert record_of(assignment).status == Status.RUNNING
+
+    def test_a_running_backup_is_stopped_on_demand_and_comes_back_with_the_resume(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        running = handed_on(assignment, NINE)
+        planning.pause([assignment.source], NINE)
+        assert planning.pause([assignment.source], NINE, stop=True) == 0
+        assert record_of(assignment).cancel_requested_at == NINE
+        settle(running, Released(), NINE)
+        assert unfinished() == 0
+        planning.resume([assignment.source], NINE + HOUR)
+        assert record_of(assignment).trigger_at == NINE
 
     def test_a_resume_emits_nothing_that_is_not_due(self) -> None:
         assignment = backed_up(make_policy(), NINE)

@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from threading import Event
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -26,6 +25,8 @@ from sources.copying import copy_source
 from sources.fleet import import_fleet
 from sources.models import Assignment, Backup, Policy, Repository
 from tests.factories import make_retry_policy
+from tests.sources.engines.hostile_share import hostile_share
+from tests.sources.engines.peers import small_disk
 from tests.sources.factories import (
     MONDAY,
     claim,
@@ -112,14 +113,24 @@ class TestWhoseFaultItIs:
         assert "cannot be written" in outcome.error
         assert outcome.fault_of is None
 
+    def test_a_full_one_is_the_repositorys_though_a_small_file_finds_room(self, folder: Path, tmp_path: Path) -> None:
+        with small_disk(tmp_path / "disk", 2**24) as disk:
+            (disk / "other").write_bytes(b"x" * (2**24 - 2**20))
+            outcome = copy(make_assignment(policy_into(disk), make_source(path=str(folder))))
+            assert isinstance(outcome, Failed)
+            assert outcome.fault_of is not None
+            assert "have to stay free" in outcome.error
+
     @pytest.mark.parametrize(
-        "said", ["write: No space left on device", "insufficient remaining disk space", "Disk quota exceeded"]
+        "said", ["no space left on device", "write x.rclone-partial: no space left on device, read-only file system"]
     )
-    def test_a_full_one_is_the_repositorys_though_a_small_file_finds_room(self, said: str, tmp_path: Path) -> None:
-        repository = policy_into(tmp_path).repository
-        assert guarding.fault_of(repository, said, Event()) is not None
-        assert guarding.fault_of(repository, "file too large", Event()) is None
-        assert list(tmp_path.iterdir()) == []
+    def test_a_source_that_says_so_fails_for_itself_alone(self, said: str, tmp_path: Path) -> None:
+        with hostile_share(1000, refusal=said) as share:
+            source = make_source(kind=share.kind, address=share.address, path="")
+            outcome = copy(make_assignment(policy_into(tmp_path), source))
+        assert isinstance(outcome, Failed)
+        assert "no space left" in outcome.error
+        assert outcome.fault_of is None
 
     @pytest.mark.parametrize("path", ["", "gone"])
     def test_a_source_that_fails_by_itself_counts_for_nobody(self, path: str, folder: Path, tmp_path: Path) -> None:

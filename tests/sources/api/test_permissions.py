@@ -45,7 +45,7 @@ def changes(assignment: Assignment) -> list[tuple[str, str, str, Any]]:
         ("delete_policy", "DELETE", f"policies/{policy}", None),
         ("add_assignment", "POST", "assignments", {"source": source, "policy": policy}),
         ("delete_assignment", "DELETE", f"assignments/{assignment.pk}", None),
-        ("add_repository", "POST", "repositories", {"name": "r", "location": f"{location}/r"}),
+        ("add_repository", "POST", "repositories", {"name": "r", "location": f"{location}-r"}),
         ("change_repository", "PATCH", f"repositories/{repository}", {"name": "r"}),
         ("change_repository", "PUT", f"repositories/{repository}", {"name": "r", "location": location}),
         ("delete_repository", "DELETE", f"repositories/{repository}", None),

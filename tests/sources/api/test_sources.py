@@ -11,9 +11,10 @@ from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
 from sources import tokens
 from sources.models import Assignment, Source
+from sources.planning import emit_due
 from tests.jobs.api.asking import Program, fields_of, problem_of
 from tests.sources.api.making import add_backup
-from tests.sources.factories import make_assignment, make_policy, make_source, record_of
+from tests.sources.factories import MONDAY, handed_on, make_assignment, make_policy, make_source, record_of
 
 pytestmark = pytest.mark.django_db
 
@@ -184,6 +185,16 @@ class TestActions:
             resumed = program.post(f"sources/{assignment.source_id}/resume")
         assert resumed.json()["paused_at"] is None
         assert record_of(assignment)
+
+    def test_a_pause_may_stop_what_runs(self, program: Program) -> None:
+        assignment = make_assignment()
+        emit_due(MONDAY)
+        running = handed_on(assignment, MONDAY)
+        asked = BacklogRecord.objects.filter(pk=running.id, cancel_requested_at__isnull=False)
+        for query, stops in (("", False), ("?stop=false", False), ("?stop=true", True)):
+            assert program.post(f"sources/{assignment.source_id}/pause{query}").status_code == 200
+            assert asked.exists() is stops
+        assert program.post(f"sources/{assignment.source_id}/pause?stop=perhaps").status_code == 422
 
     def test_snooze_for_a_while_and_end_it(self, program: Program) -> None:
         assignment = make_assignment()

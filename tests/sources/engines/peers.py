@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -118,6 +119,19 @@ def s3_bucket(directory: Path) -> Iterator[SourceSpec]:
 def webdav_share(directory: Path) -> Iterator[SourceSpec]:
     with serving("webdav", directory, f"--user={USER}", f"--pass={PASSWORD}") as (address, port):
         yield specification("webdav", f"http://{address}:{port}", path="", options={"user": USER})
+
+
+@contextlib.contextmanager
+def small_disk(directory: Path, size: int) -> Iterator[Path]:
+    """A real file system of `size` bytes on `directory`. Skips the test where that is not permitted."""
+    directory.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(directory)]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("this account may not mount a small disk here")
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", str(directory)], check=True)
 
 
 def specification(kind: str, address: str = "", **fields: Any) -> SourceSpec:

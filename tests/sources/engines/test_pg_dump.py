@@ -14,7 +14,9 @@ from django.db import connection
 
 from sources.engines import engine_for, missing_program
 from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
+from sources.engines.pg_dump import _judge_dump
 from sources.engines.programs import find_postgresql_program
+from sources.engines.runner import Ended, Ending
 from tests.sources.engines.peers import STARTED_AT, free_port, loopback_address, specification, task_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -139,3 +141,22 @@ def test_options_of_other_engines_are_passed_over_in_a_run_and_refused_in_a_chec
     assert dump(database, tmp_path / "copy", options={"transfers": 4}).verdict is Verdict.SUCCEEDED
     with pytest.raises(ValueError, match="unknown option 'transfers'; pg_dump takes no options"):
         engine_for("postgresql").check_options({"transfers": 4})
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [
+        ("pg_dump: error: could not write to file: No space left on device", Verdict.REPOSITORY_FAILED),
+        (
+            'pg_dump: error: Dumping the contents of table "t" failed: PQgetResult() failed.\n'
+            'pg_dump: detail: Error message from server: ERROR:  could not write to file "base/1": '
+            "No space left on device",
+            Verdict.SOURCE_FAILED,
+        ),
+    ],
+)
+def test_a_server_whose_own_disk_is_full_is_not_the_repository(said: str, verdict: Verdict, tmp_path: Path) -> None:
+    task = task_for(specification("postgresql", "127.0.0.1", path="shop"), tmp_path)
+    result = _judge_dump(Ended(Ending.EXITED, 1, tuple(said.splitlines())), task)
+    assert result is not None
+    assert result.verdict is verdict

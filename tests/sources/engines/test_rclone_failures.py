@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import os
-import subprocess
 import threading
 from collections.abc import Iterator
 from itertools import count
@@ -28,6 +27,7 @@ from tests.sources.engines.peers import (
     s3_bucket,
     serving,
     sftp_host,
+    small_disk,
     specification,
     task_for,
     tree,
@@ -173,22 +173,13 @@ def test_a_destination_that_cannot_be_made_is_the_repositorys_failure(tmp_path: 
 
 
 def test_a_full_repository_is_the_repositorys_failure(tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)], check=False, capture_output=True
-    )
-    if mounted.returncode:
-        pytest.skip("may not mount a small disk here")
-    try:
+    with small_disk(tmp_path / "disk", 2**20) as disk:
         files = write_files(tmp_path / "files", note="one")
         source = local_folder(files)
         with backed_up(source, disk / "copy"):
             write_files(files, note="x" * 3_000_000)
             result = run(task_for(source, disk / "copy"))
             assert result.verdict is Verdict.REPOSITORY_FAILED, result.error
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_a_source_that_breaks_off_leaves_the_earlier_copy_whole(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def log_of(*problems: tuple[str, str], transfers: int = 1) -> RcloneLog:
         ("", "couldn't connect SSH: ssh: handshake failed: EOF", Verdict.UNAVAILABLE),
         ("a", "Failed to copy: failed to open source object: connection lost", Verdict.UNAVAILABLE),
         ("", "error reading source root directory: couldn't list files: 403 Forbidden", Verdict.SOURCE_FAILED),
-        ("a", "Failed to copy: preallocate: file too big for remaining disk space", Verdict.REPOSITORY_FAILED),
+        ("a", "Failed to copy: failed to open source object: no space left on device", Verdict.SOURCE_FAILED),
         ("a", "Failed to copy: write /x/a.12345678.rclone-partial: no space left on device", Verdict.REPOSITORY_FAILED),
         ("a", f"Failed to copy: mkdir {DESTINATION}/current: permission denied", Verdict.REPOSITORY_FAILED),
         ("a", f"Failed to copy: mkdir {DESTINATION}/current: read-only file system", Verdict.REPOSITORY_FAILED),
@@ -44,7 +44,9 @@ def test_a_message_tells_who_is_to_blame(path: str, message: str, verdict: Verdi
 
 
 def test_the_repository_is_to_blame_before_the_source() -> None:
-    log = log_of(("a", "open /home/a: permission denied"), ("b", "write: no space left on device"))
+    log = log_of(
+        ("a", "open /home/a: permission denied"), ("b", f"write {DESTINATION}/current/b: no space left on device")
+    )
     assert judge(1, log, DESTINATION).verdict is Verdict.REPOSITORY_FAILED
 
 

@@ -1,0 +1,25 @@
+"""What `manage.py doctor` looks at for this app."""
+
+from datetime import datetime
+
+from django.conf import settings
+from django.db.backends.utils import CursorWrapper
+
+from jobs.doctor.finding import Finding, listed, ok, several, warning
+from sources import repositories
+from sources.models import Repository
+
+
+def repository_modes(cursor: CursorWrapper, now: datetime) -> Finding:
+    """Whether copies are open to accounts of the host that `BACKUPSCHED_UMASK` closes them to."""
+    found = [(each, repositories.why("open_to_others", each.location)) for each in Repository.objects.order_by("name")]
+    said = {each.name: why for each, why in found if why}
+    if not said:
+        return ok("repository_modes", "no repository is open to accounts that the umask keeps out", open=[])
+    where = listed(list(said.values()))
+    return warning(
+        "repository_modes",
+        f"{len(said)} of {several(len(found), 'place')} for backups could be read by others: {where}",
+        f"chmod -R u=rwX,go= what is named, or set BACKUPSCHED_UMASK (now {settings.UMASK:03o}) if others may read it",
+        open=sorted(said),
+    )

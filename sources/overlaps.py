@@ -1,0 +1,89 @@
+"""Folders that must not lie one in the other: what is backed up, where to, and what this program itself lives on.
+
+Paths are compared as they are written, and the one that is being saved also as its links lead: the others may lie on a
+share that does not answer.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+
+from sources.models import Repository, Source
+from sources.models.source import SourceKind
+
+OURS = ("postgres", "secrets", "secret_key")
+"""In `settings.VAR_DIR`: the database, passwords and keys."""
+SPECIAL = re.compile(r"([*?\[\]{}\\])")
+
+
+def check_source(source: Source) -> None:
+    """Raises: ValidationError on `path`, for a local folder that overlaps what it must not."""
+    if source.kind != SourceKind.LOCAL:
+        return
+    forms = _forms(source.path)
+    left_out = _left_out(forms)
+    if ours := _first_overlap(forms, [each for each in _ours() if not _is_inside(each, left_out)]):
+        _refuse("path", source.path, ours, "which holds this program's database, passwords or keys")
+    for repository in Repository.objects.all():
+        if _first_overlap(forms, [repository.location]):
+            why = f"the location of repository {repository}: a backup would copy backups, itself in the end"
+            _refuse("path", source.path, repository.location, why)
+
+
+def check_repository(repository: Repository) -> None:
+    """Raises: ValidationError on `location`, when it overlaps what it must not."""
+    forms = _forms(repository.location)
+    if ours := _first_overlap(forms, _ours()):
+        _refuse("location", repository.location, ours, "which holds this program's database, passwords or keys")
+    for other in Repository.objects.exclude(pk=repository.pk):
+        if os.path.normpath(other.location) not in forms and _first_overlap(forms, [other.location]):
+            why = f"the location of repository {other}: the backups of one could delete those of the other"
+            _refuse("location", repository.location, other.location, why)
+    for source in Source.objects.filter(kind=SourceKind.LOCAL):
+        if _first_overlap(forms, [source.path]):
+            why = f"the folder of source {source}: its backup would copy backups, itself in the end"
+            _refuse("location", repository.location, source.path, why)
+
+
+def left_out_of(source: Source) -> list[str]:
+    """Patterns, for rclone, of what is never copied from a local folder: our own files, when they lie below it."""
+    if source.kind != SourceKind.LOCAL:
+        return []
+    folder = os.path.realpath(source.path)
+    below = (os.path.relpath(each, folder) for each in _left_out([folder]))
+    return ["/" + SPECIAL.sub(r"\\\1", each) + "/**" for each in below]
+
+
+def _ours() -> list[str]:
+    inside = [settings.VAR_DIR / each for each in OURS]
+    return [*map(str, inside), *map(os.path.realpath, inside)]
+
+
+def _left_out(forms: Iterable[str]) -> list[str]:
+    """Our directories that lie strictly below one of `forms`."""
+    homes = {str(settings.VAR_DIR), os.path.realpath(settings.VAR_DIR / "postgres")}
+    return [home for home in sorted(homes) if any(home != form and _is_inside(home, [form]) for form in forms)]
+
+
+def _forms(path: str) -> list[str]:
+    return [os.path.normpath(path), os.path.realpath(path)]
+
+
+def _is_inside(path: str, directories: Iterable[str]) -> bool:
+    return any(Path(path).is_relative_to(each) for each in directories)
+
+
+def _first_overlap(forms: Iterable[str], others: Iterable[str]) -> str | None:
+    for other in others:
+        normal = os.path.normpath(other)
+        if any(_is_inside(form, [normal]) or _is_inside(normal, [form]) for form in forms):
+            return other
+    return None
+
+
+def _refuse(field: str, path: str, other: str, why: str) -> None:
+    raise ValidationError({field: f"{path} must not be, contain or lie in {other}, {why}; name another directory"})

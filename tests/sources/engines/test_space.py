@@ -1,0 +1,87 @@
+"""A source that would fill the disk of all: what it can take, who is to blame, and that nothing of it stays."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from sources.engines import engine_for
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
+from sources.engines.versions import Copy
+from tests.sources.engines.hostile_share import FILE, hostile_share
+from tests.sources.engines.peers import STARTED_AT, local_folder, small_disk, specification, task_for, tree, write_files
+
+MIB = 2**20
+DISK = 64 * MIB
+RESERVE = DISK // 10
+
+
+def free(disk: Path) -> int:
+    found = os.statvfs(disk)
+    return found.f_bavail * found.f_frsize
+
+
+def run(task: BackupTask, disk: Path) -> tuple[EngineResult, int]:
+    """The result, and the least free space that was seen; stopped at its first bytes if it lets nothing else end it."""
+    stop, least = threading.Event(), DISK
+
+    def look(progress: EngineProgress) -> None:
+        nonlocal least
+        least = min(least, free(disk))
+        if progress.bytes_done and not task.reserve:
+            stop.set()
+
+    return engine_for(task.source.kind).run(task, on_progress=look, stop=stop), least
+
+
+def test_a_file_that_is_said_to_be_huge_takes_no_space_before_its_bytes(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", DISK) as disk, hostile_share(DISK * 3 // 4, b"x" * 65_536, pause=0.05) as source:
+        result, least = run(task_for(source, disk / "copy"), disk)
+        assert result.verdict is Verdict.STOPPED
+        assert least > DISK * 7 // 8
+
+
+def test_a_source_that_sends_without_end_is_stopped_at_the_reserve_and_its_file_named(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", DISK) as disk, hostile_share(10**12, b"x" * 8192, pause=0.005) as source:
+        (disk / "other").write_bytes(b"x" * (DISK * 4 // 5))
+        result, least = run(task_for(source, disk / "copy", reserve=1), disk)
+        assert result.verdict is Verdict.SOURCE_FAILED, result.error
+        assert FILE in result.error
+        assert f"{RESERVE / MIB:.1f} MiB have to stay free" in result.error
+        assert 0 < least < RESERVE * 2
+        assert free(disk) > DISK * 3 // 16
+        assert tree(disk / "copy/current") == {}
+
+
+def test_a_run_that_writes_little_goes_on_while_another_one_fills_the_repository(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", DISK) as disk:
+        source, ended = local_folder(write_files(tmp_path / "files", a="a" * MIB, b="b" * MIB)), []
+
+        def fill(_: EngineProgress) -> None:
+            if not ended:
+                ended.append((disk / "other").write_bytes(b"x" * (free(disk) - RESERVE + MIB)))
+
+        task = task_for(source, disk / "copy", reserve=1, options={"bwlimit": "1M", "transfers": 1})
+        result = engine_for("local").run(task, on_progress=fill, stop=threading.Event())
+        assert result.verdict is Verdict.SUCCEEDED, result.error
+        assert ended
+
+
+@pytest.mark.parametrize("kind", ["local", "postgresql"])
+def test_one_that_is_short_of_space_beforehand_is_full_itself(kind: str, tmp_path: Path) -> None:
+    """What a killed run left is removed all the same: it may be what fills the disk."""
+    with small_disk(tmp_path / "disk", DISK) as disk:
+        copy = Copy(disk / "copy")
+        copy.begin(STARTED_AT, lambda: False)
+        leftover = copy.current / "x.rclone-partial" if kind == "local" else disk / "copy/x.dump.unfinished"
+        leftover.write_bytes(b"x" * MIB)
+        (disk / "other").write_bytes(b"x" * (free(disk) - RESERVE + MIB))
+        files = local_folder(write_files(tmp_path / "files", a="a"))
+        database = specification("postgresql", "127.0.0.1", path="shop")
+        task = task_for(files if kind == "local" else database, disk / "copy", reserve=1)
+        (disk / "more").write_bytes(b"x" * MIB)
+        result, _ = run(task, disk)
+        assert result.verdict is Verdict.REPOSITORY_FAILED, result.error
+        assert "have to stay free" in result.error
+        assert not leftover.exists()
