@@ -1,8 +1,9 @@
-"""Numbers and paths from the environment: what is wrong is said in a sentence, before anything starts."""
+"""Numbers, paths and networks from the environment: what is wrong is said in a sentence, before anything starts."""
 
 import math
 import os
 import re
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 
 
@@ -45,3 +46,12 @@ def paths(name: str, *default: str | Path | None) -> list[Path]:
         if not each.startswith("/"):
             raise SystemExit(f"{name} must be a list of absolute paths, as /srv:/mnt, not {each!r:.50}: correct it")
     return [Path(os.path.normpath(each)) for each in written or default if each]
+
+
+def networks(name: str) -> list[IPv4Network | IPv6Network]:
+    """The variable `name` as a comma-separated list of networks. Raises: SystemExit naming variable and value."""
+    written = [each.strip() for each in os.environ.get(name, "").split(",") if each.strip()]
+    try:
+        return [ip_network(each) for each in written]
+    except ValueError as error:
+        raise SystemExit(f"{name} must be a list of networks, as 10.1.0.0/16,10.2.0.0/16: {error}") from None

@@ -26,6 +26,7 @@
 | `BACKUPSCHED_BREAKER_PROBE` | seconds until an open breaker lets its first trial through | 60 |
 | `BACKUPSCHED_BREAKER_LONGEST` | seconds between trials at most | 900 |
 | `BACKUPSCHED_CALLBACKS_ALLOWED` | comma-separated networks and hosts, not public, that may get events | none |
+| `BACKUPSCHED_WAKE_NETWORKS` | comma-separated networks, not of this host, that magic packets may go to | none |
 | `BACKUPSCHED_CONSIDERING` | `1`: also log what each claim considered, and which key decided | off |
 """
 
@@ -35,7 +36,7 @@ from pathlib import Path
 from django.templatetags.static import static
 
 from backupsched.database import databases
-from backupsched.environment import number, paths, umask, whole
+from backupsched.environment import networks, number, paths, umask, whole
 from backupsched.secret_key import secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -157,6 +158,8 @@ FOLDERS = paths("BACKUPSCHED_FOLDERS", "/home", "/srv", "/mnt", "/media", "/data
 
 RESERVE_PERCENT = number("BACKUPSCHED_RESERVE", 1)
 UMASK = umask("BACKUPSCHED_UMASK", 0o077)
+WAKE_NETWORKS = networks("BACKUPSCHED_WAKE_NETWORKS")
+
 CHECK_IN_EVERY = number("BACKUPSCHED_CHECK_IN_EVERY", 300)
 
 CACHES = {

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ValidationError
 
 from jobs.cron import Period
-from sources import cleartext, repositories
+from sources import cleartext, contact, repositories, wake_networks
 from sources.domain.excluded_dates import ExcludedDates
 from sources.domain.preview import check_period_meets_window
 from sources.domain.windows import Window
@@ -239,5 +239,7 @@ def _check_mac_address(mac_address: str, wake_allowed: bool | None) -> None:
 def _check_wake_address(wake_address: str, mac_address: str) -> None:
     if wake_address:
         _check_host(wake_address)
+        if contact.is_address(wake_address):  # a name is looked up, and checked, when a packet is sent
+            wake_networks.check(wake_address)
     elif mac_address:
         raise ValueError("is missing: a magic packet goes to a broadcast address, as 255.255.255.255")

@@ -10,7 +10,7 @@ import wakeonlan
 from django.db import Error
 from django.db.models import F
 
-from sources import contact
+from sources import contact, wake_networks
 from sources.models import Policy, Source
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,7 @@ def wake(source: Source, now: datetime) -> str | None:
         if not 1 <= source.wake_port <= 65535:  # the system would take it modulo 65536
             raise ValueError("that is no port")
         [address, *_] = contact.addresses_now(source.wake_address, LOOKUP_SECONDS)
+        wake_networks.check(address)
         wakeonlan.wake(_plain(source.mac_address), host=address, port=source.wake_port)
     except TimeoutError:
         return _refusal(source, f"its name was not found within {LOOKUP_SECONDS:g} s")

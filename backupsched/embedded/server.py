@@ -134,7 +134,11 @@ class Server:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with self.layout.lock_file.open("a") as lock:
+        # whoever can open it can hold it, and keep every process waiting
+        opened = os.open(self.layout.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with os.fdopen(opened, "a") as lock:
+            if os.fstat(opened).st_uid == os.geteuid():
+                os.fchmod(opened, 0o600)  # of an earlier version
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 

@@ -4,14 +4,28 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from django.views.decorators.http import require_safe
 
+from jobs.api.errors import ApiError
+from jobs.api.limits import LimitOfOneProcess
 from jobs.backoff import views
+
+DRAWN = LimitOfOneProcess("backoff", 60, 60)
+"""Per account. Each is up to a second of a processor; `forms.MOST_DOTS` bounds what one may take."""
 
 
 def _to_look_at(view: Callable[..., Any]) -> Callable[..., Any]:
-    return admin.site.admin_view(require_safe(view))
+    def limited(request: HttpRequest, **kwargs: Any) -> Any:
+        try:
+            DRAWN.spend(str(request.user.pk))
+        except ApiError as error:
+            text = f"{error.detail}: {error.hint}\n"
+            return HttpResponse(text, status=error.status, headers=error.headers, content_type="text/plain")
+        return view(request, **kwargs)
+
+    return admin.site.admin_view(require_safe(limited))
 
 
 urlpatterns = [

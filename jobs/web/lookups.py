@@ -6,10 +6,14 @@ Django does that for what it finds wrong before it asks the database (`?e=1`); t
 import logging
 from collections.abc import Callable
 
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.utils import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
 log = logging.getLogger(__name__)
+
+ODD = (DataError, ValueError, OverflowError, IncorrectLookupParameters)
+"""The last one from lists with a page of their own: Django's page handles it, and asks for no middleware."""
 
 
 class OddLookups:
@@ -24,7 +28,7 @@ class OddLookups:
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         match = request.resolver_match
         is_list = match is not None and (match.url_name or "").endswith("_changelist")
-        if not is_list or not set(request.GET) - {"e"} or not isinstance(error, DataError | ValueError | OverflowError):
+        if not is_list or not set(request.GET) - {"e"} or not isinstance(error, ODD):
             return None
         log.warning("cannot filter %s by %.200r: %s", request.path, request.META.get("QUERY_STRING", ""), error)
         return HttpResponseRedirect(f"{request.path}?e=1")

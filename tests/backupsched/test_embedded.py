@@ -159,6 +159,7 @@ def test_only_who_knows_the_password_gets_in_and_only_the_owner_to_the_files(var
     assert stat.S_IMODE(server.layout.data.stat().st_mode) == 0o700
     assert stat.S_IMODE(server.layout.socket_directory.stat().st_mode) == 0o700
     assert stat.S_IMODE(server.layout.password_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(server.layout.lock_file.stat().st_mode) == 0o600  # who can open it can hold it
     with server.connect("backupsched") as connection:
         assert connection.execute("SHOW listen_addresses").fetchone() == ("",)
 

@@ -92,3 +92,10 @@ def test_a_port_that_is_taken_is_named() -> None:
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stderr == f"CommandError: cannot listen on {place}: [Errno 98] Address already in use\n"
+
+
+@pytest.mark.slow
+class TestLongAddresses:
+    def test_a_long_one_reaches_the_application_and_one_beyond_the_servers_bound_is_refused(self, web: int) -> None:
+        assert ask(web, "/?" + "x" * 20_000).status == 302
+        assert ask(web, "/api/openapi.json?" + "x" * 300_000).status == 431

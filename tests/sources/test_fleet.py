@@ -276,6 +276,9 @@ def test_the_office_of_the_fixtures_can_be_imported(tmp_path: Path) -> None:
     assert Source.objects.values("kind").distinct().count() >= 4
 
 
+OPTIONS = '{"sources": [{"name": "x", "kind": "local", "options": %s}]}'
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -284,6 +287,7 @@ def test_the_office_of_the_fixtures_can_be_imported(tmp_path: Path) -> None:
         ("NaN", "NaN is not a JSON number"),
         ('{"sources": [{"name": "a", "kind": "s3", "kind": "local"}]}', "the key 'kind' stands twice"),
         ("[" * 100_000, "cannot be read"),
+        (OPTIONS % ('{"a":' * 900 + "1" + "}" * 900), "nested too deeply"),
         ("9" * 5000, "cannot be read"),
         ("{}]", "is not JSON: line 1, column 3"),
         ('{"sources": [{"name": "x", "kind": "ftp"}]}', "sources[0] (x): kind: unknown kind 'ftp'"),

@@ -83,6 +83,8 @@ def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
         ("sftp", "mac_address", "02:00:00:aa:bb", "is not a MAC address"),
         ("sftp", "wake_allowed", True, "is missing"),
         ("sftp", "wake_address", "-x", "begins with '-'"),
+        ("sftp", "wake_address", "198.51.100.255", "BACKUPSCHED_WAKE_NETWORKS"),
+        ("sftp", "wake_address", "2001:db8:7::1", "BACKUPSCHED_WAKE_NETWORKS"),
         ("sftp", "wake_port", 70_000, "use 1 to 65535"),
         ("s3", "address", "s3.example", "is not a URL"),
         ("s3", "address", "https://", "is not a URL"),

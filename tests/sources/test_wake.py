@@ -4,12 +4,14 @@ import socket
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import OperationalError
 
-from sources import availability, contact, wake
+from sources import availability, contact, wake, wake_networks
 from sources.models import Policy, Source
 from tests.sources.engines.peers import loopback_address
 from tests.sources.factories import MONDAY, make_source
@@ -103,6 +105,26 @@ def test_a_broadcast_address_may_be_a_name(network_card: socket.socket, monkeypa
     source.wake_address = "everybody.example"
     assert wake.wake(source, MONDAY) is None
     assert len(network_card.recv(2048)) == 102
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("found", ["198.51.100.7", "2001:db8:7::1"])
+def test_a_name_of_a_host_elsewhere_gets_no_packet(found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contact, "_look_up", {"elsewhere.example": [found]}.__getitem__)
+    source = make_source(mac_address=MAC_ADDRESS, wake_address="elsewhere.example")
+    error = wake.wake(source, MONDAY)
+    assert error is not None
+    assert "BACKUPSCHED_WAKE_NETWORKS" in error
+    source.refresh_from_db()
+    assert source.last_woken_at is None
+
+
+def test_packets_go_to_the_networks_of_this_host_and_to_those_that_are_configured(settings: Any) -> None:
+    assert wake_networks.is_allowed("127.77.1.2")
+    assert wake_networks.is_allowed("255.255.255.255")
+    assert not wake_networks.is_allowed("198.51.100.255")
+    settings.WAKE_NETWORKS = [ip_network("198.51.100.0/24")]
+    assert wake_networks.is_allowed("198.51.100.255")
 
 
 @pytest.mark.django_db

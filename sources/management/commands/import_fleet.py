@@ -35,6 +35,8 @@ class Command(BaseCommand):
             count = len(error.errors)
             lines = "\n".join(f"  {line}" for line in error.errors)
             raise CommandError(f"nothing was imported, {count} error(s):\n{lines}", returncode=2) from error
+        except RecursionError as error:  # what JSON reads may still be too deep for whoever walks it
+            raise CommandError(f"nothing was imported: {name} is nested too deeply", returncode=2) from error
         if options["json"]:
             self.stdout.write(json.dumps(asdict(report)))
             return

@@ -12,7 +12,8 @@ from django.test import Client
 from django.utils.html import escape
 from PIL import Image
 
-from jobs.backoff import forms
+from jobs.api.limits import LimitOfOneProcess
+from jobs.backoff import forms, urls
 from jobs.backoff.figures import figures
 from jobs.backoff.series import series
 from jobs.backoff.themes import LIGHT
@@ -47,6 +48,16 @@ def staff(client: Client) -> Client:
     """Logged in as one who may enter the admin, and nothing else."""
     client.force_login(User.objects.create_user("staff", is_staff=True))
     return client
+
+
+def test_an_account_draws_so_many_pictures_a_minute_and_another_goes_on(
+    staff: Client, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(urls, "DRAWN", LimitOfOneProcess("two", 2, 86_400))
+    asked = [staff.get(f"{PAGE}{path}") for path in ("picture.svg", "figures.json", "picture.png", "")]
+    assert [answer.status_code for answer in asked] == [200, 200, 429, 429]
+    assert int(asked[2]["Retry-After"]) > 0
+    assert admin_client.get(f"{PAGE}figures.json").status_code == 200
 
 
 class TestWhoSeesIt:

@@ -1,0 +1,132 @@
+"""Who may do what, as data: each page of the admin and each operation of the API, and which roles are let in."""
+
+MAY = {
+    "anybody": "nobody account staff looks operates edits superuser",
+    "staff": "staff looks operates edits superuser",
+    "looks": "looks operates edits superuser",
+    "operates": "operates superuser",
+    "edits": "edits superuser",
+    "superuser": "superuser",
+    "none": "",
+}
+"""The roles that an entry lets in. `operates` and `edits` may look, and neither may do what the other may."""
+
+READ_ONLY = {"changelist": "looks", "history": "looks", "change": "looks none", "add": "none", "delete": "none"}
+EDITED = READ_ONLY | {"change": "looks edits", "add": "edits", "delete": "edits"}
+OF_SUPERUSERS = {name: who.replace("looks", "superuser") for name, who in READ_ONLY.items()}
+ACCOUNTS = dict.fromkeys(READ_ONLY, "superuser")
+
+TABLES = {
+    "jobs": {
+        "apitoken": READ_ONLY | {"add": "edits"}, "attemptentry": READ_ONLY, "backlogrecord": READ_ONLY,
+        "breaker": READ_ONLY, "decision": READ_ONLY, "endpoint": EDITED, "event": READ_ONLY, "lane": READ_ONLY,
+        "pausedqueue": READ_ONLY | {"changelist": "looks operates"}, "retrypolicy": EDITED, "schedule": EDITED,
+        "sweep": READ_ONLY, "throttle": EDITED, "trigger": READ_ONLY, "worker": READ_ONLY,
+    },
+    "sources": {
+        "assignment": READ_ONLY | {"delete": "edits"}, "backup": READ_ONLY, "policy": EDITED, "progress": READ_ONLY,
+        "repository": EDITED, "source": EDITED,
+    },
+    "auth": {"user": ACCOUNTS, "group": ACCOUNTS},
+    "django_q": dict.fromkeys(("schedule", "success", "failure", "ormq"), OF_SUPERUSERS),
+}  # fmt: skip
+"""App → model → page of Django's admin → who may GET it and, when it differs, who may POST to it."""
+
+PAGES = {
+    f"{app}_{model}_{page}": who
+    for app, models in TABLES.items()
+    for model, pages in models.items()
+    for page, who in pages.items()
+} | {
+    **dict.fromkeys(("search", "index", "password_change", "password_change_done", "jsi18n"), "staff"),
+    **dict.fromkeys(("login", "logout", "home"), "anybody"),
+    "autocomplete": "none staff",  # GET: what it completes is asked for by a field; POST is not one of its methods
+    "view_on_site": "none",  # no row has a page of its own
+    "app_list": "looks",
+    "auth_user_password_change": "superuser",
+    "jobs_apitoken_revoke_this": "edits",
+    "jobs_backlogrecord_dead_letters": "looks operates",
+    **dict.fromkeys(("jobs_breaker_close_this_now", "jobs_breaker_probe_this_now"), "operates"),
+    **dict.fromkeys(("jobs_endpoint_rotate_secret", "jobs_endpoint_replace_secret", "jobs_endpoint_test"), "edits"),
+    **{f"jobs_{table}_retry_this_now": "operates" for table in ("event", "backlogrecord")},
+    **{f"jobs_{table}_cancel_this": "operates" for table in ("event", "backlogrecord")},
+    **{f"{table}_preview": "edits" for table in ("jobs_retrypolicy", "jobs_schedule", "sources_policy")},
+    **{f"{table}_preview_of": "edits" for table in ("jobs_retrypolicy", "jobs_schedule", "sources_policy")},
+    **{f"jobs_schedule_{verb}": "operates" for verb in ("trigger_this_now", "pause_this", "resume_this")},
+    "jobs_trigger_cancel_this_batch": "operates",
+    **dict.fromkeys(("sources_source_enrol", "sources_source_revoke_tokens"), "edits"),
+    **dict.fromkeys(("backoff", "backoff-svg", "backoff-png", "backoff-json"), "staff"),
+}  # fmt: skip
+
+DELETED = {"delete_selected": "edits"}
+ACTIONS = {
+    "jobs.Endpoint": DELETED, "jobs.RetryPolicy": DELETED, "jobs.Throttle": DELETED, "sources.Assignment": DELETED,
+    "sources.Policy": DELETED, "sources.Repository": DELETED,
+    "jobs.ApiToken": {"revoke": "edits"},
+    "jobs.Breaker": dict.fromkeys(("close_now", "probe_now"), "operates"),
+    "jobs.Event": dict.fromkeys(("retry_now", "cancel"), "operates"),
+    "jobs.BacklogRecord": dict.fromkeys(("retry_now", "cancel"), "operates"),
+    "jobs.Schedule": {"delete_selected": "edits"} | dict.fromkeys(("trigger_now", "pause", "resume"), "operates"),
+    "jobs.Trigger": {"cancel_batches": "operates"},
+    "auth.User": {"delete_selected": "superuser"},
+    "auth.Group": {"delete_selected": "superuser"},
+    "sources.Source": dict.fromkeys(
+        (
+            "delete_selected", "back_up_now", "pause", "resume",
+            "snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze",
+        ),
+        "edits",
+    ),
+}  # fmt: skip
+"""Model → action of its list → who is offered it; Django refuses an action that is not offered."""
+
+ONE = {
+    "sources": "source_id", "policies": "policy_id", "repositories": "repository_id", "schedules": "schedule_id",
+    "throttles": "throttle_id", "endpoints": "endpoint_id", "retry-policies": "retry_policy_id",
+    "assignments": "assignment_id", "backups": "backup_id", "triggers": "trigger_id", "events": "record_id",
+    "records": "record_id", "breakers": "breaker_id", "workers": "worker_id",
+}  # fmt: skip
+EDITED_BY_API = ("sources", "policies", "repositories", "schedules", "throttles", "endpoints", "retry-policies")
+
+OPERATIONS = {
+    **{f"GET {name}{one}": "read looks" for name, pk in ONE.items() for one in ("", f"/{{{pk}}}")},
+    **{f"POST {name}": "write edits" for name in (*EDITED_BY_API, "assignments")},
+    **{
+        f"{verb} {name}/{{{ONE[name]}}}": "write edits"
+        for name in EDITED_BY_API
+        for verb in ("PATCH", "PUT", "DELETE")
+    },
+    "DELETE assignments/{assignment_id}": "write edits",
+    "POST enrol": "any anybody",  # the code is what lets it in
+    **dict.fromkeys(
+        (
+            "POST agent/rotate", "POST check-in", "GET agent/status", "POST agent/back-up-now", "POST agent/snooze",
+            "DELETE agent/snooze",
+        ),
+        "agent none",
+    ),
+    **{
+        f"POST sources/{{source_id}}/{verb}": "operate edits"
+        for verb in ("back-up-now", "snooze", "pause", "resume", "check-in")
+    },
+    "DELETE sources/{source_id}/snooze": "operate edits",
+    **{f"POST sources/{{source_id}}/{verb}": "write edits" for verb in ("enrolment-code", "revoke-tokens")},
+    "POST policies/{policy_id}/back-up-now": "operate edits",
+    "POST assignments/{assignment_id}/back-up-now": "operate edits",
+    "GET policies/{name}/preview": "read looks",
+    **{f"POST schedules/{{schedule_id}}/{verb}": "operate operates" for verb in ("trigger", "pause", "resume")},
+    **{f"GET schedules/{{schedule_id}}/{what}": "read looks" for what in ("preview", "plan")},
+    "POST schedules/plan": "read edits",
+    "POST triggers/{trigger_id}/cancel": "operate operates",
+    "POST endpoints/{endpoint_id}/rotate": "write edits",
+    **{
+        f"POST {name}/{rest}": "operate operates"
+        for name in ("events", "records")
+        for rest in ("retry", "{record_id}/retry", "{record_id}/cancel")
+    },
+    **{f"GET {name}": "read looks" for name in ("attempts", "dead-letters", "queues")},
+    **{f"POST queues/{{name}}/{verb}": "operate operates" for verb in ("pause", "resume")},
+    **{f"POST breakers/{{breaker_id}}/{verb}": "operate operates" for verb in ("close", "probe")},
+    "GET me": "any staff",
+}  # fmt: skip
+"""Operation, below /api/ → the scope that a token needs, and who may with it, or with a session."""

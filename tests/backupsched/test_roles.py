@@ -1,0 +1,195 @@
+"""Each role asks for each page of the admin, each action and each operation of the API. What the table of
+`role_table.py` does not name fails here, so a new page cannot be left open."""
+
+import logging
+import re
+from collections.abc import Iterator
+from copy import copy
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Permission, User
+from django.db import transaction
+from django.template.response import SimpleTemplateResponse
+from django.test import Client, RequestFactory
+from django.urls import URLPattern, get_resolver
+
+from jobs import api_tokens
+from sources import tokens
+from sources.api import api
+from sources.models import Assignment
+from tests.backupsched.one_of_each import make_one_of_each
+from tests.backupsched.role_table import ACTIONS, MAY, OPERATIONS, PAGES
+from tests.documents import ROOT, table_rows
+from tests.jobs.api.asking import make_user
+
+pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.timeout(240)]
+
+EDITED = ("apitoken", "endpoint", "retrypolicy", "schedule", "throttle", "assignment", "policy", "repository", "source")
+SCOPES = ("read", "write", "operate")
+
+
+def permissions(*verbs: str) -> list[str]:
+    """Those of our two apps that Django makes for these verbs."""
+    found = Permission.objects.filter(content_type__app_label__in=("jobs", "sources")).values_list(
+        "codename", flat=True
+    )
+    return [name for name in found if name.split("_")[0] in verbs]
+
+
+@pytest.fixture
+def people() -> dict[str, User | None]:
+    looks = permissions("view")
+    edits = [f"{verb}_{model}" for verb in ("add", "change", "delete") for model in EDITED]
+    return {
+        "nobody": None,
+        "account": make_user(is_staff=False),
+        "staff": make_user(),
+        "looks": make_user(*looks),
+        "operates": make_user(*looks, "change_backlogrecord"),
+        "edits": make_user(*looks, *edits),
+        "superuser": make_user(is_superuser=True),
+    }
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Who is let in is decided before a page is drawn, and other tests draw them all. Refusals are no news."""
+    monkeypatch.setattr(SimpleTemplateResponse, "render", drawn_empty)
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def drawn_empty(page: SimpleTemplateResponse) -> SimpleTemplateResponse:
+    page.content = b""
+    return page
+
+
+def session_of(user: User | None) -> Client:
+    """A browser, in which `user` is logged in."""
+    client = Client(raise_request_exception=False)
+    if user:
+        client.force_login(user)
+    return client
+
+
+def ask(client: Client, method: str, address: str, content: str = "", **headers: str) -> int:
+    """The status of the answer, 401 for the way to the login. What the request changed is taken back."""
+    cookies = copy(client.cookies)
+    kind = "application/json" if content else "application/x-www-form-urlencoded"
+    with transaction.atomic():
+        answer: Any = client.generic(method, address, content, content_type=kind, headers=headers)
+        transaction.set_rollback(True)
+    client.cookies = cookies  # another session's key, or none, after a logout
+    to_login = answer.status_code == 302 and answer.url.startswith("/admin/login/")
+    return 401 if to_login else int(answer.status_code)
+
+
+def is_wrong(status: int, may: bool) -> bool:
+    return status >= 500 or may is (status in (401, 403, 404))
+
+
+def addresses(patterns: Any, before: str = "/") -> Iterator[tuple[str, str | None]]:
+    """Route and name of each page."""
+    for pattern in patterns:
+        if isinstance(pattern, URLPattern):
+            yield before + str(pattern.pattern), pattern.name
+        elif str(pattern.pattern) != "api/":
+            yield from addresses(pattern.url_patterns, before + str(pattern.pattern))
+
+
+def rows_on_hand() -> dict[str, Any]:
+    """App and model → the key of a row of it."""
+    found = {
+        model._meta.label_lower.replace(".", "_"): model._default_manager.first() for model in admin.site._registry
+    }
+    return {name: row.pk for name, row in found.items() if row is not None}
+
+
+def test_each_role_at_each_page(people: dict[str, User | None]) -> None:
+    make_one_of_each()
+    rows, wrong, unknown = rows_on_hand(), [], []
+    sessions = {role: session_of(user) for role, user in people.items()}
+    for route, name in addresses(get_resolver().url_patterns):
+        if name is None:  # only leads to another page, or to none
+            assert route == "/admin/(?P<url>.*)$" or route.endswith("/<path:object_id>/"), route
+            continue
+        if name not in PAGES:
+            unknown.append(f"{name}: {route}")
+            continue
+        table = name.rsplit("_", 1)[0]
+        if table not in rows and name.endswith("_history"):
+            continue  # leads away from a row that is not there, whoever asks
+        key = next((rows[each] for each in rows if name.startswith(each + "_")), 1)
+        address = re.sub(r"\^\(\?P<app_label>[^)]*\)/\$", "jobs/", route)
+        address = re.sub(r"<[^>]*>", str(key), address)
+        for_get, _, for_post = PAGES[name].partition(" ")
+        asked = [("GET", for_get), ("POST", for_post or for_get)]
+        if not for_post and (for_get == "none" or name.endswith(("_changelist", "_history"))):
+            asked.pop()  # shows the same again; the actions of lists are a test of their own
+        for method, who in asked:
+            for role, session in sessions.items():
+                status = ask(session, method, address)
+                if is_wrong(status, role in MAY[who].split()):
+                    wrong.append(f"{method} {name} by {role}: {status}, the table says {who}")
+    assert not unknown
+    assert not wrong, "\n".join(wrong)
+
+
+def test_each_role_is_offered_its_actions(people: dict[str, User | None]) -> None:
+    for role, user in people.items():
+        if user is None or not user.is_staff:
+            continue  # has no list to choose from
+        request = RequestFactory().get("/")
+        request.user = user
+        for model, page in admin.site._registry.items():
+            offered = ACTIONS.get(model._meta.label, {})
+            may = {name for name, who in offered.items() if role in MAY[who].split()}
+            assert set(page.get_actions(request)) == may, f"{model._meta.label} for {role}"
+
+
+@pytest.fixture
+def on_hand() -> tuple[dict[str, Any], Assignment]:
+    return make_one_of_each()
+
+
+def operations(values: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Entry of the table, method and address of each operation."""
+    for path, methods in api.get_openapi_schema()["paths"].items():
+        for method in map(str.upper, methods):
+            address = re.sub(r"{(\w+?)(_id)?}", lambda found: str(values.get(found[1], "callbacks")), path)
+            yield f"{method} {path.removeprefix('/api/')}", method, address
+
+
+def test_each_role_at_each_operation(
+    people: dict[str, User | None], on_hand: tuple[dict[str, Any], Assignment]
+) -> None:
+    values, assignment = on_hand
+    values["name"] = assignment.policy.schedule.name
+    root = make_user(is_superuser=True)
+    bearers = {scope: api_tokens.issue(root, scope, (scope,)).text for scope in SCOPES}
+    bearers["agent"] = tokens.issue(assignment.source)
+    sessions = {role: session_of(user) for role, user in people.items()}
+    nobody = Client()
+    wrong, seen = [], set()
+    for name, method, address in operations(values):
+        address = address.replace("/queues/" + values["name"], "/queues/callbacks")
+        assert name in OPERATIONS, f"the table of roles does not know {name}"
+        seen.add(name)
+        scope, who = OPERATIONS[name].split()
+        answers = {
+            role: (ask(each, method, address, "{}"), role in MAY[who].split()) for role, each in sessions.items()
+        }
+        for bearer, text in bearers.items():
+            may = scope == bearer or (scope == "any" and (who == "anybody" or bearer != "agent"))
+            answers[f"token {bearer}"] = ask(nobody, method, address, "{}", Authorization=f"Bearer {text}"), may
+        wrong += [f"{name} by {asker}: {status}" for asker, (status, may) in answers.items() if is_wrong(status, may)]
+    assert not wrong, "\n".join(wrong)
+    assert seen == set(OPERATIONS)
+
+
+def test_the_table_of_the_document_has_these_roles(people: dict[str, User | None]) -> None:
+    rows = table_rows(ROOT / "docs" / "security.md", "Who may do what")
+    assert [row[0].split("*")[1] for row in rows] == [*people, *(f"token: {s}" for s in SCOPES), "agent", "host"]
