@@ -92,5 +92,5 @@ class NoLoop:
 def install() -> None:
     names: Any = units
     names.UnitThreads = SimulatedPlaces
-    names.UnitTasks = lambda _loop, concurrency, done: SimulatedPlaces("", concurrency, done)
+    names.UnitTasks = lambda _loop, concurrency, done, **_: SimulatedPlaces("", concurrency, done)
     names.EventLoop = NoLoop

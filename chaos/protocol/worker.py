@@ -30,6 +30,8 @@ class SimulatedWorker:
         """Resume it until it has nothing to do, waits for a lock, or has ended."""
         for _ in range(MOST_ROUND_TRIPS):
             self.baton.resume(actor)
+            if actor.error is not None:
+                raise actor.error
             if actor.state not in (State.PARKED, State.BACK):
                 return
 

@@ -106,7 +106,8 @@ class WorkerProcess:
 
     def start(self) -> None:
         """Start the worker's threads."""
-        self.settler, self.silences = Settler(self._settled), Settler(self._settled, SILENCES)
+        self.settler = Settler(self._settled)
+        self.silences = Settler(self._settled, SILENCES, name="silences")
         self.units = Units(self.rules, self._ended, room_made=self.bell.ring, after_thread=_close_stale_connections)
         self.heartbeat = Heartbeat(self.row.pk, self.units)
         self.guard = Guard(self.units)

@@ -32,8 +32,8 @@ Result = tuple[Claimed, Outcome]
 class Settler(threading.Thread):
     """Settles what is `add`ed. `settled(records)` is called after each batch, from this thread."""
 
-    def __init__(self, settled: Callable[[list[Claimed]], None], batch: int = BATCH) -> None:
-        super().__init__(name="settler", daemon=True)
+    def __init__(self, settled: Callable[[list[Claimed]], None], batch: int = BATCH, name: str = "settler") -> None:
+        super().__init__(name=name, daemon=True)
         self._most = batch
         self._settled = settled
         self._results: SimpleQueue[Result | None] = SimpleQueue()
