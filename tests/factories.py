@@ -95,7 +95,7 @@ def make_retry_policy(**fields: Any) -> RetryPolicy:
 
 def install_presets() -> None:
     """The retry policies that every installation begins with: a test with real transactions takes them away."""
-    migration = import_module("jobs.migrations.0020_published_retry_policies")
+    migration = import_module("jobs.migrations.0019_published_retry_policies")
     migration.install(apps, SimpleNamespace(connection=connection))
 
 

@@ -194,7 +194,7 @@ class TestDeleting:
         assert not RetryPolicy.objects.filter(name=policy.name).exists()
 
 
-PRESETS = import_module("jobs.migrations.0020_published_retry_policies")
+PRESETS = import_module("jobs.migrations.0019_published_retry_policies")
 BEFORE = import_module("jobs.migrations.0010_preset_retry_policies")
 FIBONACCI = [1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584, 4181, 6765]
 PUBLISHED = {

@@ -58,6 +58,6 @@ def install(apps, schema_editor):
 class Migration(migrations.Migration):
     """The published retry policies under their names, and ours beside them under names of their own."""
 
-    dependencies = [("jobs", "0019_a_worker_says_how_many_sockets_it_may_open")]
+    dependencies = [("jobs", "0018_a_worker_says_how_many_sockets_it_may_open")]
 
     operations = [migrations.RunPython(install, migrations.RunPython.noop)]

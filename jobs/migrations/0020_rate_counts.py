@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("jobs", "0020_published_retry_policies"),
+        ("jobs", "0019_published_retry_policies"),
     ]
 
     operations = [

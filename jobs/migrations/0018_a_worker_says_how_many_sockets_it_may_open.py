@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     """Both columns are NULL: no table is rewritten."""
 
-    dependencies = [("jobs", "0018_find_the_records_of_a_schedule")]
+    dependencies = [("jobs", "0017_find_the_records_of_a_schedule")]
 
     operations = [
         migrations.AddField(

@@ -6,7 +6,7 @@ from django.db import migrations
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("sources", "0005_the_longest_time_a_backup_may_run"),
+        ("sources", "0004_the_longest_time_a_backup_may_run"),
     ]
 
     operations = [
