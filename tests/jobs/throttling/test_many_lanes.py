@@ -43,7 +43,7 @@ def test_a_claim_reads_what_runs_once_before_and_once_under_the_locks(lanes):
     before = rows_read("jobs_backlogrecord"), rows_read("jobs_throttle")
     assert len(claim(limit=2)) == 2
     records = rows_read("jobs_backlogrecord") - before[0]
-    assert records <= 2 * RUNNING + 5 * LANES
+    assert records <= 5 * RUNNING  # counted by throttle and lane it is 60 times; plans differ by some hundred rows
     assert rows_read("jobs_throttle") - before[1] <= 4 * (LANES + 1)
 
 
@@ -52,7 +52,7 @@ def test_the_look_ahead_reads_what_runs_twice(lanes):
     BacklogRecord.objects.filter(status=Status.READY).update(queue="backups")
     before = rows_read("jobs_backlogrecord")
     shortage("backups", "availability", now=NOON)
-    assert rows_read("jobs_backlogrecord") - before <= 2 * RUNNING + 3 * LANES + 20
+    assert rows_read("jobs_backlogrecord") - before <= 5 * RUNNING
 
 
 @pytest.mark.django_db(transaction=True)
