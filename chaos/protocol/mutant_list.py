@@ -107,8 +107,8 @@ MUTANTS = [
          "status IN ({Status.RUNNING})"),
     _one("the gate counts only what is ready", GATE, "status IN ({Status.READY}, {Status.RUNNING})",
          "status IN ({Status.READY})"),
-    _one("a settle opens no gate", CLAIMING, "        exclusivity.open_gates([record for record, _ in written], instant)\n", ""),
-    _one("a cancel opens no gate", CANCELLING, "    exclusivity.give_back(", "    0 and exclusivity.give_back("),
+    _one("a settle opens no gate", CLAIMING, "        exclusivity.open_gates(", "        0 and exclusivity.open_gates("),
+    _one("a cancel opens no gate", CANCELLING, "    exclusivity.open_gates(", "    0 and exclusivity.open_gates("),
     _one("a promoted record keeps its key", EMITTER, "waiting_for = NULL, breaker_id = NULL, exclusive_key = NULL",
          "waiting_for = NULL, breaker_id = NULL"),
     # rescue and strays

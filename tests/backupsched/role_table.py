@@ -72,7 +72,7 @@ ACTIONS = {
     "auth.Group": {"delete_selected": "superuser"},
     "sources.Source": dict.fromkeys(
         (
-            "delete_selected", "back_up_now", "pause", "resume",
+            "delete_selected", "back_up_now", "pause", "pause_and_stop", "resume",
             "snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze",
         ),
         "edits",
