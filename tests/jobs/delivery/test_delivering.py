@@ -95,8 +95,8 @@ class TestAWorker:
                 put(endpoint)[0].pk: said
                 for endpoint, said in (
                     (at(receiving(answering(500))), "answered 500 Internal Server Error: ***"),
-                    (at(receiving(answering(410))), "answered 410 Gone: …"),
-                    (at(receiving(answering(429, **{"Retry-After": "7200"}))), "answered 429 Too Many Requests: …"),
+                    (at(receiving(answering(410))), "answered 410 Gone: ***"),
+                    (at(receiving(answering(429, **{"Retry-After": "7200"}))), "answered 429 Too Many Requests: ***"),
                     (at(receiving(answering(307, **private))), "redirects are not followed"),
                     (at(receiving(answering(307, **private)), follow_redirects=True), "127.0.0.2 is not public"),
                     (at(receiving(wait), timeout=1), "did not answer within 1 s"),
