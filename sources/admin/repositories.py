@@ -1,41 +1,32 @@
 """Repositories, and what their circuit breakers say."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
 from jobs import breakers
 from jobs.admin.breakers import link_to
 from jobs.models import Breaker
 from sources import edits, reach
+from sources.admin.reach import ReachAdmin, ReachForm
 from sources.guarding import OPEN_BREAKER_OF_REPOSITORY, guarded_by
 from sources.models import Repository
 
 
-class RepositoryForm(forms.ModelForm):  # type: ignore[type-arg]
-    """Checks where its person may let the workers write."""
-
-    account: Any
-
-    def _post_clean(self) -> None:
-        super()._post_clean()  # type: ignore[misc]
-        if not self.errors:
-            try:
-                reach.check_repository(self.account, self.instance)
-            except ValidationError as error:
-                self._update_errors(error)  # type: ignore[attr-defined]
+class RepositoryForm(ReachForm):
+    def check_reach(self) -> Sequence[str]:
+        reach.check_repository(self.account, self.instance)
+        return ()
 
 
 @admin.register(Repository)
-class RepositoryAdmin(ModelAdmin):
+class RepositoryAdmin(ReachAdmin):
     """Where backups go, and whether anything goes there now."""
 
     list_display = ("name", "location", "breaker_state")
@@ -46,10 +37,6 @@ class RepositoryAdmin(ModelAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Repository]:
         found: QuerySet[Repository] = super().get_queryset(request)
         return found.annotate(open_breaker=OPEN_BREAKER_OF_REPOSITORY)
-
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        made = super().get_form(request, obj, change, **kwargs)
-        return type(made.__name__, (made,), {"account": request.user})
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return ("name", "location", "breaker") if obj else ("name", "location")

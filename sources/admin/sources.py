@@ -5,15 +5,13 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils.html import format_html
-from unfold.admin import ModelAdmin, TabularInline
+from unfold.admin import TabularInline
 from unfold.decorators import display
 
 from jobs.admin.base import SMALL_TEXT_AREAS, ago, moment, span
@@ -31,6 +29,7 @@ from sources.admin.protection import (
     with_alert_state,
     with_status,
 )
+from sources.admin.reach import ReachAdmin, ReachForm
 from sources.models import Assignment, Backup, Source
 
 SHOWN_BACKUPS = 10
@@ -77,23 +76,13 @@ class AssignmentInline(TabularInline):
         return format_html('<a href="{}?{}">records</a>', reverse("admin:jobs_backlogrecord_changelist"), subject)
 
 
-class SourceForm(forms.ModelForm):  # type: ignore[type-arg]
-    """Checks what its person may let the workers reach."""
-
-    account: Any
-    notices: Sequence[str] = ()
-
-    def _post_clean(self) -> None:
-        super()._post_clean()  # type: ignore[misc]
-        if not self.errors:
-            try:
-                self.notices = reach.check_source(self.account, self.instance)
-            except ValidationError as error:
-                self._update_errors(error)  # type: ignore[attr-defined]
+class SourceForm(ReachForm):
+    def check_reach(self) -> Sequence[str]:
+        return reach.check_source(self.account, self.instance)
 
 
 @admin.register(Source)
-class SourceAdmin(AgentFields, AgentActions, ModelAdmin):
+class SourceAdmin(AgentFields, AgentActions, ReachAdmin):
     """Every source, whether it is protected, and when it is next."""
 
     list_display = ("name", "kind", "policies", "last_success", "next_backup", "checked_in", "failures", "shown_status")
@@ -234,15 +223,6 @@ class SourceAdmin(AgentFields, AgentActions, ModelAdmin):
         ended = planning.unsnooze(sources)
         message = f"{ended} sources are not snoozed any more; what waited for that is ready."
         self.message_user(request, message, messages.SUCCESS if ended else messages.WARNING)
-
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        made = super().get_form(request, obj, change, **kwargs)
-        return type(made.__name__, (made,), {"account": request.user})
-
-    def save_model(self, request: HttpRequest, obj: Source, form: Any, change: bool) -> None:
-        super().save_model(request, obj, form, change)
-        for notice in form.notices:
-            self.message_user(request, notice, messages.WARNING)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """A new assignment is due at once."""
