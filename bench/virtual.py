@@ -25,7 +25,8 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models import Min
 
-from jobs import changes, claiming, emitter, sweeps
+from jobs import changes, claiming, sweeps, tick
+from jobs.handlers import StepDue
 from jobs.models import Schedule, Worker
 from jobs.outcomes import Claimed, Held, Outcome
 from jobs.transitions import transition
@@ -109,7 +110,7 @@ class Backlog:
         """Let time pass, up to `until` at the latest, or until `stop()` says so after an instant."""
         with _chance(self._dice):
             self._see_triggers()
-            self._due = emitter.look(now=instant(self.now))
+            self._due = tick.look(now=instant(self.now))
             self._do_what_is_due()
             while not stop():
                 if (at := self._next()) > until:
@@ -138,7 +139,8 @@ class Backlog:
         now = instant(self.now)
         self._settle()
         # nothing but that settle has changed since the last look
-        emitter.act_on(replace(self._due, now=now, trigger=self._trigger_at <= self.now), now=now, rescue=False)
+        steps = tuple(StepDue(is_due=self._trigger_at <= self.now) for _ in self._due.steps)
+        tick.act_on(replace(self._due, now=now, steps=steps), now=now, rescue=False)
         if self._trigger_at <= self.now:
             self._see_triggers()
         if self.sweeps and self.now % tiers.SHORTEST == 0:
@@ -151,7 +153,7 @@ class Backlog:
             with connection.cursor() as cursor:
                 cursor.execute(INSERTED, {"now": now})
             self._claim()
-        self._due = emitter.look(now=now)
+        self._due = tick.look(now=now)
 
     def _see_triggers(self) -> None:
         trigger_at = Schedule.objects.filter(enabled=True).aggregate(at=Min("next_trigger_at"))["at"]

@@ -18,7 +18,6 @@ from jobs import decisions, exclusivity
 from jobs.handlers import Kind, NextOpening, registry
 from jobs.outcomes import MAX_ERROR_LENGTH
 from jobs.prepared import execute
-from jobs.schedules import batches
 from jobs.set_aside import bad_ones
 from jobs.states import Status, WaitingFor
 from jobs.telling import storable
@@ -63,6 +62,16 @@ UPDATE jobs_backlogrecord b
   FROM unnest(%(id)s::bigint[], %(error)s::text[]) AS r(id, error)
  WHERE b.id = r.id
 """
+
+
+DROP = f"""
+UPDATE jobs_backlogrecord
+   SET status = {Status.FAILED}, waiting_for = NULL, finished_at = %(now)s::timestamptz, last_error = %(error)s,
+       exclusive_key = NULL, breaker_id = NULL
+ WHERE id = ANY(%(ids)s::bigint[])
+"""
+
+WINDOW_CLOSED = "window closed"
 
 
 class Closed(NamedTuple):
@@ -138,7 +147,12 @@ def _put_aside(kind: Kind, bad: dict[Closed, str], now: datetime) -> None:
 
 
 def _drop(kind: str, records: Sequence[Closed], now: datetime) -> None:
-    batches.drop([record.id for record in records], now)
+    drop([record.id for record in records], now)
     first, others = records[0].subject, len(records) - 1
     more = f" and {others} others" if others else ""
-    decisions.doing("dropped", f"{first}{more}: {batches.WINDOW_CLOSED}", kind=kind, subject=first, now=now)
+    decisions.doing("dropped", f"{first}{more}: {WINDOW_CLOSED}", kind=kind, subject=first, now=now)
+
+
+def drop(record_ids: list[int], now: datetime) -> None:
+    """End these records, which are locked and idle, as failed: their window has closed."""
+    execute(DROP, {"ids": record_ids, "now": now, "error": WINDOW_CLOSED})

@@ -10,11 +10,14 @@ A handler is sync (it runs in a thread) or async (it runs on the worker's one ev
 """
 
 from asyncio import Task
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from inspect import iscoroutinefunction
 from threading import Event, Lock
+from typing import Any, Protocol
+
+from django.db.models import Model
 
 from jobs.outcomes import Claimed, Outcome, Postponed
 from jobs.states import WaitingFor
@@ -74,7 +77,8 @@ class Kind:
     `home_queue`: where its records wait and start again. `after_settle(record, outcome, now)` runs in the settle's
     transaction. `next_opening([(record id, subject)], now)` answers, for records whose window has closed, from
     when to when they may run next; a kind without it has no windows. `max_seconds`: a handler that runs for longer
-    is hung: it is stopped, its lease is not renewed any more, and that is a failure.
+    is hung: it is stopped, its lease is not renewed any more, and that is a failure. `warm_up()` is called once by each
+    worker that serves its home queue, before it claims.
     """
 
     name: str
@@ -82,22 +86,73 @@ class Kind:
     after_settle: AfterSettle | None = None
     next_opening: NextOpening | None = None
     max_seconds: float | None = None
+    warm_up: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True)
+class StepDue:
+    """What the question of a tick found of another app's step: whether it `is_due`; when it will be, as far as that is
+    known; and whether it is `under_way`, so that its next part may be due in a moment."""
+
+    is_due: bool = False
+    next_at: datetime | None = None
+    under_way: bool = False
+
+
+@dataclass(frozen=True)
+class TickStep:
+    """A step that another app adds to the tick, before all others.
+
+    `columns`: scalar sub-selects, which join the tick's one question. They see the instant as `clock.now`, and what
+    `values(now)` gives as parameters. `found(now, row)`: what the values of these columns mean. `do(now, seconds)`
+    works for some seconds and returns how many records it put on the backlog.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    values: Callable[[datetime], dict[str, Any]]
+    found: Callable[[datetime, tuple[Any, ...]], StepDue]
+    do: Callable[[datetime, float], int]
+
+
+class Batches(Protocol):
+    """Who is told of records that are opened again, since what they belong to may have been seen to end."""
+
+    def hold(self, record_ids: Sequence[int]) -> None:
+        """Before these records are locked: nobody notes the end of their batches until this transaction ends."""
+
+    def take_back(self, record_ids: Sequence[int]) -> None:
+        """These records, which are held, are unfinished again: so are their batches."""
 
 
 class Registry:
-    """Kinds, their handlers by queue, and the providers of batches."""
+    """Kinds, their handlers by queue, and what other apps do with the queue at its own moments.
+
+    `steps`: of a tick. `at_start(now)`: of a worker, also every minute without one. `periodic`: every minute. `prunes`:
+    every hour, `(now)`. `batches`: who is told of records that are opened again. `uses(row)`: in a sentence, who else
+    uses a row that a person wants to delete; empty: nobody.
+    """
 
     def __init__(self) -> None:
         self.kinds: dict[str, Kind] = {}
-        self.providers: dict[str, Callable[..., int]] = {}
-        self.catch_ups: list[Callable[[], int]] = []
+        self.steps: list[TickStep] = []
+        self.at_start: list[Callable[[datetime], int]] = []
         self.periodic: list[Callable[[], int]] = []
+        self.prunes: list[Callable[[datetime], int]] = []
+        self.batches: list[Batches] = []
+        self.uses: list[Callable[[Model], str]] = []
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._async_ones: dict[Handler, bool] = {}
 
     def add(self, kind: Kind) -> None:
         """Register a kind. Registering it again replaces it (a reload, a test)."""
         self.kinds[kind.name] = kind
+
+    def warm_up(self, queues: Collection[str]) -> None:
+        """What a worker that serves these queues does before it claims."""
+        for kind in self.kinds.values():
+            if kind.warm_up and kind.home_queue in queues:
+                kind.warm_up()
 
     def handler(self, kind: str, *, queue: str) -> Callable[[Handler], Handler]:
         """Register the decorated function to run records of `kind` that are claimed from `queue`."""
@@ -131,18 +186,6 @@ class Registry:
     def home_of(self, kind: str, queue: str) -> str:
         """The queue where records of `kind` start; of a kind that is unknown here, `queue`, the one that it is in."""
         return self.kinds[kind].home_queue if kind in self.kinds else queue
-
-    def add_provider(self, name: str, emit: Callable[..., int], catch_up: Callable[[], int] | None = None) -> None:
-        """Register what yields the batches of triggers: `emit([(schedule, trigger_at)], now) -> records`.
-
-        It is given each schedule once at most, in one transaction with what notes that they were emitted. Asked again
-        for a trigger, it puts there what is not there yet.
-
-        `catch_up() -> records` emits what became due in mid-period and was missed.
-        """
-        self.providers[name] = emit
-        if catch_up:
-            self.catch_ups.append(catch_up)
 
     def add_periodic(self, task: Callable[[], int]) -> None:
         """Register what is done every minute beside the tick: short, idempotent. Returns how many rows it changed."""

@@ -11,12 +11,6 @@ from uuid import UUID
 
 from jobs.states import WaitingFor
 
-FIRST_IN_LINE = 1_000_000
-"""Added to the priority of a record whose re-check must not be missed (a source just woken), until it is settled.
-
-So large that half of it tells such a record from any priority that people give, negative ones included.
-"""
-
 MAX_ERROR_LENGTH = 4000
 
 

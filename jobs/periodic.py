@@ -6,14 +6,13 @@ from datetime import datetime
 
 from django.db import connection
 
-from jobs import attempts, breakers, conf, decisions, emitter, sweeps
-from jobs.api import pruning
+from jobs import attempts, breakers, conf, decisions, sweeps
 from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.database_errors import is_away
 from jobs.handlers import registry
 from jobs.models import Worker
-from jobs.schedules import batches
+from jobs.tick import tick as tick_once
 
 log = logging.getLogger(__name__)
 
@@ -43,20 +42,25 @@ def tick() -> str:
     It rescues nothing: only a worker, which ticks each second, can tell a dead worker from a database that was away.
     """
     changed = besides()  # first: what fails below ends the task, and is told by django-q2
-    emitter.correct_watermarks(database_clock())
-    ticked = emitter.tick(rescue=False)
+    at_start()
+    ticked = tick_once(rescue=False)
     return f"{ticked}, {changed} changed besides"
 
 
+def at_start() -> int:
+    """What other apps do when a worker starts. Returns how much was changed. Raises: django.db.Error."""
+    now = database_clock()
+    return sum(task(now) for task in registry.at_start)
+
+
 def besides() -> int:
-    """What is done every minute: overdue sweeps, which batches have ended, what became due in mid-period or behind a
-    trigger that has passed, and what other apps do. The workers do it as well, so a dead qcluster costs nothing here.
+    """What is done every minute: overdue sweeps, and what other apps do, as seeing which batches have ended, or what
+    became due behind a trigger that has passed. The workers do it as well, so a dead qcluster costs nothing here.
     Returns how much was changed. One that fails is logged and holds up no other.
 
     Raises: django.db.Error when the database is away.
     """
-    ours = [sweeps.run_overdue, breakers.correct_clocks, batches.keep, pruning.prune]
-    return _each([*ours, *registry.catch_ups, *registry.periodic])
+    return _each([sweeps.run_overdue, breakers.correct_clocks, *registry.periodic])
 
 
 def _each(tasks: list[Callable[[], int]]) -> int:
@@ -97,7 +101,8 @@ def prune(now: datetime | None = None) -> int:
     before = (now or database_clock()) - conf.keep_finished()
     Worker.objects.filter(heartbeat_at__lt=before).delete()
     decisions.prune(now)
-    batches.prune(now)
+    for task in registry.prunes:
+        task(before)
     attempts.prune()
     verbs.prune(before)
     pruned = 0

@@ -10,7 +10,8 @@ from django.db.models import ProtectedError
 from django.db.models.deletion import Collector
 
 from jobs import throttles
-from jobs.models import BacklogRecord, Lane, Throttle, Trigger
+from jobs.handlers import registry
+from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import UNFINISHED
 from jobs.throttles import Live
 from jobs.worker.tokens import SHORTEST_WAIT_SECONDS
@@ -106,16 +107,16 @@ def refuse_in_use(throttle: Throttle) -> None:
 
 def _refuse_in_flight(ids: list[int]) -> None:
     """Raises: InUse."""
-    being_emitted = Trigger.objects.filter(finished_at=None, emitted_at=None)
     for live in throttles.live(ids):
-        if being_emitted.filter(recipe__throttle_id=live.throttle.pk).exists():
-            raise InUse(f"{live.throttle.name}: a batch under it is being emitted. Let it end or cancel it first.")
         if said := obstacle_to_removing(live):
             raise InUse(f"{said}. Let them end or cancel them first.")
 
 
 def _refuse_named(throttle: Throttle) -> None:
     """Raises: InUse naming the rows that refer to it."""
+    for use_of in registry.uses:
+        if used := use_of(throttle):
+            raise InUse(used)
     try:
         Collector(using=DEFAULT_DB_ALIAS).collect([throttle])
     except ProtectedError as error:

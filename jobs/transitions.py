@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from jobs import order, retries
+from jobs import order, priorities, retries
 from jobs.outcomes import (
-    FIRST_IN_LINE,
     MAX_ERROR_LENGTH,
     Cancelled,
     Claimed,
@@ -83,7 +82,7 @@ def transition(
         status=Status.READY,
         queue=home_queue,
         run_after=now,
-        priority=record.priority - FIRST_IN_LINE if record.priority > FIRST_IN_LINE // 2 else record.priority,
+        priority=priorities.usual(record.priority),
         rank_day=record.rank_day,
         tried_at=record.tried_at,
         failures=record.failures,
@@ -172,7 +171,7 @@ def _after_silence(record: Claimed, kept: Transition, outcome: Unavailable, toda
         error=_told(outcome.reason),
     )
     if outcome.first_in_line:
-        return replace(waiting, priority=kept.priority + FIRST_IN_LINE)
+        return replace(waiting, priority=priorities.first_in_line(kept.priority))
     return replace(waiting, rank_day=order.demoted(record.rank_day, today), tried_at=now)
 
 

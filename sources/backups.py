@@ -7,6 +7,7 @@ settle               `written.write_down`    in the settle's own transaction, so
 """
 
 from jobs.handlers import Kind, registry
+from jobs.schedules.providers import add_provider
 from sources import alerts, planning, tokens
 from sources.asking import ask_source
 from sources.copying import copy_source
@@ -23,7 +24,7 @@ def register() -> None:
             next_opening=planning.next_openings,
         )
     )
-    registry.add_provider("assignments", planning.emit_batches, catch_up=planning.catch_up)
+    add_provider("assignments", planning.emit_batches, catch_up=planning.catch_up)
     registry.add_periodic(alerts.look)
     registry.add_periodic(tokens.prune)
     for queue in (planning.ARRIVALS, planning.AVAILABILITY):

@@ -11,7 +11,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from bench.fleets.deaf_host import address
-from jobs import emitter
+from jobs import tick
 from jobs.models import BacklogRecord, Schedule
 from jobs.states import Status, WaitingFor
 from sources import planning, tokens
@@ -37,7 +37,7 @@ def make(sources: int, directory: str, hanging: int = 0, port: int = 0) -> list[
         for number in range(sources)
     ]
     found = [(Assignment.objects.create(source=source, policy=policy).pk, tokens.issue(source)) for source in made]
-    emitter.tick()
+    tick.tick()
     BacklogRecord.objects.filter(status=Status.READY).update(
         status=Status.WAITING,
         waiting_for=WaitingFor.RECHECK,

@@ -13,7 +13,7 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from bench.fleets.making import keep_vacuum_away, make_assignments, make_policy
-from jobs import claiming, emitter
+from jobs import claiming, tick
 from jobs.models import BacklogRecord, Throttle, Worker
 from jobs.outcomes import Unavailable
 from jobs.prepared import prepare_in_this_thread
@@ -53,7 +53,7 @@ def make_due(count: int, *, lanes: bool) -> None:
             schedule.save()
     make_assignments(count + BUSY + ANSWERED, [policies[index] for index in SHARES])
     keep_vacuum_away()
-    emitter.tick()
+    tick.tick()
     with connection.cursor() as cursor:
         cursor.execute(TRIED, {"ready": Status.READY})
     _occupy(policies[0].schedule_id, policies[3].schedule_id)

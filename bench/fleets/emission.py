@@ -10,7 +10,7 @@ from typing import NamedTuple
 from django.db import connection, transaction
 
 from bench.fleets.statements import counted
-from jobs import emitter
+from jobs import tick
 from jobs.models import BacklogRecord
 from jobs.prepared import prepare_in_this_thread
 
@@ -33,7 +33,7 @@ def emit() -> Emitted:
     _warm()
     began = time.perf_counter()
     with counted() as sent:
-        ticked = emitter.tick()
+        ticked = tick.tick()
     seconds = time.perf_counter() - began
     _check(ticked.emitted)
     return Emitted(ticked.emitted, seconds, len(sent))

@@ -12,7 +12,7 @@ from django.db import connection, transaction
 
 from bench.fleets.emission import COPY_IN, COPY_OUT, TABLE
 from bench.fleets.making import keep_vacuum_away
-from jobs import emitter
+from jobs import tick
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Endpoint, Schedule, Throttle
 from jobs.prepared import prepare_in_this_thread
@@ -67,10 +67,10 @@ def emit() -> Emitted:
 def _tick_until_done(now: datetime) -> int:
     records = 0
     while True:
-        due = emitter.look(now=now)
-        if not due.trigger and due.unemitted is None:
+        due = tick.look(now=now)
+        if not any(step.is_due for step in due.steps):
             return records
-        records += emitter.act_on(due, now=now, rescue=False).emitted
+        records += tick.act_on(due, now=now, rescue=False).emitted
 
 
 def copy() -> Emitted:

@@ -20,6 +20,7 @@ from bench.virtual import DAY, HOUR, MINUTE, Backlog, instant, seconds
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, Decision, RetryPolicy, Schedule, Sweep, Worker
 from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
+from jobs.schedules import providers
 from jobs.states import Status
 
 KIND = QUEUE = "bench"
@@ -114,7 +115,7 @@ class Stream:
 
     def put_on(self, backlog: Backlog) -> None:
         """Let the tick emit the batches, as those of a schedule, and put the trickle there."""
-        registry.add_provider(PROVIDER, self._emit)
+        providers.add_provider(PROVIDER, self._emit)
         Schedule.objects.create(
             name=PROVIDER,
             cron="0 * * * *",

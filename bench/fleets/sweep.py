@@ -8,7 +8,7 @@ to the end.
 from pathlib import Path
 
 from bench.fleets.deaf_host import address
-from jobs import emitter
+from jobs import tick
 from jobs.models import Schedule
 from sources.models import Assignment, Policy, Repository, Source
 from sources.models.source import SourceKind
@@ -37,7 +37,7 @@ def make(
     ]
     Source.objects.bulk_create(sources)
     Assignment.objects.bulk_create(Assignment(source=source, policy=policy) for source in sources)
-    emitter.tick()
+    tick.tick()
 
 
 def mixed(absent: int, present: int) -> list[bool]:

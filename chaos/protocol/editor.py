@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from django.db import transaction
 
+import jobs.tick
 from chaos.protocol.waits import Queue
-from jobs import emitter, rescheduling
+from jobs import rescheduling
 from jobs.backlog.cancelling import cancel
 from jobs.models import BacklogRecord, RetryPolicy, Schedule
 from jobs.states import Status
@@ -52,4 +53,4 @@ def stop(record_id: int) -> None:
 
 def tick() -> None:
     """As `jobs.periodic.tick`, which rescues nothing."""
-    emitter.tick(rescue=False)
+    jobs.tick.tick(rescue=False)

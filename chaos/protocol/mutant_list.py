@@ -6,7 +6,7 @@ from dataclasses import dataclass
 CLAIMING = "jobs/claiming.py"
 LEASE = "jobs/lease_statements.py"
 GATE = "jobs/exclusivity.py"
-EMITTER = "jobs/emitter.py"
+EMITTER = "jobs/tick.py"
 HEARTBEAT = "jobs/worker/heartbeat.py"
 SETTLER = "jobs/worker/settler.py"
 PROCESS = "jobs/worker/process.py"

@@ -43,7 +43,6 @@ def set_up() -> Player:
     places.install()
     kinds.register()
     registry.periodic.clear()
-    registry.catch_ups.clear()
     cast("Any", process).BESIDES_SECONDS = NEVER
     cast("Any", threading.Thread).start = baton.start_thread
     return Player(monitor, clocks, _memories())

@@ -10,6 +10,7 @@ from jobs.admin.with_presets import LinesWithPresets, LineWithPresets
 from jobs.handlers import registry
 from jobs.models import Schedule
 from jobs.models.endpoint import EndpointKind
+from jobs.schedules import providers
 from jobs.schedules.validation import OF_POLICIES, takes_events
 
 CRONS = [
@@ -87,7 +88,7 @@ def other_providers() -> bool:
 
 
 def _providers() -> dict[str, str]:
-    return {name: name for name in registry.providers if name != OF_POLICIES}
+    return {name: name for name in providers.known if name != OF_POLICIES}
 
 
 def _words_of(kind: str) -> str:

@@ -7,7 +7,8 @@ from ninja import Field, Schema
 from pydantic import AfterValidator, AliasChoices, AliasGenerator, ConfigDict, StringConstraints
 
 from jobs.api.fields import Body, Instant, Json, Name, RowId, Title, printable
-from jobs.models.schedule import LARGEST_BATCH, LONGEST_CATCH_UP, LONGEST_WINDOW, MAX_PRIORITY
+from jobs.models.schedule import LARGEST_BATCH, LONGEST_CATCH_UP, LONGEST_WINDOW
+from jobs.priorities import MAX_PRIORITY
 
 CronText = Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(printable)]
 CronPart = Annotated[str, StringConstraints(max_length=50), AfterValidator(printable)] | Annotated[int, Field(ge=0)]

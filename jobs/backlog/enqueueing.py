@@ -13,8 +13,8 @@ from jobs import throttles
 from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import RetryPolicy
-from jobs.models.schedule import MAX_PRIORITY
 from jobs.prepared import execute
+from jobs.priorities import MAX_PRIORITY
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify
 

@@ -17,9 +17,8 @@ from jobs import throttles
 from jobs.backlog.rows import LockedRow, lock
 from jobs.clock import database_clock
 from jobs.handlers import registry
-from jobs.outcomes import FIRST_IN_LINE
 from jobs.prepared import execute
-from jobs.schedules import finishing
+from jobs.priorities import USUAL
 from jobs.states import UNFINISHED, Status
 from jobs.wakeups import notify
 
@@ -75,7 +74,7 @@ UPDATE jobs_backlogrecord b
    SET status = {Status.READY}, queue = wanted.queue, run_after = %(now)s::timestamptz, finished_at = NULL,
        failures = 0, first_failure_at = NULL, last_failure_at = NULL, rank_day = b.due_day, tried_at = NULL,
        cancel_requested_at = NULL, exclusive_key = NULL, breaker_id = NULL,{WITHOUT_A_CLOSED_WINDOW},
-       priority = CASE WHEN b.priority > {FIRST_IN_LINE // 2} THEN b.priority - {FIRST_IN_LINE} ELSE b.priority END
+       priority = {USUAL}
   FROM unnest(%(ids)s::bigint[], %(queues)s::text[]) AS wanted(id, queue)
  WHERE b.id = wanted.id
 """
@@ -109,7 +108,8 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
     `now` (aware) replaces the database's clock in tests.
     """
     wanted = set(ids)
-    finishing.hold(sorted(wanted))  # triggers before records, as emitters
+    for each in registry.batches:
+        each.hold(sorted(wanted))  # triggers before records, as emitters
     rows = lock(wanted)
     instant = now or database_clock()
     waiting = [row for row in rows if row.status == Status.WAITING]
@@ -170,7 +170,8 @@ def _try_to_open(rows: list[LockedRow], now: datetime) -> bool:
             ids = [row.id for row in rows]
             throttles.hold_lanes_of(ids)
             execute(OPEN_AGAIN, {"ids": ids, "queues": queues, "now": now, "with_windows": _kinds_with_windows()})
-            finishing.take_back(ids)
+            for each in registry.batches:
+                each.take_back(ids)
     except IntegrityError:
         return False
     except OperationalError as error:

@@ -10,7 +10,6 @@ from jobs import conf
 from jobs.handlers import registry
 from jobs.models import BacklogRecord
 from jobs.querysets import BacklogRecordQuerySet
-from jobs.schedules import finishing
 from jobs.states import Status
 
 
@@ -73,6 +72,7 @@ def locked_batches(
     for start in range(0, len(ids), size):
         with transaction.atomic():
             chosen = ids[start : start + size]
-            finishing.hold(chosen)  # before the records: in the order in which everybody locks them
+            for each in registry.batches:
+                each.hold(chosen)  # before the records: in the order in which everybody locks them
             batch = records.filter(pk__in=chosen).order_by("pk").select_for_update()
             yield list(batch.values_list("pk", flat=True))

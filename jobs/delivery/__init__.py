@@ -18,7 +18,7 @@ LONGEST_SECONDS = 3_900.0
 def register() -> None:
     """Register the kinds that deliver events."""
     for kind in EndpointKind.values:
-        registry.add(Kind(kind, home_queue=QUEUE, max_seconds=LONGEST_SECONDS))
+        registry.add(Kind(kind, home_queue=QUEUE, max_seconds=LONGEST_SECONDS, warm_up=prepare))
     registry.handler(EndpointKind.HTTP_CALLBACK.value, queue=QUEUE)(post_callback)
     registry.handler(EndpointKind.SQS_MESSAGE.value, queue=QUEUE)(send_message)
 

@@ -10,12 +10,10 @@ from typing import Any
 from django.utils import timezone
 
 from jobs.delivery import signing
-from jobs.event_list import State, in_state
-from jobs.models import Endpoint, EndpointKind, Schedule, SigningSecret, Trigger
-from jobs.models.event import Event
+from jobs.handlers import registry
+from jobs.models import BacklogRecord, Endpoint, EndpointKind, SigningSecret
 from jobs.sealing import seal
 
-MOST_NAMED = 5
 MOST_COUNTED = 1000
 
 
@@ -50,22 +48,12 @@ def secret_facts(secret: SigningSecret, now: datetime) -> dict[str, Any]:
 
 def obstacle_to_removing(endpoint: Endpoint) -> str:
     """Why it may not be removed, with what to do; empty: it may."""
-    names = list(Schedule.objects.filter(endpoint=endpoint).order_by("name").values_list("name", flat=True))
-    being_emitted = Trigger.objects.filter(finished_at=None, emitted_at=None)
-    if being_emitted.filter(recipe__endpoint_id=endpoint.pk).exists():
-        return f"{endpoint}: a batch that goes there is being emitted; let it end or cancel it first"
-    if not names:
-        return ""
-    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
-    return (
-        f"{endpoint} is used by the schedule{'s' if len(names) > 1 else ''} {', '.join(names[:MOST_NAMED])}{more}: "
-        f"give {'them' if len(names) > 1 else 'it'} another endpoint first"
-    )
+    return next(filter(None, (use_of(endpoint) for use_of in registry.uses)), "")
 
 
 def undelivered(endpoint: Endpoint) -> int:
     """How many events are still to be delivered there, up to MOST_COUNTED. Without the endpoint they will fail."""
-    waiting = in_state(Event.objects.all(), State.UNFINISHED).filter(payload__endpoint=endpoint.pk)
+    waiting = BacklogRecord.objects.unfinished().filter(kind=endpoint.kind, payload__endpoint=endpoint.pk)
     return waiting.order_by().values("pk")[:MOST_COUNTED].count()
 
 

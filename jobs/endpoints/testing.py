@@ -16,7 +16,7 @@ from jobs.clock import database_clock
 from jobs.event_list import attempts_of
 from jobs.models import BacklogRecord, Endpoint
 from jobs.models.event import Event
-from jobs.models.schedule import MAX_PRIORITY
+from jobs.priorities import MAX_PRIORITY
 from jobs.states import FINISHED, AttemptOutcome
 
 TEST_WITHIN = timedelta(seconds=60)

@@ -7,9 +7,7 @@ from jobs.cron import Period
 from jobs.models.endpoint import Endpoint
 from jobs.models.retry_policy import RetryPolicy
 from jobs.models.throttle import Throttle
-
-MAX_PRIORITY = 100_000
-"""Either way. What a woken source's re-check adds (a million) stays recognisable, and nothing overflows."""
+from jobs.priorities import MAX_PRIORITY
 
 LARGEST_BATCH = 1_000_000
 LONGEST_WINDOW = 31 * 86_400

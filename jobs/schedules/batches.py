@@ -14,15 +14,15 @@ from datetime import datetime
 from django.db import connection, transaction
 from django.db.models import Q
 
-from jobs import conf, decisions
+from jobs import decisions
 from jobs.clock import database_clock
+from jobs.closing import WINDOW_CLOSED, drop
 from jobs.handlers import registry
 from jobs.models import Late, Schedule, Trigger
 from jobs.prepared import execute
 from jobs.schedules import finishing
-from jobs.schedules.statements import DROP, FIND_WITNESSES, LATE, PROGRESS, PRUNE, STILL_UNFINISHED
+from jobs.schedules.statements import FIND_WITNESSES, LATE, PROGRESS, PRUNE, STILL_UNFINISHED
 
-WINDOW_CLOSED = "window closed"
 AT_ONCE = 1000
 DROP_SECONDS = 0.2
 """Of a minute's round."""
@@ -132,20 +132,14 @@ def _dropped(trigger: Trigger, count: int) -> decisions.Line:
     return line(trigger.schedule, "dropped", trigger.trigger_at, text)
 
 
-def drop(record_ids: list[int], now: datetime) -> None:
-    """End these records, which are locked and idle, as failed: their window has closed."""
-    execute(DROP, {"ids": record_ids, "now": now, "error": WINDOW_CLOSED})
-
-
 def keep(now: datetime | None = None) -> int:
     """Once a minute: drop what is late, note which batches have ended. Returns how many rows it changed."""
     instant = now or database_clock()
     return drop_late(instant) + finish_ended(instant)
 
 
-def prune(now: datetime | None = None) -> int:
-    """Delete triggers whose batch ended before the retention of finished records. Returns how many."""
-    before = (now or database_clock()) - conf.keep_finished()
+def prune(before: datetime) -> int:
+    """Delete triggers whose batch ended before that. Returns how many."""
     pruned = 0
     while True:
         with connection.cursor() as cursor:

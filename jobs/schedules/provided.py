@@ -6,9 +6,9 @@ from datetime import datetime
 
 from django.db import transaction
 
-from jobs.handlers import registry
 from jobs.models import Schedule, Stagger
 from jobs.prepared import execute
+from jobs.schedules import providers
 from jobs.schedules.events import beginning
 from jobs.schedules.statements import COUNT_RECORDS, GET_ON
 from jobs.schedules.unemitted import Emitted, Unemitted, failing, locked, schedules_of, skip
@@ -35,7 +35,7 @@ def emit_provided(now: datetime, only: Sequence[int] | None = None) -> Emitted:
 
 
 def _provide(name: str, triggers: list[Unemitted], schedules: dict[int, Schedule], now: datetime) -> Emitted:
-    if name not in registry.providers:
+    if name not in providers.known:
         reason = f"there is no provider {name!r} here: is its app installed?"
         skip(dict.fromkeys(triggers, reason), schedules, now)
         return Emitted(0, len(triggers))
@@ -45,7 +45,7 @@ def _provide(name: str, triggers: list[Unemitted], schedules: dict[int, Schedule
         nonlocal records
         with transaction.atomic():
             wanted = [(schedules[trigger.schedule_id], trigger.trigger_at) for trigger in some]
-            records += registry.providers[name](wanted, now)
+            records += providers.known[name](wanted, now)
 
     failed = bad_ones(triggers, emit, lambda trigger: f"cannot emit a trigger of {schedules[trigger.schedule_id]}")
     failing.put([trigger.id for trigger in failed], now)

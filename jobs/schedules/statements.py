@@ -197,13 +197,6 @@ SELECT b.id, t.id
    FOR UPDATE OF b SKIP LOCKED
 """
 
-DROP = f"""
-UPDATE jobs_backlogrecord
-   SET status = {Status.FAILED}, waiting_for = NULL, finished_at = %(now)s::timestamptz, last_error = %(error)s,
-       exclusive_key = NULL, breaker_id = NULL
- WHERE id = ANY(%(ids)s::bigint[])
-"""
-
 PROGRESS = f"""
 SELECT r.trigger_id,
        count(b.id) FILTER (WHERE b.status = {Status.WAITING}),

@@ -14,10 +14,9 @@ from django.db import connection, transaction
 from django.db.models import F, Q
 
 from jobs import decisions
-from jobs.handlers import registry
 from jobs.models import Overlap, Schedule
 from jobs.prepared import execute
-from jobs.schedules import batches
+from jobs.schedules import batches, providers
 from jobs.schedules.statements import INTEND, MOVE_WATERMARKS, TOO_LONG_QUEUED
 from jobs.schedules.unemitted import Unemitted, skip
 from jobs.schedules.watermarks import Due, can_emit, due
@@ -122,7 +121,7 @@ def busy_ones(schedules: Iterable[Schedule], now: datetime) -> set[int]:
 
 def reason_to_skip(schedule: Schedule, busy: set[int]) -> str:
     """Why a trigger of it emits nothing. Empty: it does."""
-    if schedule.provider and schedule.provider not in registry.providers:
+    if schedule.provider and schedule.provider not in providers.known:
         return f"there is no provider {schedule.provider!r} here: is its app installed?"
     return STILL_UNDER_WAY if schedule.pk in busy else ""
 

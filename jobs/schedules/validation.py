@@ -32,12 +32,13 @@ def _problems_of_when(schedule: "Schedule") -> dict[str, str]:
 def _problems_of_batch(schedule: "Schedule") -> dict[str, str]:
     """Of how many events there are, and when they may start."""
     from jobs.models.schedule import Late, Stagger
+    from jobs.schedules import providers
 
     errors: dict[str, str] = {}
     count = schedule.event_count
     if schedule.provider:
-        if schedule.provider not in registry.providers:
-            errors["provider"] = f"no provider {schedule.provider!r} is registered here; {_known(registry.providers)}"
+        if schedule.provider not in providers.known:
+            errors["provider"] = f"no provider {schedule.provider!r} is registered here; {_known(providers.known)}"
         elif _is_in_mid_batch(schedule):
             errors["provider"] = "a batch of events is being put on the backlog; try again when it is there"
         if count is not None:
@@ -66,6 +67,8 @@ def _is_in_mid_batch(schedule: "Schedule") -> bool:
 
 def _problems_of_delivery(schedule: "Schedule") -> dict[str, str]:
     """Of the kind of its records, where they go and what they carry."""
+    from jobs.schedules import providers
+
     errors: dict[str, str] = {}
     kind, endpoint = schedule.kind, schedule.endpoint
     if kind and kind not in registry.kinds:
@@ -84,9 +87,9 @@ def _problems_of_delivery(schedule: "Schedule") -> dict[str, str]:
             errors["endpoint"] = f"{endpoint} cannot be delivered to: {problem}"
     elif endpoint is not None and schedule.provider and kind in EndpointKind.values:
         # with an unknown provider nobody can tell
-        if schedule.provider in registry.providers:
+        if schedule.provider in providers.known:
             errors["endpoint"] = f"is not for this schedule: its batch comes from {schedule.provider}; leave it empty"
-    elif endpoint is not None and (not schedule.provider or schedule.provider in registry.providers):
+    elif endpoint is not None and (not schedule.provider or schedule.provider in providers.known):
         deliver = " and ".join(EndpointKind.values)
         errors["endpoint"] = f"is not for records of the kind {kind!r}: only {deliver} deliver; leave it empty"
     if not schedule.provider and (problem := _problem_of_template(schedule.payload_template)):

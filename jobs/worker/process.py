@@ -17,11 +17,11 @@ from django.db import connections
 from django.db.models.functions import Now
 from django.db.utils import Error
 
-from jobs import claiming, conf, decisions, delivery, emitter, periodic, throttles, wakeups
-from jobs.clock import boot_seconds, database_clock
+from jobs import claiming, conf, decisions, periodic, throttles, tick, wakeups
+from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
 from jobs.database_errors import is_away, is_busy
-from jobs.handlers import Run
+from jobs.handlers import Run, registry
 from jobs.models import Worker
 from jobs.outcomes import Claimed, Outcome, Released, Unavailable
 from jobs.prepared import prepare_in_this_thread
@@ -77,8 +77,7 @@ class WorkerProcess:
     def run(self) -> None:
         """Work until a signal says stop. Returns after a clean shutdown. A database that is away is waited for."""
         sockets.raise_limit()
-        if any(rule.name == delivery.QUEUE for rule in self.rules):
-            delivery.prepare()  # later it would hold up what is claimed, and let it go out all at once, above its rate
+        registry.warm_up({rule.name for rule in self.rules})  # later it would hold up what is claimed
         prepare_in_this_thread()
         while not self._safely(self.register):
             if self.signals:
@@ -93,7 +92,7 @@ class WorkerProcess:
     def register(self) -> bool:
         """Make the worker's row, under which it claims. Returns True. Raises: django.db.Error."""
         hostname = socket.gethostname()
-        emitter.correct_watermarks(database_clock())
+        periodic.at_start()
         self.row = Worker.objects.create(
             name=f"{hostname}:{os.getpid()}",
             hostname=hostname,
@@ -162,7 +161,7 @@ class WorkerProcess:
         """See what time alone has made due, and do it. Returns whether anything moved. One query when nothing is."""
         now = boot_seconds()
         lease = conf.lease_seconds()
-        due = emitter.look([rule.name for rule in self.rules])
+        due = tick.look([rule.name for rule in self.rules])
         ahead = due.now.timestamp() - boot_seconds()
         if now - self._looked_at > lease / 2 or ahead - self._clock_ahead > lease / 4:
             # the machine slept, the database was away or its clock was set forward: every lease looks
@@ -177,7 +176,7 @@ class WorkerProcess:
             periodic.besides()  # what fails there is told there, and must not starve for a tick that always fails
         try:
             renewed = [run.record.id for run in self.units.runs() if now - run.renewed_at < lease]
-            ticked = emitter.act_on(due, rescue=now - self._ticking_since >= lease, renewed=renewed)
+            ticked = tick.act_on(due, rescue=now - self._ticking_since >= lease, renewed=renewed)
             if ticked.anything:  # what it had no time for is due now, and what follows may be in a moment
                 self._look_at = now + SHORTEST_SLEEP_SECONDS
             return ticked.anything

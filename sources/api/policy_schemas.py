@@ -7,7 +7,7 @@ from ninja import Field, Schema
 from pydantic import AfterValidator, StringConstraints
 
 from jobs.api.fields import LARGEST_INTEGER, Body, JsonObject, Name, RowId, Title, Whole, printable
-from jobs.models.schedule import MAX_PRIORITY
+from jobs.priorities import MAX_PRIORITY
 from jobs.retries import LONGEST
 
 MOST_ROWS = 200

@@ -11,10 +11,11 @@ from datetime import datetime
 
 from django.db import transaction
 
+from jobs import priorities
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.order import place_after_an_answer
-from jobs.outcomes import FIRST_IN_LINE, Claimed
+from jobs.outcomes import Claimed
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify_at_once
 from sources.conditions import unwilling
@@ -65,8 +66,8 @@ def _arrive(record: BacklogRecord, zone: str, now: datetime, *, first_in_line: b
     record.rank_day, record.tried_at = place_after_an_answer(
         record.due_day, record.failures, record.last_failure_at, record.inserted_at, zone=zone, now=now
     )
-    if first_in_line and record.priority < FIRST_IN_LINE // 2:
-        record.priority += FIRST_IN_LINE
+    if first_in_line:
+        record.priority = priorities.first_in_line(record.priority)
     record.save(update_fields=MOVED)
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from bench.fleets import events as fleet
 from bench.parts.events import fullest_minute, most_a_minute
-from jobs import emitter
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Schedule
+from jobs.schedules import emitter
 from jobs.states import Status
 
 pytestmark = pytest.mark.django_db

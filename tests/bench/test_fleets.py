@@ -13,7 +13,7 @@ from bench.fleets.rows import up_to
 from bench.fleets.services import wait_until
 from bench.fleets.statements import counted
 from bench.processes import ContestantFailed
-from jobs import emitter
+from jobs import tick
 from jobs.models import BacklogRecord, Throttle
 from jobs.prepared import execute
 from jobs.states import Status, WaitingFor
@@ -55,19 +55,19 @@ class TestAFleetAtAPeriodsStart:
 
     def test_one_tick_emits_all_of_it(self):
         making.make_fleet(DUE, policies=3, throttled=False)
-        assert emitter.tick().emitted == DUE
+        assert tick.tick().emitted == DUE
         assert len({(record.rank_day, record.expected_seconds) for record in ready()}) > DUE / 2
         assert {record.priority for record in ready()} == {0, 1, 2}
 
     def test_its_windows_close_within_a_day(self):
         making.make_fleet(DUE, policies=1, throttled=False)
-        emitter.tick()
+        tick.tick()
         now = timezone.now()
         assert all(now < record.closes_at < now + timedelta(days=1) for record in ready())
 
     def test_throttled_policies_have_lanes_and_first_backups_lanes_of_their_own(self):
         making.make_fleet(DUE, policies=2, throttled=True)
-        emitter.tick()
+        tick.tick()
         assert len({record.lane for record in ready()} - {0}) == 4
 
 

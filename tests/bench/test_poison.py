@@ -24,6 +24,7 @@ from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, Breaker, Decision, RetryPolicy, Schedule, Sweep
 from jobs.order import in_claim_order
 from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
+from jobs.schedules import providers
 from jobs.states import Status
 from tests.bench.test_bench_command import LONGEST_SECONDS, contestants, directory, measure
 from tests.factories import install_presets, make_record, make_retry_policy
@@ -38,10 +39,10 @@ AT_MOST = 1.10
 
 @pytest.fixture(autouse=True)
 def _kind() -> Any:
-    kinds, providers = dict(registry.kinds), dict(registry.providers)
+    kinds, known = dict(registry.kinds), dict(providers.known)
     registry.add(Kind("bench", home_queue="bench"))
     yield
-    registry.kinds, registry.providers = kinds, providers
+    registry.kinds, providers.known = kinds, known
 
 
 @pytest.fixture(autouse=True)
@@ -145,7 +146,7 @@ class TestVirtualTime:
 
     def test_triggers_are_emitted_on_time_however_busy_the_units_are(self):
         emitted: list[float] = []
-        registry.add_provider("bench", lambda triggers, now: emitted.append((now - START).total_seconds()) or 0)
+        providers.add_provider("bench", lambda triggers, now: emitted.append((now - START).total_seconds()) or 0)
         Schedule.objects.create(
             name="hourly", cron="0 * * * *", kind="bench", provider="bench", next_trigger_at=instant(HOUR)
         )

@@ -2,7 +2,8 @@
 
 from datetime import datetime, timedelta
 
-from jobs import breakers, claiming, emitter
+import jobs.tick
+from jobs import breakers, claiming
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Claimed, Failed, Guarded, Succeeded
 from jobs.states import Status, WaitingFor
@@ -61,7 +62,7 @@ def ready_ids() -> list[int]:
 
 
 def tick(now: datetime) -> None:
-    emitter.tick(now, rescue=False)
+    jobs.tick.tick(now, rescue=False)
 
 
 def claim_ready(now: datetime) -> list[Claimed]:

@@ -6,7 +6,8 @@ from uuid import uuid4
 import pytest
 from django.test import override_settings
 
-from jobs import breakers, claiming, emitter, periodic
+import jobs.tick
+from jobs import breakers, claiming, periodic
 from jobs.backlog import cancel, retry
 from jobs.breakers import verbs
 from jobs.models import Attempt, BacklogRecord, Breaker, Decision
@@ -279,5 +280,5 @@ def test_one_that_nothing_needs_any_more_is_deleted_with_the_records_of_its_time
 def test_the_look_of_a_tick_finds_what_is_due_for_breakers():
     open_it()
     hold(1)
-    assert not emitter.look(now=NOON).has_come(emitter.look(now=NOON).probe_at)
-    assert emitter.tick(NOON + MINUTE, rescue=False).promoted == 1
+    assert not jobs.tick.look(now=NOON).has_come(jobs.tick.look(now=NOON).probe_at)
+    assert jobs.tick.tick(NOON + MINUTE, rescue=False).promoted == 1

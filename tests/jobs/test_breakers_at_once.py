@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 from django.db import connection, transaction
 
-from jobs import breakers, claiming, emitter
+import jobs.tick
+from jobs import breakers, claiming
 from jobs.breakers import verbs
 from jobs.breakers.statements import FIRST_UNTRIED, HELD_BY_IT, WHATEVER_WAITS
 from jobs.models import BacklogRecord, Breaker
@@ -89,7 +90,7 @@ class TestSettles:
         at_once(
             *[lambda result=result: claiming.settle([result], now=NOON + SECOND) for result in refused],
             lambda: verbs.close([breaker().pk], now=NOON + SECOND),
-            lambda: emitter.tick(NOON + SECOND, rescue=False),
+            lambda: jobs.tick.tick(NOON + SECOND, rescue=False),
         )
         tick(NOON + 2 * SECOND)
         tick(NOON + SECOND + breakers.LOOK_AFTER)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg._queries import PostgresQuery
 
-from jobs import claiming, emitter
+from jobs import claiming, tick
 from jobs.lease_statements import SETTLE_SUCCEEDED
 from jobs.models import BacklogRecord, Lane
 from jobs.order import claim_key, in_claim_order
@@ -145,7 +145,7 @@ def test_a_claim_beside_throttles_reads_no_table_of_records_from_end_to_end(crow
 @pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])
 def test_the_plan_of_a_look_reads_the_heads_of_indexes_only(crowded, cache_mode):
     plan = plans_of_the_prepared(
-        emitter.LOOK, {"queues": ["default", "backups"], "now": None, "unreadable": []}, cache_mode
+        tick.LOOK, {"queues": ["default", "backups"], "now": None, "unreadable": []}, cache_mode
     )
     for index in ("backlog_waiting_until", "backlog_ready_closes", "backlog_lease_expires", "backlog_claim_order"):
         assert index in plan, plan

@@ -5,10 +5,11 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import IntegrityError
 
-from jobs import claiming, closing, emitter
+from jobs import claiming, closing, tick
 from jobs.clock import database_clock
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Schedule, Trigger
+from jobs.schedules import emitter, providers
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_schedule, make_worker
 from tests.threads import another_connection, at_once, impatience
@@ -22,7 +23,7 @@ DAY = timedelta(days=1)
 @pytest.fixture
 def own_registry(monkeypatch):
     monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
-    monkeypatch.setattr(registry, "providers", dict(registry.providers))
+    monkeypatch.setattr(providers, "known", dict(providers.known))
     return registry
 
 
@@ -37,7 +38,7 @@ def emitted(own_registry):
             make_record(schedule=schedule, trigger_at=trigger_at, subject=f"{schedule.name} {trigger_at}")
         return len(triggers)
 
-    own_registry.add_provider("test", emit)
+    providers.add_provider("test", emit)
     return asked
 
 
@@ -75,17 +76,17 @@ class TestTriggers:
         assert emitter.emit_triggers(NOON) == 0
 
     def test_what_a_provider_left_half_done_when_it_raised_is_undone_and_done_a_minute_later(self, emitted):
-        half_done = registry.providers["test"]
+        half_done = providers.known["test"]
 
         def fail(triggers, now):
             half_done(triggers, now)
             raise RuntimeError("half done")
 
-        registry.add_provider("test", fail)
+        providers.add_provider("test", fail)
         make_schedule(name="daily", next_trigger_at=NINE)
         assert emitter.emit_triggers(NOON) == 0
         assert not BacklogRecord.objects.exists()
-        registry.add_provider("test", half_done)
+        providers.add_provider("test", half_done)
         assert emitter.emit_triggers(NOON + timedelta(minutes=1)) == 1
         assert emitted[-1] == ("daily", NINE)
 
@@ -93,7 +94,7 @@ class TestTriggers:
         def fail(triggers, now):
             raise RuntimeError("broken")
 
-        own_registry.add_provider("broken", fail)
+        providers.add_provider("broken", fail)
         make_schedule(provider="broken", next_trigger_at=NINE)
         make_schedule(name="good", next_trigger_at=NINE)
         make_schedule(provider="", event_count=2, next_trigger_at=NINE)
@@ -102,7 +103,7 @@ class TestTriggers:
 
     def test_any_number_of_triggers_of_a_provider_are_one_call_and_a_row_each(self, own_registry):
         calls = []
-        own_registry.add_provider("test", lambda triggers, now: calls.append(len(triggers)) or 0)
+        providers.add_provider("test", lambda triggers, now: calls.append(len(triggers)) or 0)
         for _ in range(30):
             make_schedule(next_trigger_at=NINE)
         emitter.emit_triggers(NOON)
@@ -143,7 +144,7 @@ class TestPromotion:
         due = make_record(Status.WAITING, run_after=NOON)
         not_yet = make_record(Status.WAITING, run_after=NOON + timedelta(microseconds=1))
         done = make_record(Status.SUCCEEDED, run_after=NOON)
-        assert emitter.promote(NOON) == 1
+        assert tick.promote(NOON) == 1
         assert [row.pk for row in BacklogRecord.objects.ready()] == [due.pk]
         assert BacklogRecord.objects.get(pk=due.pk).waiting_for is None
         assert BacklogRecord.objects.get(pk=not_yet.pk).status == Status.WAITING
@@ -154,12 +155,12 @@ class TestPromotion:
             make_record(Status.WAITING, run_after=NOON)
         monkeypatch.setattr(emitter, "BATCH", 2)
         monkeypatch.setattr(emitter, "PROMOTE", emitter.PROMOTE.replace("LIMIT 1000", "LIMIT 2"))
-        assert emitter.promote(NOON) == 5
+        assert tick.promote(NOON) == 5
 
     def test_at_once_on_many_hosts_moves_each_record_once(self):
         for _ in range(50):
             make_record(Status.WAITING, run_after=NOON)
-        assert sum(at_once(*[lambda: emitter.promote(NOON)] * 4)) == 50
+        assert sum(at_once(*[lambda: tick.promote(NOON)] * 4)) == 50
 
 
 class TestClosing:
@@ -224,7 +225,7 @@ class TestTick:
     @pytest.mark.parametrize(
         ("status", "fields", "step"),
         [
-            (Status.WAITING, {"run_after": NOON}, emitter.promote),
+            (Status.WAITING, {"run_after": NOON}, tick.promote),
             (Status.READY, {"closes_at": NOON}, closing.close_windows),
             (Status.RUNNING, {}, lambda now: claiming.rescue(now=database_clock() + DAY)),
         ],
@@ -252,38 +253,38 @@ class TestTick:
         make_record(Status.WAITING, run_after=now)
         make_record(closes_at=now)
         make_record(Status.RUNNING, worker=make_worker(), lease_expires_at=now)
-        ticked = emitter.tick(now)
+        ticked = tick.tick(now)
         assert (ticked.emitted, ticked.promoted, ticked.closed, ticked.rescued) == (1, 1, 1, 1)
-        assert not emitter.tick(now).anything
+        assert not tick.tick(now).anything
 
     def test_a_look_says_when_the_next_trigger_comes_so_that_a_worker_sleeps_no_longer(self):
         make_schedule(next_trigger_at=NOON + timedelta(seconds=0.4))
-        assert emitter.look(now=NOON).seconds_until_next() == pytest.approx(0.4)
+        assert tick.look(now=NOON).seconds_until_next() == pytest.approx(0.4)
         make_record(Status.WAITING, run_after=NOON + timedelta(seconds=0.3))
-        assert emitter.look(now=NOON).seconds_until_next() == pytest.approx(0.3)
+        assert tick.look(now=NOON).seconds_until_next() == pytest.approx(0.3)
 
     def test_after_a_trigger_it_is_looked_again_at_once_since_its_first_event_may_be_due_in_a_moment(self):
         make_schedule(next_trigger_at=NOON)
-        assert emitter.look(now=NOON).seconds_until_next() == 0
+        assert tick.look(now=NOON).seconds_until_next() == 0
 
     def test_a_disabled_schedule_is_nothing_to_wake_up_for(self):
         make_schedule(enabled=False, next_trigger_at=NOON)
-        assert emitter.look(now=NOON).seconds_until_next() == float("inf")
-        assert not emitter.look(now=NOON).trigger
+        assert tick.look(now=NOON).seconds_until_next() == float("inf")
+        assert not tick.look(now=NOON).steps[0].is_due
 
     def test_rescues_nothing_when_told_so(self):
         now = database_clock() + DAY
         make_record(Status.RUNNING, lease_expires_at=now)
-        assert not emitter.tick(now, rescue=False).anything
+        assert not tick.tick(now, rescue=False).anything
 
     def test_emission_that_raises_does_not_keep_the_rest_from_moving(self, own_registry, caplog):
         def fail(triggers, now):
             raise RuntimeError("policy is broken")
 
-        own_registry.add_provider("test", fail)
+        providers.add_provider("test", fail)
         make_schedule(next_trigger_at=NINE)
         make_record(Status.WAITING, run_after=NOON)
-        assert emitter.tick(NOON, rescue=False).promoted == 1
+        assert tick.tick(NOON, rescue=False).promoted == 1
         assert "policy is broken" in caplog.text
 
     def test_a_window_hook_that_raises_does_not_keep_the_rest_from_moving(self, own_registry, caplog):
@@ -294,5 +295,5 @@ class TestTick:
         now = database_clock() + DAY
         make_record(kind="broken", closes_at=now)
         make_record(Status.RUNNING, lease_expires_at=now)
-        assert emitter.tick(now).rescued == 1
+        assert tick.tick(now).rescued == 1
         assert "window is broken" in caplog.text

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs import backlog, emitter
+from jobs import backlog, tick
 from jobs.endpoints import endpoint_facts, obstacle_to_removing, rotate, secret_facts, set_authorization, undelivered
 from jobs.endpoints.checking import (
     asks_for_authorization_again,
@@ -15,8 +15,8 @@ from jobs.endpoints.checking import (
 )
 from jobs.endpoints.testing import Verdict, send_test, told, wait_for_test
 from jobs.models import BacklogRecord, Endpoint, EndpointKind
-from jobs.models.schedule import MAX_PRIORITY
 from jobs.outcomes import Failed, Succeeded
+from jobs.priorities import MAX_PRIORITY
 from jobs.sealing import unseal
 from jobs.states import Status
 from tests.factories import NOON, make_record
@@ -187,7 +187,7 @@ class TestTestEvents:
         monkeypatch.setattr(backlog, "cancel", lambda ids: None)
         wait_for_test(send_test(make_endpoint()), 5)
         later = BacklogRecord.objects.get().run_after + timedelta(seconds=1)
-        emitter.tick(later, rescue=False)
+        tick.tick(later, rescue=False)
         assert BacklogRecord.objects.get().status == Status.FAILED
         assert len(taken) == 1
 
@@ -197,7 +197,7 @@ class TestTestEvents:
         assert "no worker" in tested.said
         record = BacklogRecord.objects.get()
         assert record.closes_at
-        emitter.tick(record.closes_at + timedelta(seconds=1), rescue=False)
+        tick.tick(record.closes_at + timedelta(seconds=1), rescue=False)
         assert BacklogRecord.objects.get().status == Status.FAILED
 
     def test_one_whose_record_is_gone(self) -> None:

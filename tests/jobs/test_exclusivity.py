@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from django.db import IntegrityError
 
-from jobs import claiming, closing, emitter, exclusivity
+from jobs import claiming, closing, exclusivity, tick
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Released, Succeeded, Unavailable
 from jobs.states import AttemptOutcome, Status, WaitingFor
@@ -94,10 +94,10 @@ class TestOpening:
         running = running_under_the_key()
         [second] = claim_new()
         claiming.settle([(second, TO_BACKUPS)], now=NOON)
-        emitter.promote(LATER)
+        tick.promote(LATER)
         assert BacklogRecord.objects.get(pk=second.id).status == Status.WAITING
         claiming.settle([(running, outcome)], now=LATER)
-        emitter.promote(LATER)
+        tick.promote(LATER)
         promoted = BacklogRecord.objects.get(pk=second.id)
         assert (promoted.status, promoted.queue, promoted.exclusive_key) == (Status.READY, "availability", None)
 
@@ -109,7 +109,7 @@ class TestOpening:
         long_after = NOON + timedelta(days=800)
         BacklogRecord.objects.filter(pk=running.id).update(lease_expires_at=long_after)
         assert claiming.rescue(now=long_after) == 1
-        emitter.promote(long_after)
+        tick.promote(long_after)
         assert BacklogRecord.objects.get(pk=second.id).status == Status.READY
 
     def test_a_window_that_closes_on_the_one_lets_the_one_behind_ask_again(self):
@@ -119,7 +119,7 @@ class TestOpening:
         claiming.settle([(second, TO_BACKUPS)], now=NOON)
         BacklogRecord.objects.filter(pk=first.id).update(closes_at=LATER)
         closing.close_windows(LATER)
-        emitter.promote(LATER)
+        tick.promote(LATER)
         assert BacklogRecord.objects.get(pk=second.id).status == Status.READY
 
     def test_the_one_behind_is_not_missed_when_another_changes_its_row_at_that_moment(self, monkeypatch):
@@ -141,7 +141,7 @@ class TestOpening:
         running_under_the_key()
         [second] = claim_new()
         claiming.settle([(second, TO_BACKUPS)], now=NOON)
-        emitter.promote(NOON + timedelta(seconds=60))
+        tick.promote(NOON + timedelta(seconds=60))
         assert BacklogRecord.objects.get(pk=second.id).status == Status.READY
 
 
@@ -158,7 +158,7 @@ class TestNeverTwoAtOnce:
                 for record in claiming.claim("backups", worker_id=worker_id, limit=2, now=LATER):
                     seen.append(BacklogRecord.objects.running().filter(exclusive_key=KEY).count())
                     claiming.settle([(record, Succeeded())], now=LATER)
-                emitter.promote(LATER)
+                tick.promote(LATER)
 
         workers = [make_worker().pk for _ in range(4)]
         for _ in range(5):

@@ -8,10 +8,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from jobs import rescheduling, rollouts
-from jobs.emitter import promote
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.retries import Rule
 from jobs.states import Status, WaitingFor
+from jobs.tick import promote
 from jobs.waits.phases import Line, phase
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule
 from tests.jobs.backoffs import DAY, HOUR, LATER, MINUTE, failing, wait

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from jobs import backlog, claiming, rescheduling
-from jobs.emitter import promote
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Failed, Outcome
 from jobs.states import Status, WaitingFor
 from jobs.telling import LARGEST_FACTS, facts_in_words
+from jobs.tick import promote
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_worker
 from tests.jobs.backoffs import DAY, HOUR, LATER, MINUTE, wait
 

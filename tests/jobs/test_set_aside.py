@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from jobs import closing, emitter
+from jobs import closing, tick
 from jobs.clock import database_clock
 from jobs.handlers import Kind, Opening, registry
 from jobs.models import BacklogRecord, Decision, Schedule, Trigger
-from jobs.schedules import triggers, unemitted
+from jobs.schedules import emitter, providers, triggers, unemitted
 from jobs.set_aside import SetAside
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_schedule
@@ -32,7 +32,7 @@ def nothing_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def own_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
-    monkeypatch.setattr(registry, "providers", dict(registry.providers))
+    monkeypatch.setattr(providers, "known", dict(providers.known))
 
 
 def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -48,7 +48,7 @@ class TestTheClosingOfWindows:
             make_record(subject=f"assignment:{assignment.pk}", **closed)
         bad = make_record(subject="nonsense", **closed)
         for _ in range(3):
-            emitter.tick()
+            tick.tick()
         assert {record.closes_at for record in BacklogRecord.objects.exclude(pk=bad.pk)} == {None}  # open again
         bad.refresh_from_db()
         assert (bad.status, bad.waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
@@ -58,7 +58,7 @@ class TestTheClosingOfWindows:
         found = finding("set_aside")
         assert (found.severity, found.numbers["records"]) == (PROBLEM, [bad.pk])
         BacklogRecord.objects.filter(pk=bad.pk).update(subject=f"assignment:{make_assignment(make_policy()).pk}")
-        assert emitter.tick(now + 2 * HOUR).closed == 1  # whoever corrects it need do no more
+        assert tick.tick(now + 2 * HOUR).closed == 1  # whoever corrects it need do no more
         assert finding("set_aside").severity is OK
 
     def test_sets_aside_more_of_them_than_a_batch_takes(self, own_kinds: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ class TestTheEmission:
         def provide(wanted: list[tuple[Schedule, datetime]], now: datetime) -> int:
             return len([make_record(subject=f"{100 // len(schedule.name)}{schedule.pk}") for schedule, _ in wanted])
 
-        registry.add_provider("test", provide)
+        providers.add_provider("test", provide)
         names = ["", *"abcdef"]
         for name in names:
             make_schedule(name=name, next_trigger_at=NOON, cron="0 12 * * *")

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.outcomes import (
-    FIRST_IN_LINE,
     Cancelled,
     Claimed,
     Failed,
@@ -20,6 +19,7 @@ from jobs.outcomes import (
     Succeeded,
     Unavailable,
 )
+from jobs.priorities import FIRST_IN_LINE
 from jobs.retries import ALGORITHMS, LARGEST, LONGEST, SHORTEST, Failure, Rule
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from jobs.transitions import LOOKED_AT_AGAIN_AFTER, Transition, transition, wait_after

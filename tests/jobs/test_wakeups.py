@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from django.db import connection, transaction
 
-from jobs import backlog, claiming, emitter, wakeups
+from jobs import backlog, claiming, tick, wakeups
 from jobs.handlers import Run
 from jobs.outcomes import Released
 from jobs.states import Status
@@ -43,7 +43,7 @@ class TestBell:
 
     def test_rings_for_what_a_tick_promotes(self, bell):
         make_record(Status.WAITING, run_after=NOON)
-        emitter.promote(NOON)
+        tick.promote(NOON)
         assert bell.wait(PATIENCE)
 
     def test_rings_for_what_a_settle_makes_ready(self, bell):

@@ -6,9 +6,10 @@ from threading import Event
 import pytest
 from django.db import transaction
 
-from jobs import claiming, emitter
+from jobs import claiming, tick
 from jobs.models import BacklogRecord, Decision
-from jobs.outcomes import FIRST_IN_LINE, Failed, Handoff, Unavailable
+from jobs.outcomes import Failed, Handoff, Unavailable
+from jobs.priorities import FIRST_IN_LINE
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.models import Assignment, Source
@@ -62,7 +63,7 @@ class TestWaitingForItsRecheck:
     def test_the_re_check_over_but_not_asked_yet_it_moves_up_too(self) -> None:
         assignment = backed_up(make_policy(), MONDAY - 5 * DAY)
         silent_since_nine(assignment)
-        emitter.promote(NINE + HOUR)
+        tick.promote(NINE + HOUR)
         assert announce(assignment.source, NINE + HOUR) == 1
         assert record_of(assignment).tried_at is None
 
@@ -72,7 +73,7 @@ class TestWaitingForItsRecheck:
         planning.emit_due(NINE)
         settle(claim("availability", NINE), Handoff("backups", assignment.source.exclusive_key), NINE)
         settle(claim("backups", NINE), Failed("refused"), NINE)
-        emitter.promote(NINE + MINUTE)
+        tick.promote(NINE + MINUTE)
         settle(claim("availability", NINE + MINUTE), Unavailable("woken", 180, first_in_line=True), NINE + MINUTE)
         failed_at = record_of(assignment).tried_at
         assert announce(assignment.source, NINE + 2 * MINUTE) == 1
@@ -95,7 +96,7 @@ class TestWaitingForItsRecheck:
         assignment = make_assignment(make_policy(window=[{"days": "mon-sun", "start": "08:00", "end": "10:00"}]))
         silent_since_nine(assignment)
         announce(assignment.source, NINE + 2 * HOUR)
-        emitter.tick(NINE + 2 * HOUR, rescue=False)
+        tick.tick(NINE + 2 * HOUR, rescue=False)
         assert record_of(assignment).waiting_for == WaitingFor.WINDOW
 
 
@@ -289,7 +290,7 @@ def test_what_failed_and_was_silent_since_stands_where_its_failure_had_put_it() 
     planning.emit_due(NINE)
     settle(handed_on(assignment, NINE), Failed("refused"), NINE)
     failed = record_of(assignment)
-    emitter.promote(NINE + DAY)
+    tick.promote(NINE + DAY)
     settle(claim("availability", NINE + 3 * DAY), SILENT, NINE + 3 * DAY)
     announce(assignment.source, NINE + 3 * DAY + MINUTE)
     record = record_of(assignment)

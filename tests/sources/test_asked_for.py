@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection, transaction
 
-from jobs import claiming, closing, emitter
+from jobs import claiming, closing, tick
 from jobs.models import BacklogRecord, Schedule
 from jobs.outcomes import Handoff, Released
 from jobs.states import Status, WaitingFor
@@ -93,7 +93,7 @@ class TestBackUpNow:
             claiming.settle([(claim("availability", NINE), Handoff("backups", source.exclusive_key))], now=NINE)
         assert record_of(second).waiting_for == WaitingFor.THROTTLE
         planning.back_up_now([first], NINE)
-        emitter.promote(NINE)
+        tick.promote(NINE)
         assert record_of(second).status == Status.READY
 
     def test_asked_twice_it_is_moved_twice_but_is_one_record(self) -> None:

@@ -9,11 +9,10 @@ from asgiref.sync import async_to_sync
 from django.db import transaction
 from django.db.utils import OperationalError
 
-from jobs import closing, emitter
+from jobs import closing, tick
 from jobs.handlers import Run
 from jobs.models import BacklogRecord, Schedule
 from jobs.outcomes import (
-    FIRST_IN_LINE,
     Cancelled,
     Failed,
     Handoff,
@@ -23,6 +22,7 @@ from jobs.outcomes import (
     Succeeded,
     Unavailable,
 )
+from jobs.priorities import FIRST_IN_LINE
 from jobs.states import Status, WaitingFor
 from sources import asking, planning
 from sources.engines.base import EngineResult, Verdict
@@ -95,7 +95,7 @@ class TestBackUpNow:
         planning.emit_due(NINE)
         planning.back_up_now([assignment], NINE)
         planning.replan(policy, NINE)
-        emitter.tick(NINE, rescue=False)
+        tick.tick(NINE, rescue=False)
         assert (record_of(assignment).status, record_of(assignment).closes_at) == (Status.READY, None)
 
     def test_it_ends_the_snooze_for_the_other_policies_of_the_source_too(self) -> None:
@@ -111,7 +111,7 @@ class TestBackUpNow:
         assignment = make_assignment(make_policy(excluded_dates=["2026-03-02"]))
         planning.back_up_now([assignment], NINE)
         settle(claim("availability", NINE), Failed("no"), NINE)
-        emitter.tick(NINE + HOUR, rescue=False)
+        tick.tick(NINE + HOUR, rescue=False)
         assert record_of(assignment).run_after == MONDAY + DAY
 
 
@@ -121,7 +121,7 @@ class TestSnooze:
         planning.emit_due(NINE)
         planning.snooze([assignment.source], NINE + 15 * HOUR, NINE)
         planning.unsnooze([assignment.source], NINE + HOUR)
-        emitter.tick(NINE + HOUR, rescue=False)
+        tick.tick(NINE + HOUR, rescue=False)
         record = record_of(assignment)
         assert (record.waiting_for, record.run_after) == (WaitingFor.WINDOW, MONDAY + 22 * HOUR)
 
@@ -180,7 +180,7 @@ class TestAnEdit:
         policy.schedule.enabled = True
         policy.schedule.save()
         planning.replan(policy, NINE)
-        emitter.tick(NINE, rescue=False)
+        tick.tick(NINE, rescue=False)
         assert record_of(assignment).status == Status.READY
 
     def test_another_window_holds_for_what_is_being_asked(self) -> None:
@@ -192,7 +192,7 @@ class TestAnEdit:
         policy.save()
         planning.replan(policy, NINE)
         settle(asked, Handoff("backups", assignment.source.exclusive_key), NINE)
-        emitter.tick(NINE + MINUTE, rescue=False)
+        tick.tick(NINE + MINUTE, rescue=False)
         record = record_of(assignment)
         assert (record.queue, record.waiting_for) == ("availability", WaitingFor.WINDOW)
 

@@ -10,7 +10,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db.models import F
 
-from jobs import emitter
+from jobs import tick
 from jobs.handlers import Run
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Cancelled, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
@@ -241,7 +241,7 @@ class TestCopying:
 
 def test_a_source_goes_from_its_period_to_its_backup(folder: Path, policy: Policy) -> None:
     assignment = make_assignment(policy, make_source(path=str(folder)))
-    emitter.tick(NINE, rescue=False)
+    tick.tick(NINE, rescue=False)
     asked = claim("availability", NINE)
     settle(asked, async_to_sync(ask_source)(Run(asked)), NINE)
     claimed = claim("backups", NINE)

@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from jobs import emitter
+import jobs.tick
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Released, Succeeded
 from jobs.states import Status, WaitingFor
@@ -30,7 +30,7 @@ def fitting(**fields: object) -> Policy:
 
 
 def tick(now: datetime) -> None:
-    emitter.tick(now, rescue=False)
+    jobs.tick.tick(now, rescue=False)
 
 
 def place(assignment: Assignment) -> tuple[int, datetime, datetime | None]:

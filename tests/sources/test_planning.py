@@ -6,9 +6,10 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from jobs import claiming, closing, emitter
+from jobs import claiming, closing, tick
 from jobs.models import BacklogRecord, Schedule
 from jobs.outcomes import Failed, Unavailable
+from jobs.schedules import emitter
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.models import Assignment, Policy
@@ -153,7 +154,7 @@ class TestWindows:
         record = record_of(assignment)
         assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
         assert (record.run_after, record.closes_at) == (MONDAY + 22 * HOUR, MONDAY + 30 * HOUR)
-        assert emitter.promote(MONDAY + 22 * HOUR) == 1
+        assert tick.promote(MONDAY + 22 * HOUR) == 1
         assert claim("availability", MONDAY + 22 * HOUR).id == record.pk
 
     def test_inside_its_window_a_record_is_ready_until_it_closes(self) -> None:
@@ -177,7 +178,7 @@ class TestWindows:
         planning.emit_due(MONDAY + 29 * HOUR)
         claimed = claim("availability", MONDAY + 29 * HOUR)
         claiming.settle([(claimed, Unavailable("silent", 7200))], now=MONDAY + 29 * HOUR)
-        emitter.tick(MONDAY + 31 * HOUR, rescue=False)
+        tick.tick(MONDAY + 31 * HOUR, rescue=False)
         record = record_of(assignment)
         assert (record.waiting_for, record.run_after) == (WaitingFor.WINDOW, MONDAY + 46 * HOUR)
 
@@ -201,7 +202,7 @@ class TestUnreadableRows:
         assert record_of(good).status == Status.READY
         assert (record_of(broken).status, record_of(broken).waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
         assert "'25:00' is not a time of day" in caplog.text
-        emitter.tick(NINE + HOUR, rescue=False)
+        tick.tick(NINE + HOUR, rescue=False)
         assert (record_of(broken).status, record_of(broken).run_after) == (Status.WAITING, NINE + 2 * HOUR)
 
     def test_windows_of_the_others_close_in_spite_of_it(self, caplog) -> None:
@@ -237,7 +238,7 @@ class TestReplan:
         Schedule.objects.filter(pk=policy.schedule_id).update(cron="0 * * * *")
         policy.refresh_from_db()
         planning.replan(policy, NINE + 2 * HOUR)
-        emitter.tick(NINE + 2 * HOUR, rescue=False)
+        tick.tick(NINE + 2 * HOUR, rescue=False)
         assert record_of(assignment).status == Status.READY
 
     def test_ready_records_wait_for_a_new_window(self) -> None:
@@ -248,7 +249,7 @@ class TestReplan:
         policy.save()
         planning.replan(policy, NINE + HOUR)
         assert claiming.claim("availability", worker_id=make_worker().pk, limit=1, now=NINE + HOUR) == []
-        emitter.tick(NINE + HOUR, rescue=False)
+        tick.tick(NINE + HOUR, rescue=False)
         record = record_of(assignment)
         assert (record.status, record.run_after) == (Status.WAITING, MONDAY + 22 * HOUR)
 
@@ -259,7 +260,7 @@ class TestReplan:
         policy.window = []
         policy.save()
         planning.replan(policy, NINE + HOUR)
-        emitter.tick(NINE + HOUR, rescue=False)
+        tick.tick(NINE + HOUR, rescue=False)
         record = record_of(assignment)
         assert (record.status, record.closes_at) == (Status.READY, None)
 
@@ -272,7 +273,7 @@ class TestReplan:
         policy.save()
         planning.replan(policy, NINE + timedelta(minutes=1))
         assert record_of(assignment).waiting_for == WaitingFor.RECHECK
-        emitter.tick(NINE + HOUR, rescue=False)
+        tick.tick(NINE + HOUR, rescue=False)
         assert record_of(assignment).run_after == MONDAY + 22 * HOUR
 
     def test_a_disabled_policy_leaves_the_backlog_and_comes_back_in_the_same_period(self) -> None:
@@ -283,7 +284,7 @@ class TestReplan:
             Schedule.objects.filter(pk=policy.schedule_id).update(enabled=enabled)
             policy.schedule.refresh_from_db()
             planning.replan(policy, NINE + HOUR)
-            emitter.tick(NINE + HOUR, rescue=False)
+            tick.tick(NINE + HOUR, rescue=False)
             assert unfinished() == left
         assert record_of(assignment).trigger_at == NINE
 
@@ -387,7 +388,7 @@ class TestAnEditThatMovesWhatIsOnTheBacklog:
         policy.schedule.cron = "0 9 * * *"
         policy.schedule.save()
         planning.replan(policy, NINE)
-        emitter.tick(NINE, rescue=False)
+        tick.tick(NINE, rescue=False)
         assert record_of(assignment).status == Status.READY
 
     def test_another_zone_moves_the_day_buckets_of_what_is_on_the_backlog(self) -> None:

@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from jobs import breakers, emitter
+from jobs import breakers, tick
 from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.handlers import Run
@@ -244,7 +244,7 @@ class TestWhatIsWrittenDown:
         self.held(assignment, tried=False)
         planning.snooze([assignment.source], NINE + timedelta(hours=2), NINE)
         verbs.close(list(Breaker.objects.values_list("pk", flat=True)), now=NINE)
-        emitter.tick(NINE + SECOND, rescue=False)
+        tick.tick(NINE + SECOND, rescue=False)
         record = claim("availability", NINE + SECOND)
         settle(record, async_to_sync(ask_source)(Run(record)), NINE + SECOND)
         assert record_of(assignment).waiting_for == WaitingFor.SNOOZE
@@ -288,7 +288,7 @@ class TestRepositoriesComeAndGo:
         policy.repository = policy_into(tmp_path).repository
         policy.save()
         planning.replan(policy, NINE + SECOND)
-        emitter.tick(NINE + SECOND, rescue=False)
+        tick.tick(NINE + SECOND, rescue=False)
         assert record_of(assignment).status == Status.READY
         assert breakers.held_by(breaker) == 0
 

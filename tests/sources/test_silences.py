@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.core.management import call_command
 
-from jobs import attempts, emitter
+from jobs import attempts, tick
 from jobs.models import Attempt
 from jobs.outcomes import Unavailable
 from sources import planning
@@ -21,7 +21,7 @@ def test_a_source_that_stays_silent_leaves_one_row_and_one_line(capsys: pytest.C
     planning.emit_due(MONDAY)
     for number in range(9):
         now = MONDAY + number * QUARTER
-        emitter.promote(now)
+        tick.promote(now)
         settle(claim("availability", now), Unavailable("no answer", 900), now)
     assert attempts.prune(now=MONDAY + timedelta(days=1)) == 8
     assert Attempt.objects.get().facts == {attempts.SILENCES: 9}

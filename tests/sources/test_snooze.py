@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from jobs import emitter
+from jobs import tick
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Failed, Handoff, Unavailable
 from jobs.states import Status, WaitingFor
@@ -30,7 +30,7 @@ def test_a_ready_record_waits_until_then_and_is_ready_at_it() -> None:
     planning.emit_due(NINE)
     assert planning.snooze([assignment.source], TWO, NINE) == 1
     assert state(assignment) == (Status.WAITING, WaitingFor.SNOOZE, TWO)
-    assert emitter.promote(TWO) == 1
+    assert tick.promote(TWO) == 1
     assert claim("availability", TWO).id == record_of(assignment).pk
 
 

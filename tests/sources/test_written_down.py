@@ -5,10 +5,11 @@ from uuid import uuid4
 
 import pytest
 
-from jobs import emitter
+from jobs import tick
 from jobs.lease_answers import LeaseLost
 from jobs.models import BacklogRecord, Schedule
 from jobs.outcomes import Cancelled, Failed, Outcome, Released, Succeeded, Unavailable
+from jobs.schedules import emitter
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.copying import ProgressWriter
@@ -177,7 +178,7 @@ class TestBackUpNow:
         planning.emit_due(NINE)
         planning.back_up_now([assignment], NINE + HOUR)
         settle(handed_on(assignment, NINE + HOUR), Failed("no"), NINE + HOUR)
-        emitter.tick(NINE + 5 * HOUR, rescue=False)
+        tick.tick(NINE + 5 * HOUR, rescue=False)
         record = record_of(assignment)
         assert (record.waiting_for, record.run_after) == (WaitingFor.WINDOW, MONDAY + 22 * HOUR)
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import transaction
 
-from jobs import backlog, claiming, emitter
+from jobs import backlog, claiming, tick
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Handoff, Released, Succeeded
 from jobs.states import FINISHED, Status, WaitingFor
@@ -79,7 +79,7 @@ class TestCancel:
             run_after=NOON + timedelta(days=1),
         )
         backlog.cancel([holder.pk], now=LATER)
-        emitter.promote(LATER)
+        tick.promote(LATER)
         assert fresh(holder).exclusive_key is None
         assert fresh(behind).status == Status.READY
         assert fresh(other).status == Status.WAITING

@@ -7,7 +7,8 @@ import pytest
 from jobs import backlog, claiming, closing
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord
-from jobs.outcomes import FIRST_IN_LINE, Failed, Released, Succeeded
+from jobs.outcomes import Failed, Released, Succeeded
+from jobs.priorities import FIRST_IN_LINE
 from jobs.states import UNFINISHED, Status, WaitingFor
 from jobs.wakeups import CHANNEL
 from tests.factories import NOON, make_claimed, make_record

@@ -7,7 +7,7 @@ from django.forms.models import model_to_dict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs import backlog, claiming, emitter
+from jobs import backlog, claiming, tick
 from jobs.models import BacklogRecord, PausedQueue
 from jobs.outcomes import Failed, Succeeded
 from jobs.states import UNFINISHED, Status
@@ -100,7 +100,7 @@ class TestAnyOrderOfVerbs:
             elif step in ("settle", "fail") and (record := running.pop(ids[index], None)):
                 claiming.settle([(record, Succeeded() if step == "settle" else Failed("x"))], now=now)
             elif step == "tick":
-                emitter.promote(now)
+                tick.promote(now)
             current = dict(BacklogRecord.objects.values_list("pk", "attempt"))
             assert all(current[pk] >= attempts[pk] for pk in ids)
             attempts = current

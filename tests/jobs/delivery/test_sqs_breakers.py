@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs import breakers, claiming, emitter
+from jobs import breakers, claiming, tick
 from jobs.delivery import sqs_clients, sqs_message
 from jobs.delivery.sqs_message import deliver
 from jobs.handlers import Run
@@ -82,13 +82,13 @@ class TestAServerThatIsKilled:
 
             server.start()
             server.make_queue("events")
-            emitter.tick(NOON + 2 * MINUTE, rescue=False)
+            tick.tick(NOON + 2 * MINUTE, rescue=False)
             outcomes = work(NOON + 2 * MINUTE)
             [trial] = [outcome for outcome in outcomes if isinstance(outcome, Succeeded)]
             assert trial.proves == Guarded(f"host:{server.url}", server.url)
             assert {type(outcome) for outcome in outcomes} == {Succeeded, Held}, "those it had failed before it opened"
             assert not Breaker.objects.get().is_open
-            emitter.tick(NOON + 60 * MINUTE, rescue=False)
+            tick.tick(NOON + 60 * MINUTE, rescue=False)
             work(NOON + 60 * MINUTE)
             assert statuses() == [Status.SUCCEEDED] * 8
             assert len(server.received(endpoint.url)) == 7
@@ -137,7 +137,7 @@ class TestWhoseFaultItIs:
         asked = len(told.asked)
         emit(Endpoint.objects.get(), 5)
         assert isinstance(work(NOON)[0], Held)
-        emitter.tick(NOON + MINUTE, rescue=False)
+        tick.tick(NOON + MINUTE, rescue=False)
         work(NOON + MINUTE)
         assert len(told.asked) == asked + 1
         assert breakers.state_of(Breaker.objects.get()) == "open"

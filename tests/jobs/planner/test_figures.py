@@ -8,7 +8,7 @@ from django.db import connection
 from django.db.models import Max, Min
 from django.test.utils import CaptureQueriesContext
 
-from jobs import emitter
+from jobs import tick
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, Schedule
 from jobs.schedules.plan import MINUTES
@@ -111,7 +111,7 @@ class TestThePlan:
         stagger = "even" if window_for else "none"
         schedule = make_events(event_count=count, window_for=window_for, stagger=stagger, next_trigger_at=THREE)
         plan = plan_of(schedule, SATURDAY)
-        emitter.tick(now=THREE)
+        tick.tick(now=THREE)
         found = [0.0] * MINUTES
         for run_after in BacklogRecord.objects.filter(schedule=schedule).values_list("run_after", flat=True):
             found[int((run_after - SATURDAY).total_seconds()) // 60] += 1

@@ -15,7 +15,7 @@ from jobs.clock import database_clock
 from jobs.cron import check_expression
 from jobs.handlers import registry
 from jobs.models import BacklogRecord, Schedule, Trigger
-from jobs.schedules import templates
+from jobs.schedules import providers, templates
 from jobs.states import Status
 from tests.factories import NOON, make_record, make_retry_policy
 from tests.jobs.planner.plans import emitter_beside, make_endpoint, make_events, make_throttle
@@ -252,7 +252,7 @@ class TestThatOfAPolicy:
         assert 'value="backup"' not in page
 
     def test_another_provider_can_be_chosen(self, admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(registry.providers, "tenants", lambda triggers, now: 0)
+        monkeypatch.setitem(providers.known, "tenants", lambda triggers, now: 0)
         monkeypatch.setitem(registry.kinds, "test", registry.kind("test"))
         page = admin_client.get(f"{SCHEDULES}add/").content.decode()
         assert 'value="tenants"' in page

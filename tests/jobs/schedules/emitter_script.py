@@ -25,10 +25,10 @@ django.setup()
 import psycopg  # noqa: E402
 from django.db import connection  # noqa: E402
 
-from jobs import emitter  # noqa: E402
-from jobs.handlers import registry  # noqa: E402
+from jobs import tick  # noqa: E402
 from jobs.models import BacklogRecord  # noqa: E402
-from jobs.schedules import chunks  # noqa: E402
+from jobs.schedules import chunks, emitter  # noqa: E402
+from jobs.schedules.providers import add_provider  # noqa: E402
 from jobs.states import Status  # noqa: E402
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -53,8 +53,8 @@ def race(directory: Path, shift: float, seconds: float, speed: float) -> None:
         now = NOON + timedelta(seconds=min(passed, seconds) + shift)
         emitter.correct_watermarks(now)
         emitter.emit_triggers(now, seconds=0)
-        found = emitter.look(now=now)
-        is_left = found.trigger or found.unemitted is not None
+        found = tick.look(now=now)
+        is_left = any(step.is_due for step in found.steps)
 
 
 def die_before_statement(doomed: int) -> None:
@@ -100,7 +100,7 @@ def die() -> None:
     sys.stdout.write(f"{doomed - 1}\n")
 
 
-registry.add_provider("script", provide)
+add_provider("script", provide)
 if sys.argv[1] == "die":
     chunks.CHUNK = 2
     die()

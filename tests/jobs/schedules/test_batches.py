@@ -6,10 +6,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from jobs import emitter
+from jobs import tick
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Decision, Schedule, Trigger
-from jobs.schedules import batches
+from jobs.schedules import batches, emitter
 from jobs.schedules.batches import Progress
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_schedule, make_worker
@@ -153,13 +153,13 @@ class TestWhatComesTooLate:
 
     def test_is_dropped_by_a_tick_if_it_is_ready(self):
         emit_batch(2, window_for=3600, late="drop")
-        ticked = emitter.tick(NOON + HOUR, rescue=False)
+        ticked = tick.tick(NOON + HOUR, rescue=False)
         assert ticked.closed == 2
         assert set(BacklogRecord.objects.values_list("status", "last_error")) == {(Status.FAILED, "window closed")}
 
     def test_is_delivered_by_a_schedule_that_does_not_drop_it(self):
         emit_batch(2, window_for=3600)
-        assert emitter.tick(NOON + 2 * HOUR, rescue=False).closed == 0
+        assert tick.tick(NOON + 2 * HOUR, rescue=False).closed == 0
         assert batches.drop_late(NOON + 2 * HOUR) == 0
         assert BacklogRecord.objects.ready().count() == 2
 

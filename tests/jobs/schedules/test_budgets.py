@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 from django.db import connection, transaction
 
-from jobs import emitter
+from jobs import tick
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Schedule, Trigger
-from jobs.schedules import triggers
+from jobs.schedules import emitter, triggers
 from jobs.states import Status
 from tests.factories import NOON, make_record, make_schedule
 
@@ -58,8 +58,8 @@ class TestPromoting:
         monkeypatch.setattr(emitter, "BATCH", 2)
         for _ in range(5):
             make_record(Status.WAITING, run_after=NOON)
-        assert emitter.promote(NOON, seconds=0) == 2
-        assert emitter.promote(NOON, seconds=60) == 3
+        assert tick.promote(NOON, seconds=0) == 2
+        assert tick.promote(NOON, seconds=60) == 3
 
 
 class TestAQueueOfTriggers:

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import emitter
+from jobs import tick
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Decision, Endpoint, Schedule, Trigger
-from jobs.schedules import chunks, events, templates
+from jobs.schedules import chunks, emitter, events, templates
 from jobs.schedules.stagger import offsets
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_lane, make_record, make_retry_policy, make_schedule, make_throttle
@@ -184,15 +184,15 @@ class TestAHugeBatch:
         emitter.emit_triggers(NINE, seconds=0)
         trigger = Trigger.objects.get()
         assert (trigger.events, trigger.emitted_at, numbers()) == (4, None, [1, 2, 3, 4])
-        due = emitter.look(now=NINE + SECOND)
-        assert due.unemitted
+        due = tick.look(now=NINE + SECOND)
+        assert due.steps[0].under_way
         assert due.seconds_until_next() == 0
-        emitter.act_on(due, now=NINE + SECOND, rescue=False, emit_for=0)
+        tick.act_on(due, now=NINE + SECOND, rescue=False, emit_for=0)
         assert numbers() == list(range(1, 9))
-        emitter.act_on(emitter.look(now=NINE + 2 * SECOND), now=NINE + 2 * SECOND, rescue=False, emit_for=0)
+        tick.act_on(tick.look(now=NINE + 2 * SECOND), now=NINE + 2 * SECOND, rescue=False, emit_for=0)
         trigger.refresh_from_db()
         assert (trigger.events, trigger.emitted_at, numbers()) == (10, NINE + 2 * SECOND, list(range(1, 11)))
-        assert emitter.look(now=NINE + 3 * SECOND).unemitted is None
+        assert tick.look(now=NINE + 3 * SECOND).steps[0].is_due is False
         assert "already" not in caplog.text
 
     def test_takes_turns_with_the_small_ones(self):

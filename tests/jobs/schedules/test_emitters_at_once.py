@@ -13,9 +13,8 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from jobs import emitter
 from jobs.models import BacklogRecord, Schedule, Trigger
-from jobs.schedules import chunks, verbs
+from jobs.schedules import chunks, emitter, verbs
 from tests.factories import NOON, make_schedule
 from tests.jobs.worker_processes import database_url
 from tests.threads import another_connection, at_once, impatience

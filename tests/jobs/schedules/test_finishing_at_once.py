@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from jobs import backlog, emitter
+from jobs import backlog
 from jobs.backlog.selection import locked_batches
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Schedule, Trigger
-from jobs.schedules import batches
+from jobs.schedules import batches, emitter
 from jobs.states import Status
 from tests.factories import NOON, install_presets, make_record, make_schedule
 from tests.threads import another_connection, beside, impatience, somebody_waits_for_a_lock

@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs import emitter
 from jobs.event_list import launch_instants
-from jobs.handlers import registry
 from jobs.models import BacklogRecord, Schedule, Trigger
 from jobs.models.event import Event
-from jobs.schedules import chunks, events
+from jobs.schedules import chunks, emitter, events, providers
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_schedule
 
@@ -116,7 +114,7 @@ class TestEventsOfAProvider:
                 )
             return len(triggers)
 
-        monkeypatch.setitem(registry.providers, "test", provide)
+        monkeypatch.setitem(providers.known, "test", provide)
 
     @pytest.mark.parametrize(("seen", "begins_at"), [(SECOND, NINE), (HOUR, NINE + HOUR)])
     def test_begin_with_their_trigger_or_when_it_was_seen(self, seen: timedelta, begins_at: Any) -> None:

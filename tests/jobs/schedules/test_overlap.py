@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import emitter
+from jobs import tick
 from jobs.models import BacklogRecord, Decision, Schedule, Trigger
-from jobs.schedules import batches, chunks, unemitted
+from jobs.schedules import batches, chunks, emitter, unemitted
 from jobs.schedules.triggers import STILL_UNDER_WAY
 from jobs.states import Status
 from tests.factories import NOON, make_schedule
@@ -86,11 +86,11 @@ class TestQueue:
     def test_a_look_sees_it_and_does_not_hurry_for_it(self):
         make_hourly("queue")
         emitter.emit_triggers(NOON + HOUR)
-        due = emitter.look(now=NOON + HOUR + SECOND)
-        assert due.unemitted is False
+        due = tick.look(now=NOON + HOUR + SECOND)
+        assert due.steps[0].is_due and not due.steps[0].under_way
         assert due.seconds_until_next() > 1000
         end_the_batch_of(12)
-        assert emitter.act_on(due, now=NOON + HOUR + SECOND, rescue=False).emitted == 2
+        assert tick.act_on(due, now=NOON + HOUR + SECOND, rescue=False).emitted == 2
 
     def test_those_that_wait_come_one_after_the_other_the_oldest_first(self):
         make_hourly("queue")

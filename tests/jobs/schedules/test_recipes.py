@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from django.db import DataError
 
-from jobs import emitter, endpoints, rescheduling, throttle_verbs
+from jobs import endpoints, rescheduling, throttle_verbs, tick
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Decision, Endpoint, Lane, Schedule, Trigger
-from jobs.schedules import batches, chunks, recipes, validation, verbs
+from jobs.schedules import batches, chunks, emitter, providers, recipes, validation, verbs
 from jobs.schedules.stagger import offsets
 from jobs.states import Status
 from tests.factories import NOON, make_lane, make_retry_policy, make_schedule, make_throttle
@@ -149,7 +149,7 @@ class TestAnEditBetweenTwoChunks:
 
     def test_to_a_provider_lets_it_yield_later_batches_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
         asked = []
-        monkeypatch.setitem(registry.providers, "test", lambda triggers, now: asked.append(triggers) or 0)
+        monkeypatch.setitem(providers.known, "test", lambda triggers, now: asked.append(triggers) or 0)
         schedule = begin()
         Schedule.objects.update(provider="test", event_count=None, next_trigger_at=NINE)  # which asks again
         emit_a_chunk()
@@ -282,7 +282,7 @@ class TestABatchThatCannotGoOn:
         trigger = Trigger.objects.get()
         assert (trigger.events, trigger.skipped_for, trigger.recipe) == (CHUNK, "", None)
         assert (trigger.emitted_at, trigger.finished_at) == (NINE + SECOND, None)
-        assert emitter.look(now=NINE + SECOND).unemitted is None
+        assert tick.look(now=NINE + SECOND).unemitted is None
 
     def test_says_so(self) -> None:
         [text] = Decision.objects.filter(what="cut short").values_list("text", flat=True)

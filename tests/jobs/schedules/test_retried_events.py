@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from jobs import backlog, closing, emitter
+from jobs import backlog, closing
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Schedule, Trigger
-from jobs.schedules import batches
+from jobs.schedules import batches, emitter
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_schedule
 
@@ -44,7 +44,7 @@ class TestAWindowThatHasClosed:
         make_emitted(window_for=60, late="drop")
         closing.close_windows(NINE + 61 * SECOND)
         record = BacklogRecord.objects.get()
-        assert (record.status, record.last_error) == (Status.FAILED, batches.WINDOW_CLOSED)
+        assert (record.status, record.last_error) == (Status.FAILED, closing.WINDOW_CLOSED)
         assert backlog.retry([record.pk], now=NINE + HOUR).ready == [record.pk]
         closing.close_windows(NINE + HOUR + SECOND)
         batches.keep(NINE + HOUR + SECOND)

@@ -4,10 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import emitter
-from jobs.handlers import registry
 from jobs.models import BacklogRecord, Decision, Schedule, Trigger
-from jobs.schedules import chunks, verbs
+from jobs.schedules import chunks, emitter, providers, verbs
 from jobs.states import Status
 from tests.factories import NOON, make_record, make_schedule, make_worker
 
@@ -47,7 +45,7 @@ class TestTriggerNow:
 
     def test_of_a_policy_asks_its_provider(self, monkeypatch):
         asked = []
-        monkeypatch.setattr(registry, "providers", {"test": lambda triggers, now: asked.extend(triggers) or 0})
+        monkeypatch.setattr(providers, "known", {"test": lambda triggers, now: asked.extend(triggers) or 0})
         schedule = make_schedule()
         trigger = verbs.trigger_now(schedule, "anna", NOON)
         assert asked == [(schedule, NOON)]

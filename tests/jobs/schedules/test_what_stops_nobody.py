@@ -4,11 +4,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from jobs import emitter
+from jobs import tick
 from jobs.conf import QueueRule
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Schedule, Trigger
-from jobs.schedules import chunks, triggers, verbs
+from jobs.schedules import chunks, emitter, triggers, verbs
 from jobs.set_aside import SetAside
 from jobs.states import Status
 from jobs.worker.process import WorkerProcess
@@ -90,8 +90,8 @@ class TestAZoneThatThisHostDoesNotKnow:
         for seconds in (0, 1, 59):
             emitter.emit_triggers(NINE + seconds * SECOND)
         assert len(asked) == 1
-        assert not emitter.look(now=NINE + SECOND).trigger
-        assert emitter.look(now=NINE + 61 * SECOND).trigger
+        assert not tick.look(now=NINE + SECOND).steps[0].is_due
+        assert tick.look(now=NINE + 61 * SECOND).steps[0].is_due
 
 
 class TestTriggerNow:

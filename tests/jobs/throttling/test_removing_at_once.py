@@ -7,9 +7,10 @@ from django.contrib.admin.models import LogEntry
 from django.db import transaction
 from django.test import Client
 
-from jobs import backlog, claiming, emitter, throttle_verbs, throttles
+from jobs import backlog, claiming, throttle_verbs, throttles
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Schedule, Throttle
+from jobs.schedules import emitter
 from jobs.states import Status
 from tests.factories import NOON, install_presets, make_lane, make_record, make_schedule, make_throttle, make_worker
 from tests.people import staff

@@ -1,6 +1,7 @@
 """The tick: everything that time alone moves. Idempotent, and safe on any number of hosts at once.
 
-    emit triggers → promote what is due → let trials of breakers through → close windows → rescue expired leases
+    steps of other apps (emission) → promote what is due → let trials of breakers through → close windows
+    → rescue expired leases
 
 Each step is a batched statement on its own partial index that skips what others hold locked. Every worker ticks once
 a second by itself; django-q2 ticks every minute, for the case that no worker is alive to do it.
@@ -11,20 +12,17 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from typing import Any
 
-from django.db import connection, transaction
-from django.db.models import Max, QuerySet
+from django.db import connection
 from django.utils import timezone
 
 from jobs import breakers, claiming
 from jobs.closing import close_windows
-from jobs.cron import Period
 from jobs.database_errors import Trouble, trouble_of
-from jobs.models import Schedule
+from jobs.handlers import StepDue, TickStep, registry
 from jobs.prepared import execute
-from jobs.schedules import emission
-from jobs.schedules.triggers import see_triggers, unreadable
-from jobs.set_aside import name_once
 from jobs.states import Status
 from jobs.wakeups import notify
 
@@ -57,12 +55,6 @@ RETURNING queue
 # order, since with EXISTS the planner may read the whole table for a row that is not there.
 LOOK = f"""
 SELECT clock.now,
-       EXISTS (
-           SELECT
-             FROM jobs_schedule
-            WHERE enabled AND next_trigger_at IS NULL AND id <> ALL(%(unreadable)s::bigint[])),
-       (SELECT min(next_trigger_at) FROM jobs_schedule WHERE enabled AND id <> ALL(%(unreadable)s::bigint[])),
-       (SELECT bool_or(events > 0) FROM jobs_trigger WHERE emitted_at IS NULL AND finished_at IS NULL),
        (SELECT run_after
           FROM jobs_backlogrecord
          WHERE status = {Status.WAITING}
@@ -87,41 +79,37 @@ SELECT clock.now,
                     FROM jobs_backlogrecord
                    WHERE status = {Status.READY} AND queue = asked.name
                    ORDER BY lane
-                   LIMIT 1) AS first)
+                   LIMIT 1) AS first){{steps}}
   FROM (SELECT COALESCE(%(now)s::timestamptz, clock_timestamp()) AS now) AS clock
 """
 
 
 @dataclass(frozen=True)
 class Due:
-    """What a look found at `now`: whether a trigger is due; the first instant at which a waiting record may run, a
-    ready one's window closes, a lease expires and a breaker lets something through, due or not; those of the queues
-    asked for that hold ready records; when the next trigger is due; and whether triggers are unemitted. None: no.
-    False: they have not begun, as in a queue. True: one is in the middle of its batch."""
+    """What a look found at `now`: the first instant at which a waiting record may run, a ready one's window closes, a
+    lease expires and a breaker lets something through, due or not; those of the queues asked for that hold ready
+    records; and what the registered `steps` found, in their order."""
 
     now: datetime
-    trigger: bool
     run_after: datetime | None
     closes_at: datetime | None
     lease_expires_at: datetime | None
     probe_at: datetime | None
     ready: frozenset[str]
-    next_trigger_at: datetime | None = None
-    unemitted: bool | None = None
+    steps: tuple[StepDue, ...] = ()
 
     def has_come(self, instant: datetime | None) -> bool:
         return instant is not None and instant <= self.now
 
     def seconds_until_next(self) -> float:
-        """How long until the first waiting record may run or a trigger is due; infinity when neither lies ahead.
+        """How long until the first waiting record may run or a step is due; infinity when neither lies ahead.
 
-        0 when something is emitted just now: its first event may be due in a moment.
+        0 when a step is under way: its first record may be due in a moment.
         """
-        if self.trigger or self.unemitted:
+        if any(step.under_way for step in self.steps):
             return 0.0
-        ahead = [
-            instant for instant in (self.run_after, self.next_trigger_at) if instant and not self.has_come(instant)
-        ]
+        instants = [self.run_after, *(step.next_at for step in self.steps)]
+        ahead = [instant for instant in instants if instant and not self.has_come(instant)]
         return (min(ahead) - self.now).total_seconds() if ahead else float("inf")
 
 
@@ -141,14 +129,21 @@ class Ticked:
 
 def look(queues: Sequence[str] = (), now: datetime | None = None) -> Due:
     """Ask what is due at `now` (aware; the database's clock by default), in one query that changes nothing."""
-    values = {"queues": list(queues), "now": now, "unreadable": unreadable(now or timezone.now())}
-    instant, is_new, next_trigger_at, unemitted, run_after, closes_at, lease_expires_at, probe_at, ready = execute(
-        LOOK, values
-    ).fetchall()[0]
-    trigger = is_new or (next_trigger_at is not None and next_trigger_at <= instant)
+    steps = registry.steps
+    values: dict[str, Any] = {"queues": list(queues), "now": now}
+    for step in steps:
+        values |= step.values(now or timezone.now())
+    columns = "".join(f",\n       {column}" for step in steps for column in step.columns)
+    row = execute(LOOK.format(steps=columns), values).fetchall()[0]
+    instant, run_after, closes_at, lease_expires_at, probe_at, ready, *rest = row
     return Due(
-        instant, trigger, run_after, closes_at, lease_expires_at, probe_at, frozenset(ready), next_trigger_at, unemitted
+        instant, run_after, closes_at, lease_expires_at, probe_at, frozenset(ready), _found(steps, instant, rest)
     )
+
+
+def _found(steps: Sequence[TickStep], now: datetime, rest: Sequence[Any]) -> tuple[StepDue, ...]:
+    columns = iter(rest)
+    return tuple(step.found(now, tuple(next(columns) for _ in step.columns)) for step in steps)
 
 
 def tick(now: datetime | None = None, *, rescue: bool = True) -> Ticked:
@@ -176,7 +171,10 @@ def act_on(
     def rescue_others() -> int:
         return claiming.rescue(renewed=renewed, as_of=due.now, now=now)
 
-    emitted = done("emit triggers", lambda: emit_triggers(due.now, emit_for), due.trigger or due.unemitted is not None)
+    emitted = sum(
+        done(step.name, partial(step.do, due.now, emit_for), found.is_due)
+        for step, found in zip(registry.steps, due.steps, strict=True)
+    )
     promoted = done("promote", lambda: promote(due.now, move_for), emitted or due.has_come(due.run_after))
     promoted += done("let trials through", lambda: breakers.look(due.now, move_for), due.has_come(due.probe_at))
     # what was promoted just now may be past its window
@@ -198,42 +196,6 @@ def _or_complain(what: str, step: Callable[[], int]) -> int:
         else:
             log.exception("cannot %s; trying again at the next tick", what)
         return 0
-
-
-def emit_triggers(now: datetime, seconds: float = float("inf")) -> int:
-    """Write down the triggers that have come, and put their batches on the backlog. Returns how many records.
-
-    `jobs/schedules/` has the protocol. What is not done after some `seconds` is left for the next tick, here or on
-    another host.
-    """
-    until = time.monotonic() + seconds
-    see_triggers(now, seconds=seconds / 2)
-    return emission.emit(now, seconds=until - time.monotonic())
-
-
-def correct_watermarks(now: datetime) -> int:
-    """Bring back watermarks beyond the next trigger: of a clock that was set back since. Returns how many."""
-    ahead = Schedule.objects.filter(enabled=True, next_trigger_at__gt=now)
-    corrected = 0
-    for cron, zone, furthest in ahead.order_by().values_list("cron", "zone").annotate(Max("next_trigger_at")):
-        try:
-            trigger_at = Period(cron, zone).next_after(now)
-        except Exception as error:  # no database is asked: it cannot be read
-            name_once(f"the watermarks of cron {cron!r} in {zone} are not looked at: {error}")
-            continue
-        if furthest > trigger_at:
-            corrected += _correct(ahead.filter(cron=cron, zone=zone, next_trigger_at__gt=trigger_at), trigger_at)
-    return corrected
-
-
-@transaction.atomic
-def _correct(schedules: QuerySet[Schedule], trigger_at: datetime) -> int:
-    # what an emitter or an edit holds locked is being moved just now
-    locked = list(schedules.select_for_update(skip_locked=True, no_key=True).order_by("pk"))
-    for schedule in locked:
-        emitted_up_to = schedule.next_trigger_at
-        log.warning("schedule %s is emitted up to %s already: the clock was set back", schedule, emitted_up_to)
-    return Schedule.objects.filter(pk__in=[each.pk for each in locked]).update(next_trigger_at=trigger_at)
 
 
 def promote(now: datetime, seconds: float = MOVE_SECONDS) -> int:
