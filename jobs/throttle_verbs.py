@@ -116,7 +116,7 @@ def _refuse_named(throttle: Throttle) -> None:
     """Raises: InUse naming the rows that refer to it."""
     for use_of in registry.uses:
         if used := use_of(throttle):
-            raise InUse(used)
+            raise InUse(f"{used}.")
     try:
         Collector(using=DEFAULT_DB_ALIAS).collect([throttle])
     except ProtectedError as error:

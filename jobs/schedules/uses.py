@@ -14,10 +14,10 @@ def use_of(row: Model) -> str:
     field = "throttle" if isinstance(row, Throttle) else "endpoint"
     being_emitted = Trigger.objects.filter(finished_at=None, emitted_at=None)
     if being_emitted.filter(**{f"recipe__{field}_id": row.pk}).exists():
-        return f"{row}: a batch that needs it is being emitted. Let it end or cancel it first."
+        return f"{row.name}: a batch that needs it is being emitted; let it end or cancel it first"
     names = list(Schedule.objects.filter(**{field: row}).order_by("name").values_list("name", flat=True))
     if not names:
         return ""
     more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
     called = f"schedule{'s' if len(names) > 1 else ''} {', '.join(names[:MOST_NAMED])}{more}"
-    return f"{row} is used by the {called}: give {'them' if len(names) > 1 else 'it'} another {field} first."
+    return f"{row.name} is used by the {called}: give {'them' if len(names) > 1 else 'it'} another {field} first"

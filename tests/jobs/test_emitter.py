@@ -153,8 +153,8 @@ class TestPromotion:
     def test_moves_more_than_one_batch(self, monkeypatch):
         for _ in range(5):
             make_record(Status.WAITING, run_after=NOON)
-        monkeypatch.setattr(emitter, "BATCH", 2)
-        monkeypatch.setattr(emitter, "PROMOTE", emitter.PROMOTE.replace("LIMIT 1000", "LIMIT 2"))
+        monkeypatch.setattr(tick, "BATCH", 2)
+        monkeypatch.setattr(tick, "PROMOTE", tick.PROMOTE.replace("LIMIT 1000", "LIMIT 2"))
         assert tick.promote(NOON) == 5
 
     def test_at_once_on_many_hosts_moves_each_record_once(self):

@@ -176,7 +176,7 @@ class TestWhatComesTooLate:
     def test_more_than_fits_into_one_statement_is_dropped(self, monkeypatch):
         monkeypatch.setattr(batches, "AT_ONCE", 2)
         emit_batch(5, pk=1, window_for=3600, late="drop", stagger="even")  # none of its events starts at once
-        assert batches.drop_late(NOON + HOUR) == 5
+        assert batches.drop_late(NOON + HOUR, seconds=60) == 5
 
 
 class TestRetention:
@@ -187,6 +187,6 @@ class TestRetention:
             at = NOON + day * DAY
             Trigger.objects.create(schedule=schedule, trigger_at=at, emitted_at=at, finished_at=at)
         unfinished = Trigger.objects.create(schedule=schedule, trigger_at=NOON - DAY, emitted_at=NOON)
-        assert batches.prune(NOON + 90 * DAY + 3 * DAY) == 3
+        assert batches.prune(NOON + 3 * DAY) == 3
         assert Trigger.objects.filter(pk=unfinished.pk).exists()
         assert Trigger.objects.count() == 3

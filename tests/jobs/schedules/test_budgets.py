@@ -54,8 +54,8 @@ class TestCatchingUp:
 
 class TestPromoting:
     def test_a_tick_takes_on_what_it_has_time_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(emitter, "PROMOTE", emitter.PROMOTE.replace("LIMIT 1000", "LIMIT 2"))
-        monkeypatch.setattr(emitter, "BATCH", 2)
+        monkeypatch.setattr(tick, "PROMOTE", tick.PROMOTE.replace("LIMIT 1000", "LIMIT 2"))
+        monkeypatch.setattr(tick, "BATCH", 2)
         for _ in range(5):
             make_record(Status.WAITING, run_after=NOON)
         assert tick.promote(NOON, seconds=0) == 2

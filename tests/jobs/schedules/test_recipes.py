@@ -220,7 +220,7 @@ class TestTheRecipe:
         throttle = make_throttle(5)
         begin(throttle=throttle)
         self.end_what_is_out()
-        with pytest.raises(throttle_verbs.InUse, match="a batch under it is being emitted"):
+        with pytest.raises(throttle_verbs.InUse, match="a batch that needs it is being emitted"):
             throttle_verbs.remove([throttle])
         emit_the_rest()
         self.end_what_is_out()
@@ -282,7 +282,7 @@ class TestABatchThatCannotGoOn:
         trigger = Trigger.objects.get()
         assert (trigger.events, trigger.skipped_for, trigger.recipe) == (CHUNK, "", None)
         assert (trigger.emitted_at, trigger.finished_at) == (NINE + SECOND, None)
-        assert tick.look(now=NINE + SECOND).unemitted is None
+        assert not tick.look(now=NINE + SECOND).steps[0].is_due
 
     def test_says_so(self) -> None:
         [text] = Decision.objects.filter(what="cut short").values_list("text", flat=True)

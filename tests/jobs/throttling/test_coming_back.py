@@ -1,14 +1,16 @@
 """A worker comes back when the next token is there: not at its poll, and not in a busy loop."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from jobs import delivery, throttles
+from jobs import throttles
 from jobs.clock import database_clock
 from jobs.conf import QueueRule
+from jobs.handlers import registry
 from jobs.models import Attempt, Throttle
 from jobs.worker import hints as hints_module
 from jobs.worker import process
@@ -143,7 +145,8 @@ class TestStart:
         self, monkeypatch, queue, loaded
     ):
         done: list[str] = []
-        monkeypatch.setattr(delivery, "prepare", lambda: done.append("before the claim"))
+        kind = replace(registry.kind("http_callback"), warm_up=lambda: done.append("before the claim"))
+        monkeypatch.setattr(registry, "kinds", {kind.name: kind})
         monkeypatch.setattr(process, "prepare_in_this_thread", lambda: None)
         monkeypatch.setattr(WorkerProcess, "register", lambda self: False)
         worker = WorkerProcess([QueueRule(queue, 1)])

@@ -192,8 +192,8 @@ class TestRemove:
         for number in range(7):
             make_schedule(name=f"nightly {number}", throttle=hooks)
         said = refused("remove", "hooks", "--yes")
-        assert said.startswith("hooks: named by schedule nightly 0, schedule nightly 1, ")
-        assert said.endswith("schedule nightly 4 and 2 more. Take it away there.")
+        assert said.startswith("hooks is used by the schedules nightly 0, nightly 1, ")
+        assert said.endswith("nightly 4 and 2 more: give them another throttle first.")
         assert Throttle.objects.exists()
 
     def test_asks_first(self, hooks, monkeypatch):
@@ -210,7 +210,8 @@ class TestRemove:
         if by_schedule:
             make_schedule(name="nightly", throttle=hooks)
         ready(hooks, 3)
-        with pytest.raises(CommandError, match="named by schedule nightly" if by_schedule else "3 are ready") as caught:
+        reason = "used by the schedule nightly" if by_schedule else "3 are ready"
+        with pytest.raises(CommandError, match=reason) as caught:
             run("remove", "hooks")
         assert caught.value.returncode == 1
 
