@@ -13,6 +13,8 @@ MESSAGE_LENGTH = 500
 CONSEQUENCES = ("not deleting ", "Attempt ", "Failed to sync")
 """Lines that only repeat or follow from a problem told before."""
 PREAMBLE = re.compile(r'^(Failed to create file system for "[^"]*": |error reading source root directory: |NewFs: )+')
+OF_THE_GATE = re.compile(r"socks connect tcp \S+->(\S+): unknown error (connection not allowed by ruleset)?")
+REDIRECTED = "redirects to another server are not followed"
 SKIPPED_LINK = "Can't follow symlink"
 
 
@@ -65,7 +67,7 @@ class RcloneLog:
         self.problem_count += 1
         whole_run = message.startswith("error reading source root") or "objectType" not in entry
         path = "" if whole_run else str(entry.get("object", ""))
-        told = PREAMBLE.sub("", message)
+        told = OF_THE_GATE.sub(_of_the_gate, PREAMBLE.sub("", message))
         self.problems.append(Problem(_shortened(told), _shortened(path)))
         if len(self.problems) > MAX_PROBLEMS:
             del self.problems[MAX_PROBLEMS // 2]
@@ -82,6 +84,11 @@ def _largest(transferring: Any) -> str:
     files = [each for each in transferring or [] if isinstance(each, dict)]
     largest = max(files, key=lambda each: float(each.get("bytes", 0)), default={})
     return f"{_shortened(str(largest['name']))} ({largest.get('bytes', 0):,} bytes so far)" if "name" in largest else ""
+
+
+def _of_the_gate(found: re.Match[str]) -> str:
+    server, not_allowed = found.groups()
+    return f"{server}: {REDIRECTED if not_allowed else ''}"
 
 
 def _shortened(text: str) -> str:

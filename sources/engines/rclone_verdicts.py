@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sources.engines.base import Verdict
-from sources.engines.rclone_log import Problem, RcloneLog
+from sources.engines.rclone_log import REDIRECTED, Problem, RcloneLog
 from sources.engines.versions import PARTIAL_SUFFIX
 
 EXIT_CODES = {
@@ -40,14 +40,14 @@ REFUSED = re.compile(
 )
 SILENT = re.compile(
     r"connection refused|connection reset|connection lost|broken pipe|i/o timeout|deadline exceeded|timed out|"
-    r"no route to host|network is unreachable|host is down|no such host|server misbehaving|"
+    r"no route to host|network is unreachable|host is down|host unreachable|no such host|server misbehaving|"
     r"temporary failure in name resolution|TLS handshake timeout|use of closed network connection|"
     r"503 Service Unavailable|StatusCode: 503|\bEOF\b",
     re.IGNORECASE,
 )
 ONE_FILE = re.compile(
     r"permission denied|40[13] |file is being updated|sizes differ|object not found|not found|"
-    r"no such file|file does not exist|input/output error",
+    rf"no such file|file does not exist|input/output error|{REDIRECTED}",
     re.IGNORECASE,
 )
 
