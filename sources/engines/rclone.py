@@ -249,6 +249,8 @@ def common_arguments(task: BackupTask) -> tuple[str, ...]:
         "--stats=500ms",
         "--stats-log-level=NOTICE",
         "--retries=1",
+        # rclone sorts longer listings in /var/tmp, whose space nothing bounds; its memory is bounded
+        "--list-cutoff=1000000000000",
         "--low-level-retries=3",
         f"--contimeout={task.connect_timeout:g}s",
         f"--timeout={min(IDLE_SECONDS, task.stall_timeout):g}s",
