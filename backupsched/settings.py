@@ -158,9 +158,8 @@ SECRETS_DIRECTORIES = paths(
 FOLDERS = paths("BACKUPSCHED_FOLDERS", "/home", "/srv", "/mnt", "/media", "/data", "/backup")
 
 RESERVE_PERCENT = number("BACKUPSCHED_RESERVE", 1)
-ENGINE_MEMORY_MIB = whole(
-    "BACKUPSCHED_ENGINE_MEMORY", max(1024, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**21)
-)
+MEMORY_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
+ENGINE_MEMORY_MIB = whole("BACKUPSCHED_ENGINE_MEMORY", max(1024, MEMORY_MIB // 2))
 UMASK = umask("BACKUPSCHED_UMASK", 0o077)
 WAKE_NETWORKS = networks("BACKUPSCHED_WAKE_NETWORKS")
 

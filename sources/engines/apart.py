@@ -151,5 +151,6 @@ def bound_memory(size: int) -> None:
 def main() -> None:
     order = json.load(sys.stdin)
     os.umask(order.pop("umask"))
-    bound_memory(order.pop("memory"))
+    if memory := order.pop("memory"):
+        bound_memory(memory)
     say({"answer": ORDERS[order.pop("do")](**order)})
