@@ -13,6 +13,7 @@
 | `BACKUPSCHED_SECRETS_DIRECTORIES` | colon-separated; `file:` secrets lie below one of them | `/etc/backupsched`, … |
 | `BACKUPSCHED_FOLDERS` | colon-separated; what accounts without a permission for more may name | `/home`, `/srv`, … |
 | `BACKUPSCHED_RESERVE` | percent of a repository's file system that backups leave free; 0: none | 1 |
+| `BACKUPSCHED_ENGINE_MEMORY` | MiB that the program of one backup may use | half of the host's, at least 1024 |
 | `BACKUPSCHED_UMASK` | octal; who else may read the repositories, as `022` for everybody | 077 |
 | `DEBUG` | `1` shows Django's debug pages; never in production | off |
 | `LOG_LEVEL` | level of the log on standard error | `INFO` |
@@ -157,6 +158,8 @@ SECRETS_DIRECTORIES = paths(
 FOLDERS = paths("BACKUPSCHED_FOLDERS", "/home", "/srv", "/mnt", "/media", "/data", "/backup")
 
 RESERVE_PERCENT = number("BACKUPSCHED_RESERVE", 1)
+MEMORY_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
+ENGINE_MEMORY_MIB = whole("BACKUPSCHED_ENGINE_MEMORY", max(1024, MEMORY_MIB // 2))
 UMASK = umask("BACKUPSCHED_UMASK", 0o077)
 WAKE_NETWORKS = networks("BACKUPSCHED_WAKE_NETWORKS")
 

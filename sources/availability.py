@@ -17,7 +17,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from sources import contact
 from sources.availability_of_postgresql import ask_server
@@ -92,8 +91,7 @@ def is_at_socket(source: Source) -> bool:
 def contact_point(source: Source) -> tuple[str, int]:
     """Host name and TCP port at which a source is asked."""
     if source.kind in (SourceKind.S3, SourceKind.WEBDAV):
-        url = urlsplit(source.address)
-        return url.hostname or "", source.port or url.port or (80 if url.scheme == "http" else 443)
+        return contact.host_and_port(source.address)
     return source.address, source.port or USUAL_PORTS[SourceKind(source.kind)]
 
 

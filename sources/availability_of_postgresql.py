@@ -5,12 +5,15 @@ failure. One that starts up, shuts down or has no connection left is not there f
 """
 
 import re
+from asyncio import Event, get_running_loop
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
+from psycopg.pq import ExecStatus, PGconn, PollingStatus
+from psycopg.pq.abc import PGconn as Connection
 
 from jobs.redaction import redacted
 from sources.cleartext import libpq_parameters
@@ -27,6 +30,9 @@ REFUSED = re.compile(r"FATAL: |no password supplied|authentication|certificate|S
 """Said by the server, or by libpq about what the server asked of it."""
 PREAMBLE = re.compile(r"^(connection failed: )?(connection to server (at|on) .*? failed: )?", re.DOTALL)
 LONGEST_MESSAGE = 300
+MOST_READS = 1_000
+"""Of a socket, for one question. Rows, words or settings without end would fill the memory of the worker."""
+ENDLESS = "it sends without end"
 
 
 async def ask_server(source: Source, place: str, address: str, timeout: float) -> str:
@@ -49,17 +55,56 @@ async def ask_server(source: Source, place: str, address: str, timeout: float) -
 
 async def _ask(connection_string: str, place: str) -> str:
     """Raises: OSError."""
+    connection = PGconn.connect_start(connection_string.encode())
     try:
-        connection = await AsyncConnection.connect(connection_string, autocommit=True)
-    except psycopg.Error as error:
-        return f"{place} refused us: {_refusal(error)}"
-    try:
-        await connection.execute("SELECT 1")
+        if not await _is_connected(connection):
+            return f"{place} refused us: {_refusal(connection.get_error_message())}"
+        await _select_1(connection)
     except psycopg.Error as error:
         raise OSError(_first_line(str(error))) from None
     finally:
-        await connection.close()
+        connection.finish()
     return f"{place} answered"
+
+
+async def _is_connected(connection: Connection) -> bool:
+    """Whether the server lets us in. Raises: OSError when it goes on talking."""
+    for _ in range(MOST_READS):
+        match connection.connect_poll():
+            case PollingStatus.OK:
+                return True
+            case PollingStatus.READING:
+                await _until(connection, get_running_loop().add_reader, get_running_loop().remove_reader)
+            case PollingStatus.WRITING:
+                await _until(connection, get_running_loop().add_writer, get_running_loop().remove_writer)
+            case _:
+                return False
+    raise OSError(ENDLESS)
+
+
+async def _select_1(connection: Connection) -> None:
+    """Return at the first row. Raises: OSError; psycopg.Error."""
+    connection.send_query(b"SELECT 1")
+    connection.set_single_row_mode()
+    for _ in range(MOST_READS):
+        await _until(connection, get_running_loop().add_reader, get_running_loop().remove_reader)
+        connection.consume_input()
+        if not connection.is_busy():
+            result = connection.get_result()
+            if result is None or result.status not in (ExecStatus.SINGLE_TUPLE, ExecStatus.TUPLES_OK):
+                raise OSError(_first_line(result.get_error_message() if result else ""))
+            return
+    raise OSError(ENDLESS)
+
+
+async def _until(connection: Connection, add: Callable[..., None], remove: Callable[[int], Any]) -> None:
+    """Return when its socket is ready for what `add` of the event loop waits for."""
+    ready, socket = Event(), connection.socket
+    add(socket, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        remove(socket)
 
 
 def _connection_string(source: Source, address: str, timeout: float, secret: str | None) -> str:
@@ -82,9 +127,9 @@ def _connection_string(source: Source, address: str, timeout: float, secret: str
     return make_conninfo(**parameters)
 
 
-def _refusal(error: psycopg.Error) -> str:
+def _refusal(text: str) -> str:
     """What a server that is there said. Raises: OSError when nobody did, or "not for now"."""
-    text = PREAMBLE.sub("", str(error))
+    text = PREAMBLE.sub("", text)
     if NOT_FOR_NOW.search(text) or not REFUSED.search(text):
         raise OSError(_first_line(text)) from None
     return _first_line(text)

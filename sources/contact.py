@@ -12,6 +12,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from jobs.sockets import sockets
 from sources.bounded_threads import BoundedThreads
@@ -34,6 +35,12 @@ lookups = BoundedThreads("look-up", LOOKUP_THREADS)
 lookups_of_arrivals = BoundedThreads("look-up-arrival", LOOKUP_THREADS_OF_ARRIVALS)
 is_arrival: ContextVar[bool] = ContextVar("is_arrival", default=False)
 """Whether what is contacted in this task has just checked in."""
+
+
+def host_and_port(url: str) -> tuple[str, int]:
+    """Host name and TCP port of the server of an http or https URL."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
 
 
 async def addresses_of(host: str) -> list[str]:

@@ -78,11 +78,12 @@ def _run(
         elif "progress" in said:
             on_progress(EngineProgress(**said["progress"]))
 
+    order |= {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20}
     command = Command(
         (sys.executable, "-I", "-c", PROGRAM, str(ROOT)),
         stall_timeout=silent_for,
         grace=grace,
-        given=json.dumps(order | {"umask": settings.UMASK}, default=str).encode(),
+        given=json.dumps(order, default=str).encode(),
     )
     return runner.run(command, stop=stop, on_line=take), answers
 

@@ -9,6 +9,7 @@ Without Django: each backup starts one of these.
 import json
 import os
 import re
+import resource
 import signal
 import sys
 import tempfile
@@ -140,7 +141,16 @@ def _say_progress(progress: EngineProgress) -> None:
     say({"progress": asdict(progress)})
 
 
+def bound_memory(size: int) -> None:
+    """Let no program started here have more than `size` bytes. What a source lists ends up in its engine's memory."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
+    os.environ["GOMEMLIMIT"] = str(size * 9 // 10)  # rclone would let twice as much pile up as it uses
+
+
 def main() -> None:
     order = json.load(sys.stdin)
     os.umask(order.pop("umask"))
+    if memory := order.pop("memory"):
+        bound_memory(memory)
     say({"answer": ORDERS[order.pop("do")](**order)})

@@ -23,6 +23,7 @@ from typing import IO, Any
 
 from sources.engines import rclone_options, runner
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, StopSignal, Verdict
+from sources.engines.gate import gate_to
 from sources.engines.programs import ProgramMissing, find_rclone
 from sources.engines.rclone_log import RcloneLog
 from sources.engines.rclone_remotes import (
@@ -31,6 +32,7 @@ from sources.engines.rclone_remotes import (
     remote_environment,
     remote_path,
     remote_settings,
+    servers_of,
 )
 from sources.engines.rclone_verdicts import Judgement, judge
 from sources.engines.results import STOPPED, GuardedProgress, failure, judge_ending, without_secret
@@ -61,8 +63,12 @@ class RcloneEngine:
             return problem
         try:
             program = find_rclone()
-            with locked(task.destination) as lock, tempfile.TemporaryFile() as known_hosts:
-                run = _Run(task, program, lock, known_hosts, GuardedProgress(on_progress), stop)
+            with (
+                locked(task.destination) as lock,
+                tempfile.TemporaryFile() as known_hosts,
+                gate_to(servers_of(task.source), task.connect_timeout) as gate,
+            ):
+                run = _Run(task, program, lock, known_hosts, gate, GuardedProgress(on_progress), stop)
                 result = run.copy_source()
         except (ProgramMissing, SourceIncomplete, ValueError) as error:
             result = failure(Verdict.SOURCE_FAILED, str(error))
@@ -86,10 +92,11 @@ class _Run:
         program: str,
         lock: int,
         known_hosts: IO[bytes],
+        gate: str,
         on_progress: Callable[[EngineProgress], None],
         stop: StopSignal,
     ) -> None:
-        self.task, self.program, self.lock, self.known_hosts = task, program, lock, known_hosts
+        self.task, self.program, self.lock, self.known_hosts, self.gate = task, program, lock, known_hosts, gate
         self.on_progress, self.stop = on_progress, stop
         self.copy = Copy(task.destination.absolute())
         self.space = Space(self.copy.destination, task.reserve)
@@ -190,7 +197,8 @@ class _Run:
             self.known_hosts.seek(0)
         # a file without a name, which rclone inherits: a worker that is killed leaves nothing behind
         known_hosts = f"/dev/fd/{self.known_hosts.fileno()}"
-        return remote_environment(remote_settings(source, self._obscure, known_hosts))
+        ways_out = dict.fromkeys(("RCLONE_HTTP_PROXY", "HTTP_PROXY", "HTTPS_PROXY"), self.gate)
+        return remote_environment(remote_settings(source, self._obscure, known_hosts)) | ways_out
 
     def _obscure(self, password: str) -> str:
         """A password in rclone's form, which its environment wants. It goes in through a pipe, never argv."""
@@ -241,6 +249,8 @@ def common_arguments(task: BackupTask) -> tuple[str, ...]:
         "--stats=500ms",
         "--stats-log-level=NOTICE",
         "--retries=1",
+        # rclone sorts longer listings in /var/tmp, whose space nothing bounds; its memory is bounded
+        "--list-cutoff=1000000000000",
         "--low-level-retries=3",
         f"--contimeout={task.connect_timeout:g}s",
         f"--timeout={min(IDLE_SECONDS, task.stall_timeout):g}s",

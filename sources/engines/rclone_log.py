@@ -13,6 +13,12 @@ MESSAGE_LENGTH = 500
 CONSEQUENCES = ("not deleting ", "Attempt ", "Failed to sync")
 """Lines that only repeat or follow from a problem told before."""
 PREAMBLE = re.compile(r'^(Failed to create file system for "[^"]*": |error reading source root directory: |NewFs: )+')
+OF_THE_GATE = re.compile(r"socks connect tcp \S+->(\S+): unknown error (connection not allowed by ruleset)?")
+REDIRECTED = "redirects to another server are not followed"
+IGNORED = " - ignoring"
+"""Ends what rclone says of an entry that it leaves out: a path out of the source, or one that another one equals."""
+BREAKDOWN = re.compile(r"^(fatal error: |SIGSEGV|panic: )")
+"""Go's words, before a page of traces."""
 SKIPPED_LINK = "Can't follow symlink"
 
 
@@ -29,7 +35,7 @@ class RcloneLog:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
-        self.problem_count = 0
+        self.problem_count = self.ignored_count = 0
         self.summary = ""
         self.skipped_links = 0
         self.transferred = 0
@@ -42,7 +48,9 @@ class RcloneLog:
         """Take a line of output. Returns how far rclone is if the line tells it. Never raises for any text."""
         entry = _parse(line)
         if entry is None:
-            if line.strip():
+            if BREAKDOWN.match(line):
+                self._take_problem(line, {})
+            elif line.strip():
                 self.summary = line.strip()[:MESSAGE_LENGTH]
             return None
         if isinstance(stats := entry.get("stats"), dict):
@@ -52,7 +60,7 @@ class RcloneLog:
             self.skipped_links += 1
         elif message.startswith(CONSEQUENCES):
             self.summary = message[:MESSAGE_LENGTH]
-        elif level in ("error", "critical", "alert", "emergency"):
+        elif level in ("error", "critical", "alert", "emergency") or message.endswith(IGNORED):
             self._take_problem(message, entry)
         return None
 
@@ -63,9 +71,10 @@ class RcloneLog:
 
     def _take_problem(self, message: str, entry: dict[str, Any]) -> None:
         self.problem_count += 1
+        self.ignored_count += message.endswith(IGNORED)
         whole_run = message.startswith("error reading source root") or "objectType" not in entry
         path = "" if whole_run else str(entry.get("object", ""))
-        told = PREAMBLE.sub("", message)
+        told = OF_THE_GATE.sub(_of_the_gate, PREAMBLE.sub("", message))
         self.problems.append(Problem(_shortened(told), _shortened(path)))
         if len(self.problems) > MAX_PROBLEMS:
             del self.problems[MAX_PROBLEMS // 2]
@@ -82,6 +91,11 @@ def _largest(transferring: Any) -> str:
     files = [each for each in transferring or [] if isinstance(each, dict)]
     largest = max(files, key=lambda each: float(each.get("bytes", 0)), default={})
     return f"{_shortened(str(largest['name']))} ({largest.get('bytes', 0):,} bytes so far)" if "name" in largest else ""
+
+
+def _of_the_gate(found: re.Match[str]) -> str:
+    server, not_allowed = found.groups()
+    return f"{server}: {REDIRECTED if not_allowed else ''}"
 
 
 def _shortened(text: str) -> str:

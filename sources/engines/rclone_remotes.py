@@ -11,6 +11,7 @@
 import itertools
 from collections.abc import Callable
 
+from sources import contact
 from sources.engines.base import SourceSpec
 
 REMOTE = "src"
@@ -48,6 +49,17 @@ def remote_environment(settings: dict[str, str]) -> dict[str, str]:
 def remote_path(source: SourceSpec) -> str:
     """The source's directory as an rclone argument. All after the first colon is a path, whatever it holds."""
     return f"{REMOTE}:{source.path}"
+
+
+def servers_of(source: SourceSpec) -> set[tuple[str, int]]:
+    """Host and port of all that rclone may speak HTTP with for `source`; empty: it does not speak HTTP."""
+    if source.kind not in ("s3", "webdav"):
+        return set()
+    host, port = contact.host_and_port(source.address)
+    if source.kind == "webdav":
+        return {(host, port)}
+    # a provider may want the bucket in the name of the host
+    return {(host, port), (f"{source.path.strip('/').partition('/')[0]}.{host}", port)}
 
 
 def known_hosts_lines(source: SourceSpec) -> str:

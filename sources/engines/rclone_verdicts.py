@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sources.engines.base import Verdict
-from sources.engines.rclone_log import Problem, RcloneLog
+from sources.engines.rclone_log import BREAKDOWN, IGNORED, REDIRECTED, Problem, RcloneLog
 from sources.engines.versions import PARTIAL_SUFFIX
 
 EXIT_CODES = {
@@ -40,14 +40,14 @@ REFUSED = re.compile(
 )
 SILENT = re.compile(
     r"connection refused|connection reset|connection lost|broken pipe|i/o timeout|deadline exceeded|timed out|"
-    r"no route to host|network is unreachable|host is down|no such host|server misbehaving|"
+    r"no route to host|network is unreachable|host is down|host unreachable|no such host|server misbehaving|"
     r"temporary failure in name resolution|TLS handshake timeout|use of closed network connection|"
     r"503 Service Unavailable|StatusCode: 503|\bEOF\b",
     re.IGNORECASE,
 )
 ONE_FILE = re.compile(
     r"permission denied|40[13] |file is being updated|sizes differ|object not found|not found|"
-    r"no such file|file does not exist|input/output error",
+    rf"no such file|file does not exist|input/output error|{REDIRECTED}|{IGNORED}$",
     re.IGNORECASE,
 )
 
@@ -64,7 +64,8 @@ def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
     """What an rclone that ended by itself with `exit_code` means."""
     problems = log.everything
     if exit_code == 0:
-        return Judgement(Verdict.SUCCEEDED)
+        ignored = [each for each in problems if each.message.endswith(IGNORED)]
+        return Judgement(Verdict.SUCCEEDED, _not_copied(ignored, log.ignored_count))
     for problem in problems:
         if _is_of_the_repository(problem, destination):
             return Judgement(Verdict.REPOSITORY_FAILED, f"the copy cannot be written: {_told(problem)}")
@@ -73,6 +74,12 @@ def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
             TOO_LONG,
             Verdict.SOURCE_FAILED,
             "a name is too long for the repository: shorten it, or leave it out (engine option exclude)",
+        ),
+        (
+            BREAKDOWN,
+            Verdict.SOURCE_FAILED,
+            "rclone broke down, as when a source lists more than fits in BACKUPSCHED_ENGINE_MEMORY: leave large "
+            "directories out (engine option exclude), or raise that",
         ),
         (
             HOST_KEY,
@@ -100,13 +107,19 @@ def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
 
 def _judge_single_files(log: RcloneLog) -> Judgement:
     """A living source has files that vanish, change or are not ours to read. The rest is a valid copy."""
-    named = "; ".join(_told(problem) for problem in log.problems[:5])
-    more = f"; and {log.problem_count - 5} more" if log.problem_count > 5 else ""
-    files = "1 file was" if log.problem_count == 1 else f"{log.problem_count} files were"
-    text = f"{files} not copied: {named}{more}"
+    text = _not_copied(log.problems, log.problem_count)
     if any(log.activity[1:3]):
         return Judgement(Verdict.WARNINGS, text)
     return Judgement(Verdict.SOURCE_FAILED, text)
+
+
+def _not_copied(problems: list[Problem], number: int) -> str:
+    """The first of `number` problems, of which each is about one file; empty: there is none."""
+    if not number:
+        return ""
+    named = "; ".join(_told(problem) for problem in problems[:5])
+    more = f"; and {number - 5} more" if number > 5 else ""
+    return f"{'1 file was' if number == 1 else f'{number} files were'} not copied: {named}{more}"
 
 
 def _is_of_the_repository(problem: Problem, destination: Path) -> bool:

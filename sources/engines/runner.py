@@ -38,11 +38,7 @@ KEPT_LENGTH = 1_000
 LEFT_AFTER_SECONDS = 1.0
 """What SIGKILL has not ended by then sleeps in the kernel."""
 
-PASSED_ON = (
-    *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
-)
-
+PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "GOMEMLIMIT")
 """What a program sees of the worker's environment. Everything else (secrets of other sources) stays out."""
 
 

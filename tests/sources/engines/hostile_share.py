@@ -1,9 +1,12 @@
-"""A WebDAV share that lies: its one file is as large as it likes, and it goes on sending for as long as it is read."""
+"""A WebDAV share that lies: its one file is as large as it likes, and it goes on sending for as long as it is read. Or
+its listing has no end.
+"""
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count, islice
 
 from sources.engines.base import SourceSpec
 from tests.sources.engines.peers import free_port, loopback_address, specification
@@ -16,8 +19,13 @@ ENTRY = (
 
 
 @contextmanager
-def hostile_share(size: int, chunk: bytes = b"", pause: float = 0.0, refusal: str = "") -> Iterator[SourceSpec]:
-    """Serve `FILE` of `size` bytes, `chunk` after `chunk` with a `pause` (seconds) between them; or refuse it so."""
+def hostile_share(
+    size: int, chunk: bytes = b"", pause: float = 0.0, refusal: str = "", endless: bool = False
+) -> Iterator[SourceSpec]:
+    """Serve `FILE` of `size` bytes, `chunk` after `chunk` with a `pause` (seconds) between them; or refuse it so.
+
+    `endless`: list it again and again, each time by another long name.
+    """
     ended = threading.Event()
 
     class Share(BaseHTTPRequestHandler):
@@ -29,9 +37,21 @@ def hostile_share(size: int, chunk: bytes = b"", pause: float = 0.0, refusal: st
             answer = f'<?xml version="1.0"?><D:multistatus xmlns:D="DAV:">{entries}</D:multistatus>'.encode()
             self.send_response(207)
             self.send_header("Content-Type", "application/xml")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+            if endless:
+                self.end_headers()
+                self._list_without_end(answer.removesuffix(b"</D:multistatus>"), file)
+            else:
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+        def _list_without_end(self, answer: bytes, file: str) -> None:
+            names = (file.replace(FILE, f"{number:0200}") for number in count())
+            with suppress(OSError):
+                while not ended.is_set():
+                    self.wfile.write(answer)
+                    answer = "".join(islice(names, 1000)).encode()
+            self.close_connection = True
 
         def do_GET(self) -> None:
             self.send_response(500 if refusal else 200, refusal or None)

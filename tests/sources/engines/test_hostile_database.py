@@ -1,0 +1,117 @@
+"""A database server that lies: an answer without end, words without end."""
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from sources import repositories
+from sources.availability import ask_now
+from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
+from sources.engines.results import ERROR_LENGTH
+from sources.models import Source
+from tests.sources.engines.peers import loopback_address, specification, task_for
+from tests.waiting import PATIENCE
+
+
+def message(kind: bytes, body: bytes) -> bytes:
+    return kind + struct.pack("!i", len(body) + 4) + body
+
+
+TOO_MUCH = 2**28
+READY = message(b"Z", b"I")
+WELCOME = message(b"R", bytes(4)) + message(b"S", b"server_version\0" + b"18.0\0") + READY
+SETTING = message(b"S", b"application_name\0x\0")
+ROW = message(b"D", struct.pack("!hi", 1, 1000) + b"x" * 1000) * 1000
+COLUMNS = message(b"T", struct.pack("!h", 1) + b"name\0" + struct.pack("!ihihih", 0, 0, 25, -1, -1, 0))
+REFUSAL = message(b"E", b"SERROR\0VERROR\0C42501\0M" + b"\x1b[31mno\r\n" * 20_000 + b"\0\0")
+
+
+@contextmanager
+def hostile_server(
+    answer: bytes, again: bytes = b"", welcome: tuple[bytes, bytes] = (WELCOME, b"")
+) -> Iterator[SourceSpec]:
+    """Its `welcome`, and then each of its answers, is some bytes, and others again and again if there are any."""
+
+    def say(client: socket.socket, first: bytes, again: bytes) -> None:
+        client.sendall(first)
+        while again:
+            client.sendall(again)
+
+    def talk(client: socket.socket) -> None:
+        with client, suppress(OSError):
+            client.settimeout(PATIENCE)
+            client.recv(65_536)
+            say(client, *welcome)
+            while client.recv(65_536):
+                say(client, answer, again)
+
+    def listen() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=talk, args=(listening.accept()[0],), daemon=True).start()
+
+    with socket.create_server((loopback_address(), 0)) as listening:
+        thread = threading.Thread(target=listen, daemon=True)
+        thread.start()
+        address, port = listening.getsockname()
+        try:
+            options = {"user": "backup", "sslmode": "disable"}
+            yield specification("postgresql", address, port=port, path="shop", options=options, secret=None)
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def dump(source: SourceSpec, destination: Path, stall_timeout: float = PATIENCE) -> tuple[EngineResult, int]:
+    """Returns the result, and the most memory that pg_dump was seen to hold."""
+    most, stop = 0, threading.Event()
+
+    def look(_: EngineProgress) -> None:
+        nonlocal most
+        with suppress(psutil.Error):
+            programs = psutil.Process().children(recursive=True)
+            most = max(each.memory_info().rss for each in programs if each.name() == "pg_dump")
+            if most > TOO_MUCH:
+                stop.set()
+
+    task = task_for(source, destination / "copy", stall_timeout=stall_timeout)
+    return repositories.back_up(str(destination), task, on_progress=look, stop=stop), most
+
+
+def test_rows_without_end_do_not_fill_the_memory_and_count_as_no_progress(tmp_path: Path, settings: Any) -> None:
+    settings.ENGINE_MEMORY_MIB = 96
+    with hostile_server(COLUMNS, ROW) as source:
+        result, most = dump(source, tmp_path, stall_timeout=4)
+    assert result.verdict is Verdict.SOURCE_FAILED, result.error
+    assert "nothing moved for 4 s" in result.error
+    assert 0 < most < TOO_MUCH
+    assert list((tmp_path / "copy").glob("*.dump*")) == []
+
+
+def test_one_that_answers_the_question_whether_it_is_there_without_end_is_there() -> None:
+    with hostile_server(COLUMNS, ROW) as host:
+        asked = Source(kind="postgresql", address=host.address, port=host.port, path=host.path, options=host.options)
+        assert ask_now(asked, PATIENCE).present
+
+
+def test_settings_without_end_are_no_answer() -> None:
+    """It tells them before it says that it is ready."""
+    with hostile_server(b"", welcome=(message(b"R", bytes(4)), SETTING * 10_000)) as host:
+        asked = Source(kind="postgresql", address=host.address, port=host.port, path=host.path, options=host.options)
+        answer = ask_now(asked, PATIENCE)
+    assert not answer.present
+    assert "it sends without end" in answer.said
+
+
+def test_words_without_end_are_cut(tmp_path: Path) -> None:
+    with hostile_server(REFUSAL + READY) as source:
+        result, _ = dump(source, tmp_path)
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert "no" in result.error
+    assert 0 < len(result.error) <= ERROR_LENGTH

@@ -1,0 +1,113 @@
+"""A source that redirects: rclone is led to no other server, with or without the password; within its own it is."""
+
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from sources.engines import engine_for
+from sources.engines.base import EngineResult, Verdict
+from sources.engines.gate import gate_to
+from tests.jobs.delivery.certificates import make_certificate, served_with
+from tests.sources.engines.peers import USER, loopback_address, specification, task_for, tree
+from tests.sources.engines.redirecting import FILE, TEXT, Server, server
+from tests.waiting import PATIENCE
+
+FIELDS: dict[str, dict[str, Any]] = {
+    "webdav": {"path": "", "options": {"user": USER}},
+    "s3": {"path": "photos", "options": {"access_key_id": "accesskey12345"}},
+}
+
+
+def back_up(kind: str, share: Server, copy: Path) -> EngineResult:
+    task = task_for(specification(kind, share.url, **FIELDS[kind]), copy)
+    return engine_for(kind).run(task, on_progress=lambda progress: None, stop=threading.Event())
+
+
+def is_listing(method: str, path: str) -> bool:
+    return method == "PROPFIND" or "max-keys" in path
+
+
+def is_file(method: str, path: str) -> bool:
+    return method == "GET" and FILE in path
+
+
+@pytest.mark.parametrize(
+    ("kind", "redirected", "status", "host"),
+    [
+        ("webdav", is_listing, 307, "own"),
+        ("webdav", is_file, 302, "another"),
+        ("s3", is_listing, 301, "another"),
+        ("s3", is_file, 308, "own"),
+    ],
+)
+def test_no_redirect_leads_to_another_server(
+    kind: str, redirected: Callable[[str, str], bool], status: int, host: str, tmp_path: Path
+) -> None:
+    own = loopback_address()
+    another = "127.79" + own[own.index(".", 4) :]
+    with server(own) as share, server(own if host == "own" else another) as other:
+        share.leads = lambda method, path: (status, other.url + path) if redirected(method, path) else None
+        result = back_up(kind, share, tmp_path / "copy")
+    assert share.asked
+    assert other.asked == []
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert f"{other.url.removeprefix('http://')}: redirects to another server are not followed" in result.error
+    assert tree(tmp_path / "copy/current") == {}
+
+
+def test_one_file_that_is_redirected_leaves_the_others_copied(tmp_path: Path) -> None:
+    with server(loopback_address()) as share:
+        share.files = {FILE: TEXT, "b.txt": "beta"}
+        share.leads = lambda method, path: (302, "http://169.254.169.254/latest") if is_file(method, path) else None
+        result = back_up("webdav", share, tmp_path / "copy")
+    assert result.verdict is Verdict.WARNINGS
+    assert f"{FILE}: " in result.warnings
+    assert "169.254.169.254:80: redirects to another server are not followed" in result.warnings
+    assert "socks" not in result.warnings
+    assert tree(tmp_path / "copy/current") == {"b.txt": "beta"}
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_redirect_within_the_server_is_followed(scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Named as people write it, and with TLS, which passes the gate unread."""
+    address, tls = "127.0.0.1", None
+    if scheme == "https":
+        certificate = make_certificate(tmp_path, address)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        tls = served_with(certificate)
+    with server(address, tls) as share:
+        if scheme == "http":
+            share.url = share.url.replace(address, "LocalHost")
+        share.leads = lambda method, path: (302, f"/moved/{FILE}") if path == f"/{FILE}" and method == "GET" else None
+        result = back_up("webdav", share, tmp_path / "copy")
+    assert result.verdict is Verdict.SUCCEEDED, result.error
+    assert tree(tmp_path / "copy/current") == {FILE: TEXT}
+    assert [path for method, path, authorization in share.asked if method == "GET" and authorization] == [
+        f"/{FILE}",
+        f"/moved/{FILE}",
+    ]
+
+
+def test_a_connection_that_the_server_breaks_off_does_not_end_as_if_it_was_whole() -> None:
+    with socket.create_server((loopback_address(), 0)) as listening:
+        place = listening.getsockname()
+        with (
+            gate_to([place], PATIENCE) as proxy,
+            socket.create_connection((urlsplit(proxy).hostname, urlsplit(proxy).port)) as near,
+        ):
+            near.sendall(b"\5\1\0" + b"\5\1\0\1" + socket.inet_aton(place[0]) + place[1].to_bytes(2))
+            far, _ = listening.accept()
+            far.sendall(b"half of")
+            heard = b""
+            while not heard.endswith(b"half of"):
+                heard += near.recv(100)
+            far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            far.close()
+            with pytest.raises(ConnectionResetError):
+                near.recv(1)
