@@ -35,7 +35,7 @@ SELECT t.relname, c.conname, c.convalidated
 """
 
 MADE_BY_MIGRATIONS = {
-    "jobs_attempt_entry": "0012", "jobs_claim_beside_throttles": "0017", "jobs_room": "0017",
+    "jobs_attempt_entry": "0012", "jobs_claim_beside_throttles": "0016", "jobs_room": "0016",
     "jobs_tokens": "0013", "jobs_throttle_edited": "0013",
 }  # fmt: skip
 """Views and functions, which no model declares, and the migrations that made them."""

@@ -5,7 +5,7 @@ COLUMNS = "record_id, number, queue, worker_id, started_at, ended_at, outcome, e
 
 def view(columns: str) -> str:
     return f"""
-    DROP VIEW jobs_attempt_entry;
+    DROP VIEW IF EXISTS jobs_attempt_entry;
     CREATE VIEW jobs_attempt_entry AS
     SELECT record_id || '-' || number AS id, {columns}
       FROM jobs_attempt

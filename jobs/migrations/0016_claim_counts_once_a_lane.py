@@ -10,7 +10,7 @@ CLAIM = Path(__file__).parents[1] / "sql" / "claim_beside_throttles.sql"
 DROP = """
 DROP FUNCTION jobs_claim_beside_throttles(
     text, integer, bigint, uuid, double precision, text[], text, integer[], timestamptz);
-DROP FUNCTION jobs_room(text[], text, timestamptz, boolean);
+DROP FUNCTION jobs_room;
 """
 
 

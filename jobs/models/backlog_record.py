@@ -163,8 +163,8 @@ class BacklogRecord(models.Model):
             ),
             # tick: rescue; also every question about what runs now
             models.Index("lease_expires_at", name="backlog_lease_expires", condition=Q(status=Status.RUNNING)),
-            # the throttles: what is in flight in each lane
-            models.Index("lane", name="backlog_running_lane", condition=Q(status=Status.RUNNING) & ~Q(lane=0)),
+            # the throttles: what is in flight in each lane, without what is only asked; the table is not read
+            models.Index("lane", "queue", name="backlog_running_lane", condition=Q(status=Status.RUNNING) & ~Q(lane=0)),
             # the gate: who else is ready, running or waiting under this key
             models.Index("exclusive_key", name="backlog_exclusive_key", condition=Q(exclusive_key__isnull=False)),
             # dead letters: the newest first

@@ -2,53 +2,53 @@
 
 DROP FUNCTION IF EXISTS jobs_claim_beside_throttles(
     text, integer, bigint, uuid, double precision, text[], text, timestamptz);
+DROP FUNCTION IF EXISTS jobs_room(text[], text, timestamptz, boolean);
 
--- How many records each throttle lets through. All counts go once over the lanes and are summed by throttle: counted by
--- each throttle and lane, a claim beside 200 lanes with 2,000 running records took 5 s. What runs is served by
--- `backlog_running_lane`; what has answered and is ready in `p_feeds`, the queue that the claim's queue feeds (NULL:
--- none), by `backlog_claim_order`. A bucket dated later than the present has seen the clock set back: without the lock,
--- under which a claim dates it anew, it does not count.
-CREATE OR REPLACE FUNCTION jobs_room(p_feeding text[], p_feeds text, p_present timestamptz, p_locked boolean)
+-- How many records each of `p_throttles` lets through (NULL: of all). All counts go once over the lanes and are summed by
+-- throttle: counted by each throttle and lane, a claim beside 200 lanes with 2,000 running records took 5 s. What runs
+-- is read from the index `backlog_running_lane`: reading the rows took twice as long. What has answered and is ready in
+-- `p_feeds`, the queue that the claim's queue feeds (NULL: none), is served by `backlog_claim_order`; 30 is
+-- `throttles.AHEAD_SECONDS`. A bucket dated later than the present has seen the clock set back: without the lock, under
+-- which a claim dates it anew, it does not count. Plain SQL, so that PostgreSQL plans it as a part of the claim.
+CREATE OR REPLACE FUNCTION jobs_room(
+    p_feeding text[], p_feeds text, p_present timestamptz, p_locked boolean, p_throttles bigint[] DEFAULT NULL)
 RETURNS TABLE (throttle_id bigint, rate double precision, tokens double precision, room bigint)
-LANGUAGE plpgsql STABLE
+LANGUAGE sql STABLE
 AS $$
-DECLARE
-    ahead CONSTANT double precision NOT NULL := 30;
-BEGIN
-    RETURN QUERY
-    WITH in_lane AS (
-        SELECT b.lane, count(*) AS running, 0::bigint AS ready
-          FROM jobs_backlogrecord b
-         WHERE b.status = 2 AND b.lane <> 0 AND b.queue <> ALL(p_feeding)
-         GROUP BY b.lane
-     UNION ALL
-        SELECT l.id, 0, answered.count
-          FROM jobs_lane l
-         CROSS JOIN LATERAL (
-               SELECT count(*) AS count
-                 FROM jobs_backlogrecord b
-                WHERE b.status = 1 AND b.queue = p_feeds AND b.lane = l.id) AS answered
-         WHERE p_feeds IS NOT NULL
-    ), in_throttle AS (
-        SELECT named.id, sum(in_lane.running)::bigint AS running, sum(in_lane.ready)::bigint AS ready
-          FROM in_lane
-          JOIN jobs_lane l ON l.id = in_lane.lane
-         CROSS JOIN LATERAL unnest(l.throttle_ids) AS named(id)
-         GROUP BY named.id
-    ), bucket AS (
-        SELECT t.id, t.max_in_flight, t.rate, p_locked OR p_feeds IS NOT NULL OR t.tokens_at <= p_present AS counts,
-               jobs_tokens(t.tokens, t.tokens_at, t.rate, t.burst, p_present) AS tokens
-          FROM jobs_throttle t
-    )
-    SELECT b.id, b.rate, b.tokens,
-           LEAST(b.max_in_flight + CASE WHEN p_feeds IS NULL THEN 0 ELSE (b.max_in_flight + 1) / 2 END
-                 - COALESCE(taken.running, 0),
-                 CASE WHEN b.counts THEN
-                 floor(b.tokens + CASE WHEN p_feeds IS NULL THEN 0 ELSE ahead * b.rate END)::bigint END)
-           - COALESCE(taken.ready, 0)
-      FROM bucket b
-      LEFT JOIN in_throttle taken ON taken.id = b.id;
-END
+WITH in_lane AS MATERIALIZED (
+    SELECT b.lane, count(*) AS running, 0::bigint AS ready
+      FROM jobs_backlogrecord b
+     WHERE b.status = 2 AND b.lane <> 0 AND b.queue <> ALL(p_feeding)
+     GROUP BY b.lane
+ UNION ALL
+    SELECT l.id, 0, answered.count
+      FROM jobs_lane l
+     CROSS JOIN LATERAL (
+           SELECT count(*) AS count
+             FROM jobs_backlogrecord b
+            WHERE b.status = 1 AND b.queue = p_feeds AND b.lane = l.id) AS answered
+     WHERE p_feeds IS NOT NULL
+), in_throttle AS (
+    SELECT named.id, sum(named.running)::bigint AS running, sum(named.ready)::bigint AS ready
+      FROM (SELECT in_lane.running, in_lane.ready, unnest(l.throttle_ids) AS id
+              FROM in_lane
+              JOIN jobs_lane l ON l.id = in_lane.lane) AS named
+     WHERE p_throttles IS NULL OR named.id = ANY(p_throttles)
+     GROUP BY named.id
+), bucket AS (
+    SELECT t.id, t.max_in_flight, t.rate, p_locked OR p_feeds IS NOT NULL OR t.tokens_at <= p_present AS counts,
+           jobs_tokens(t.tokens, t.tokens_at, t.rate, t.burst, p_present) AS tokens
+      FROM jobs_throttle t
+     WHERE p_throttles IS NULL OR t.id = ANY(p_throttles)
+)
+SELECT b.id, b.rate, b.tokens,
+       LEAST(b.max_in_flight + CASE WHEN p_feeds IS NULL THEN 0 ELSE (b.max_in_flight + 1) / 2 END
+             - COALESCE(taken.running, 0),
+             CASE WHEN b.counts THEN
+             floor(b.tokens + CASE WHEN p_feeds IS NULL THEN 0 ELSE 30 * b.rate END)::bigint END)
+       - COALESCE(taken.ready, 0)
+  FROM bucket b
+  LEFT JOIN in_throttle taken ON taken.id = b.id
 $$;
 
 -- Claims up to `p_limit` records of `p_queue` that every throttle lets through, but not from the lanes `p_tried`.
@@ -63,6 +63,7 @@ AS $$
 DECLARE
     lanes integer[];
     rated boolean := FALSE;
+    wanted bigint[];
     present timestamptz := COALESCE(p_now, clock_timestamp());
 BEGIN
     IF EXISTS (SELECT FROM jobs_pausedqueue WHERE name = p_queue) THEN
@@ -86,34 +87,37 @@ BEGIN
                          b.expected_seconds ASC NULLS FIRST, b.id
                 LIMIT 1) AS b
     ), named AS MATERIALIZED (
-        SELECT first.lane, first.place, throttle.id, room.room
-          FROM first
-         CROSS JOIN LATERAL unnest(first.throttle_ids) AS throttle(id)
-          LEFT JOIN jobs_room(p_feeding, p_feeds, present, FALSE) AS room ON room.throttle_id = throttle.id
+        SELECT n.lane, n.place, n.id, room.room
+          FROM (SELECT lane, place, unnest(throttle_ids) AS id FROM first) AS n
+          LEFT JOIN jobs_room(p_feeding, p_feeds, present, FALSE) AS room ON room.throttle_id = n.id
     ), roomy AS (
-        SELECT lane FROM named WHERE lane <> ALL(p_tried) GROUP BY lane HAVING bool_and(room > 0) IS NOT FALSE
-    ), ranked AS (
-        SELECT lane, place, room, row_number() OVER (PARTITION BY id ORDER BY place) AS rank
-          FROM roomy
-          JOIN named USING (lane)
+        SELECT lane, place, id, room
+          FROM named
+         WHERE lane <> ALL(p_tried) AND lane NOT IN (SELECT lane FROM named WHERE room <= 0)
+    ), behind AS (
+        SELECT lane
+          FROM (SELECT lane, room, row_number() OVER (PARTITION BY id ORDER BY place) AS rank FROM roomy) AS ranked
+         WHERE rank > room
     ), open_lane AS (
-        SELECT lane, row_number() OVER (ORDER BY place) AS number
-          FROM ranked
-         GROUP BY lane, place
-        HAVING bool_and(rank <= room) IS NOT FALSE
+        SELECT DISTINCT place, lane
+          FROM roomy
+         WHERE lane NOT IN (SELECT lane FROM behind)
+         ORDER BY place
+         LIMIT p_limit + 1
     )
-    SELECT array_agg(lane) FILTER (WHERE number <= p_limit), CASE WHEN count(*) > p_limit THEN p_tried END,
+    SELECT (array_agg(lane ORDER BY place))[1:p_limit], CASE WHEN count(*) > p_limit THEN p_tried END,
            ARRAY(SELECT DISTINCT id FROM named)
       INTO lanes, tried, named_throttles
       FROM open_lane;
     tried := tried || lanes;
+    wanted := ARRAY(SELECT DISTINCT unnest(throttle_ids) FROM jobs_lane WHERE id = ANY(lanes));
 
     IF lanes IS NOT NULL AND p_feeds IS NULL THEN
         SELECT bool_or(locked.rate IS NOT NULL)
           INTO rated
           FROM (SELECT rate
                   FROM jobs_throttle
-                 WHERE id = ANY(ARRAY(SELECT unnest(throttle_ids) FROM jobs_lane WHERE id = ANY(lanes)))
+                 WHERE id = ANY(wanted)
                  ORDER BY id
                    FOR UPDATE) AS locked;
         -- The locks may have been waited for.
@@ -126,7 +130,7 @@ BEGIN
     present := COALESCE(p_now, clock_timestamp());
     RETURN QUERY
     WITH throttle AS MATERIALIZED (
-        SELECT * FROM jobs_room(p_feeding, p_feeds, present, TRUE) WHERE lanes IS NOT NULL
+        SELECT * FROM jobs_room(p_feeding, p_feeds, present, TRUE, wanted) WHERE lanes IS NOT NULL
     ), open_lane AS (
         SELECT 0 AS id, '{}'::bigint[] AS throttle_ids, p_limit::bigint AS room
      UNION ALL
@@ -185,7 +189,6 @@ BEGIN
           LEFT JOIN spent ON spent.id = throttle.throttle_id
          WHERE rated AND throttle.rate IS NOT NULL
            AND jobs_throttle.id = throttle.throttle_id
-           AND throttle.throttle_id IN (SELECT unnest(throttle_ids) FROM open_lane)
     )
     SELECT claimed.jobs_backlogrecord, named_throttles, tried
       FROM (SELECT) AS one

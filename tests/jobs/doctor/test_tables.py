@@ -1,5 +1,7 @@
 """The doctor on the tables: schema, dead rows, the horizon and the head of the claim index."""
 
+from io import StringIO
+
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -83,17 +85,20 @@ class TestTheTables:
         assert finding("schema").severity is OK
 
     @pytest.mark.parametrize(
-        ("broken", "name", "number"),
+        ("broken", "name"),
         [
-            ("DROP VIEW jobs_attempt_entry", "jobs_attempt_entry", "0012"),
-            ("DROP FUNCTION jobs_claim_beside_throttles", "jobs_claim_beside_throttles", "0017"),
+            ("DROP VIEW jobs_attempt_entry", "jobs_attempt_entry"),
+            ("DROP FUNCTION jobs_claim_beside_throttles", "jobs_claim_beside_throttles"),
         ],
     )
-    def test_a_missing_view_or_function_is_a_problem_with_the_migration_that_makes_it(self, broken, name, number):
+    def test_a_missing_view_or_function_is_a_problem_with_the_sql_for_it(self, broken, name):
         run(broken)
         found = finding("schema")
         assert (found.severity, found.numbers["names"]) == (PROBLEM, [name])
-        assert f"sqlmigrate jobs {number} " in found.do
+        printed = StringIO()
+        call_command("sqlmigrate", *found.do.split("sqlmigrate ")[1].split()[:2], stdout=printed)
+        run(printed.getvalue().replace("BEGIN;", "").replace("COMMIT;", ""))
+        assert finding("schema").severity is OK
 
     def test_an_invalid_index_is_a_problem(self):
         run("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'backlog_claim_order'::regclass")
