@@ -81,6 +81,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "jobs.web.lookups.OddLookups",
     "axes.middleware.AxesMiddleware",
+    "jobs.web.database_away.Patience",
 ]
 ROOT_URLCONF = "backupsched.urls"
 WSGI_APPLICATION = "backupsched.wsgi.application"

@@ -159,9 +159,8 @@ async def _hear(reader: asyncio.StreamReader) -> bytes:
 
 
 async def _listen_to(address: str, port: int) -> str:
-    """What the first bytes of an SSH host say about it. Raises: OSError when it hangs up without a word."""
+    """Whether it is an SSH host that answers. What another one says is not repeated: an account that may change an
+    address would read the banners of a whole network. Raises: OSError when it hangs up without a word."""
     async with _connected(address, port) as (reader, _):
         heard = await _hear(reader)
-    if heard.startswith(b"SSH-"):
-        return "answered"
-    return f"answered, but not as an SSH host: {heard.decode('ascii', 'backslashreplace').strip()[:80]!r}"
+    return "answered" if heard.startswith(b"SSH-") else "answered, but not as an SSH host"

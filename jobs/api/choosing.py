@@ -4,17 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.db import connection, transaction
-from django.db.utils import OperationalError
-from psycopg.errors import QueryCanceled
+from django.db import connection
 
 from jobs.api.errors import ApiError, not_valid
 from jobs.backlog.selection import Filters
+from jobs.patience import PAGE_SECONDS, TookTooLong, at_most
 from jobs.states import Status
 from jobs.web.database_away import DATABASE_AWAY_SECONDS
-
-PATIENCE_SECONDS = 10
-"""An answer that takes longer would hold up one of a few web threads: a search without an index in millions."""
 
 ASK_FOR_LESS = "ask for less: name a status, a kind or a queue, and leave out `error`"
 
@@ -47,14 +43,11 @@ def patiently(ask_for_less: str = ASK_FOR_LESS) -> Iterator[None]:
     """
     outermost = not connection.in_atomic_block
     try:
-        with transaction.atomic():
-            with connection.cursor() as cursor:
-                if outermost:
+        with at_most(PAGE_SECONDS):
+            if outermost:
+                with connection.cursor() as cursor:
                     cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                cursor.execute("SET LOCAL statement_timeout = %s", [PATIENCE_SECONDS * 1000])
             yield
-    except OperationalError as error:
-        if not isinstance(error.__cause__, QueryCanceled):
-            raise
+    except TookTooLong as error:
         headers = {"Retry-After": str(DATABASE_AWAY_SECONDS)}
-        raise ApiError(503, f"the answer took more than {PATIENCE_SECONDS} s", ask_for_less, headers) from error
+        raise ApiError(503, f"the answer took more than {PAGE_SECONDS} s", ask_for_less, headers) from error

@@ -17,8 +17,8 @@ PREFIX_OF_ONE_IPV6_NETWORK = 64
 
 COUNT = """
 INSERT INTO jobs_ratecount AS counted (key, number, ends_at)
-VALUES (%s, 1, %s)
-ON CONFLICT (key) DO UPDATE SET number = counted.number + 1
+VALUES (%s, %s, %s)
+ON CONFLICT (key) DO UPDATE SET number = counted.number + EXCLUDED.number
 RETURNING number
 """
 
@@ -34,8 +34,14 @@ class Limit:
     def spend(self, key: str, now: float | None = None) -> None:
         """Count one. Raises: ApiError (429) when it is one too many."""
         instant = _present() if now is None else now
-        if self._add_one(self._counter(key, instant), instant) > self.count:
+        if not self.grant(key, 1, instant):
             raise self._refusal(instant)
+
+    def grant(self, key: str, wanted: int, now: float | None = None) -> int:
+        """Count `wanted`; return how many of them are within the limit."""
+        instant = _present() if now is None else now
+        counted = self._add(self._counter(key, instant), wanted, instant)
+        return max(0, min(wanted, self.count - counted + wanted))
 
     def check(self, key: str, now: float | None = None) -> None:
         """Count nothing. Raises: ApiError (429) when the next one would be one too many."""
@@ -51,10 +57,10 @@ class Limit:
         """Count from zero again."""
         RateCount.objects.filter(pk=self._counter(key, _present())).delete()
 
-    def _add_one(self, counter: str, now: float) -> int:
+    def _add(self, counter: str, number: int, now: float) -> int:
         ends_at = datetime.fromtimestamp((now // self.seconds + 1) * self.seconds, UTC)
         with connection.cursor() as cursor:
-            cursor.execute(COUNT, [counter, ends_at])
+            cursor.execute(COUNT, [counter, number, ends_at])
             return int(cursor.fetchone()[0])
 
     def _number(self, counter: str) -> int:
@@ -71,11 +77,11 @@ class Limit:
 class LimitOfOneProcess(Limit):
     """The same, counted in memory, for what must cost no write: with n web processes it is up to n times as high."""
 
-    def _add_one(self, counter: str, now: float) -> int:
+    def _add(self, counter: str, number: int, now: float) -> int:
         counts = caches["limits"]
         counts.add(counter, 0, self.seconds)
         try:
-            return counts.incr(counter)
+            return counts.incr(counter, number)
         except ValueError:  # it expired, or was culled, between the two
             return 0
 

@@ -9,15 +9,14 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
-from django.db import connection, transaction
-from django.db.utils import Error, IntegrityError, OperationalError
-from psycopg.errors import QueryCanceled
+from django.db.utils import Error, IntegrityError
 from rich.console import RenderableType
 
 from jobs import unreachable
 from jobs.backlog.rendering import text_of
 from jobs.decisions import LOGGERS
 from jobs.models import Level
+from jobs.patience import TookTooLong, at_most
 
 PATIENCE_SECONDS = 30.0
 """Of a search at a terminal: no index serves it, and it costs the database as much as it takes."""
@@ -82,14 +81,10 @@ def told_of_taken_name(error: ValidationError, field_texts: str, change: str, na
 def patiently(ask_for_less: str) -> Iterator[None]:
     """Give up what takes too long, as a search without an index. Raises: ValueError, which says how to ask for less."""
     try:
-        with transaction.atomic():
-            with connection.cursor() as cursor:
-                cursor.execute("SET LOCAL statement_timeout = %s", [int(PATIENCE_SECONDS * 1000)])
+        with at_most(PATIENCE_SECONDS):
             yield
-    except OperationalError as error:
-        if not isinstance(error.__cause__, QueryCanceled):
-            raise
-        raise ValueError(f"that took more than {PATIENCE_SECONDS:g} s; {ask_for_less}") from error
+    except TookTooLong as error:
+        raise ValueError(f"{error}; {ask_for_less}") from error
 
 
 @contextmanager

@@ -36,6 +36,7 @@ class PolicyAdmin(PreviewedForm):
     list_filter = ("repository", "schedule__enabled")
     list_select_related = ("schedule", "repository")
     search_fields = ("schedule__name",)
+    ordering = ("schedule__name",)
     fieldsets = (
         (None, {"fields": ("name", "enabled", "repository", "priority")}),
         ("When", {"fields": (*WHEN_FIELDS, "at_close", "only_if_it_fits")}),

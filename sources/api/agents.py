@@ -1,5 +1,6 @@
 """What agents say and ask for. The token decides which source is spoken of."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ from jobs.api.errors import not_valid
 from sources import checkins, planning
 from sources.api.answers import status_of
 from sources.api.auth import AgentAuth, agent_of, not_accepted
-from sources.api.limits import ASKED_FOR
+from sources.api.limits import ASKED_FOR, NEW_ADDRESSES
 from sources.api.schemas import (
     LONGEST_SNOOZE_SECONDS,
     CheckInRequest,
@@ -19,6 +20,7 @@ from sources.api.schemas import (
     SnoozeRequest,
     StatusAnswer,
 )
+from sources.models import Source
 
 router = Router(tags=["agent"], auth=AgentAuth())
 
@@ -26,12 +28,20 @@ router = Router(tags=["agent"], auth=AgentAuth())
 @router.post("/check-in", response=StatusAnswer, operation_id="check_in", summary="Say that the source is here")
 def check_in(request: HttpRequest, body: CheckInRequest) -> dict[str, Any]:
     """What is due is ready at its true place at once. The answer says when to announce the source again."""
-    agent = agent_of(request)
+    agent, sender = agent_of(request), request.META["REMOTE_ADDR"]
+    addresses = _within_limit(agent.source, checkins.reachable_at(body.addresses, sender))
     try:
-        found = checkins.check_in(agent.source, body.facts(), request.META["REMOTE_ADDR"], agent.now)
+        found = checkins.check_in(agent.source, replace(body.facts(), addresses=addresses), sender, agent.now)
     except checkins.SourceGone as error:
         raise not_accepted() from error
     return status_of(agent.source, agent.now, found.standings)
+
+
+def _within_limit(source: Source, named: list[str]) -> tuple[str, ...]:
+    """`named` without new addresses beyond their limit. The check-in counts all the same, with its sender's address."""
+    new = [address for address in named if address not in source.addresses]
+    beyond = new[NEW_ADDRESSES.grant(str(source.pk), len(new)) :] if new else []
+    return tuple(address for address in named if address not in beyond)
 
 
 @router.get("/agent/status", response=StatusAnswer, operation_id="get_agent_status", summary="How the source stands")

@@ -21,3 +21,7 @@ ROTATIONS = Limit("rotate", 10, 3600)
 
 ASKED_FOR = Limit("now", 10, 3600)
 """Backups asked for, per source: each goes ahead of the whole fleet."""
+
+NEW_ADDRESSES = Limit("address", 60, 3600)
+"""Per source: addresses that its last check-in did not name. Workers contact those that a source may have moved to, so
+a stolen token could have them look for hosts. A laptop has some four in each network that it comes to."""

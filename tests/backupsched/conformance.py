@@ -46,8 +46,9 @@ OFTEN = 0.8
 
 @dataclass
 class Findings:
-    """How many requests were answered, with which status, and what was wrong, in words, each kind of it once."""
+    """How many answers were judged, with which status, and what was wrong, in words, each kind of it once."""
 
+    judged: int = 0
     operations: set[str] = field(default_factory=set)
     statuses: Counter[int] = field(default_factory=Counter)
     wrong: dict[str, str] = field(default_factory=dict)
@@ -55,7 +56,7 @@ class Findings:
     def summary(self) -> str:
         """One line for people."""
         answers = ", ".join(f"{count:,} × {status}" for status, count in sorted(self.statuses.items()))
-        asked = f"{self.statuses.total():,} requests to {len(self.operations)} operations"
+        asked = f"{self.judged:,} of {self.statuses.total():,} answers judged, of {len(self.operations)} operations"
         return f"{asked}: {answers}; {len(self.wrong)} wrong"
 
     def add(self, recorder: ScenarioRecorder) -> None:
@@ -64,6 +65,7 @@ class Findings:
         for interaction in recorder.interactions.values():
             if interaction.response is not None:
                 self.statuses[interaction.response.status_code] += 1
+        self.judged += sum(bool(checks) for checks in recorder.checks.values())
         for case_id, checks in recorder.checks.items():
             for check in checks:
                 if check.status == Status.FAILURE and check.failure_info is not None:

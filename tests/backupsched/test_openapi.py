@@ -90,8 +90,11 @@ def test_to_nobody(authorization: str, on_hand: OnHand) -> None:
     assert found.statuses[401] > len(found.operations) / 2
 
 
-def test_to_an_agent() -> None:
+def test_to_an_agent_and_to_one_with_a_code() -> None:
     _, assignment = make_one_of_each()
     authorization = f"Bearer {tokens.issue(assignment.source)}"
-    found = asked(Asker(authorization, EXAMPLES or 5, bounds=bool(EXAMPLES), tags=("agent",)), {})
+    code = tokens.make_code(assignment.source)
+    asker = Asker(authorization, EXAMPLES or 5, bounds=bool(EXAMPLES), tags=("agent",))
+    found = asked(asker, {"body.code": [code]})
     assert found.statuses[200]
+    assert found.statuses[201]

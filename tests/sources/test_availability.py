@@ -57,11 +57,11 @@ class TestPorts:
             answer = ask_now(host_at(address, port), PATIENCE)
         assert answer == Answer(False, f"{address}:{port} did not answer: it hung up without a word")
 
-    def test_one_that_speaks_another_protocol_is_left_to_its_engine(self) -> None:
+    def test_one_that_speaks_another_protocol_is_left_to_its_engine_and_not_repeated(self) -> None:
         with talker(b"220 mail.example ESMTP\r\n") as (address, port):
             answer = ask_now(host_at(address, port), PATIENCE)
         assert answer.present
-        assert answer.said == f"{address}:{port} answered, but not as an SSH host: '220 mail.example ESMTP'"
+        assert answer.said == f"{address}:{port} answered, but not as an SSH host"
 
     def test_a_port_where_nobody_listens_is_absent(self) -> None:
         address = loopback_address()

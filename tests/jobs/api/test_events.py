@@ -144,7 +144,7 @@ class TestTheList:
     def test_a_list_that_takes_too_long_says_how_to_ask_for_less(
         self, program: Program, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(choosing, "PATIENCE_SECONDS", 0.01)
+        monkeypatch.setattr(choosing, "PAGE_SECONDS", 0.01)
         monkeypatch.setattr(
             "jobs.api.events.Events.filtered", lambda self, rows, asked: rows.extra(where=["pg_sleep(60) IS NOT NULL"])
         )

@@ -126,7 +126,7 @@ class TestTheList:
         def forever(resource: records.Records, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
             return rows.extra(where=["pg_sleep(60) IS NOT NULL"])
 
-        monkeypatch.setattr(choosing, "PATIENCE_SECONDS", 0.01)
+        monkeypatch.setattr(choosing, "PAGE_SECONDS", 0.01)
         monkeypatch.setattr(records.Records, "filtered", forever)
         make_record()
         answer = operator.get("/api/records?error=x")

@@ -9,7 +9,7 @@ from jobs.api.errors import ApiError
 from jobs.api.limits import Limit, LimitOfOneProcess
 from sources import tokens
 from sources.api.limits import FAILED_ENROLMENTS, network_of
-from sources.models import AgentToken
+from sources.models import AgentToken, Source
 from tests.jobs.api.asking import problem_of
 from tests.sources.api.agents import Agent
 from tests.sources.factories import make_source
@@ -139,3 +139,20 @@ class TestAgents:
         assert {agent.post("agent/back-up-now").status_code for _ in range(10)} == {200}
         assert_limited(agent.post("agent/back-up-now"))
         assert other.post("agent/back-up-now").status_code == 200
+
+    def test_a_stolen_token_names_sixty_new_addresses_an_hour_for_workers_to_look_at(self) -> None:
+        agent, looked_at = Agent(), set()
+        for network in range(10):
+            named = [f"10.0.{network}.{host}" for host in range(20)]
+            assert agent.check_in(addresses=named).status_code == 200
+            looked_at |= set(Source.objects.get(pk=agent.source.pk).addresses)
+        assert "192.0.2.7" in Source.objects.get(pk=agent.source.pk).addresses
+        assert len(looked_at) == 60
+
+    def test_an_agent_that_names_what_it_named_before_is_not_limited(self) -> None:
+        agent, named = Agent(), ["10.0.0.1", "2001:DB8::1", "172.17.0.1"]
+        for _ in range(25):
+            agent.check_in(addresses=named)
+        agent.check_in(addresses=[*named, "10.0.0.2"])
+        source = Source.objects.get(pk=agent.source.pk)
+        assert source.addresses == ["192.0.2.7", "10.0.0.1", "2001:db8::1", "172.17.0.1", "10.0.0.2"]
