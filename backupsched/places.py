@@ -21,14 +21,12 @@ SHIPPED = CHECKOUT or PACKAGE
 """Holds `agent/` and `fixtures/`: a wheel has them inside the package, where no other package's files lie."""
 
 
-def var_directory(environment: Mapping[str, str], user_id: int, checkout: Path | None = CHECKOUT) -> Path:
-    """The directory of everything that is written: as BACKUPSCHED_VAR says, else `var/` of the checkout, else what
-    systemd's `StateDirectory=backupsched` means to that user.
+def usual_var_directory(environment: Mapping[str, str], user_id: int, checkout: Path | None = CHECKOUT) -> Path:
+    """Where everything is written unless BACKUPSCHED_VAR names another directory: in `var/` of the checkout, else in
+    what systemd's `StateDirectory=backupsched` means to that user.
 
     Raises: ImproperlyConfigured for a user without a home.
     """
-    if named := environment.get("BACKUPSCHED_VAR"):
-        return Path(named).resolve()
     if checkout:
         return checkout / "var"
     if user_id == 0:
@@ -41,4 +39,4 @@ def var_directory(environment: Mapping[str, str], user_id: int, checkout: Path |
             raise ImproperlyConfigured(
                 "this account has no home directory to keep data in: name a directory in BACKUPSCHED_VAR"
             ) from error
-    return (Path(state) / "backupsched").resolve()
+    return Path(state) / "backupsched"
