@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 MINUTES ?= 2
+# of what the README shows; `demo` has `embedded` and `ssh` in it
+EXTRAS := --extra demo --extra pictures
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo run test test-fast bench chaos simulate-protocol lint format lock clean
@@ -35,13 +37,14 @@ chaos: .venv/.dev ## kill workers and database at random for MINUTES (2), then a
 simulate-protocol: .venv/.dev ## play the lease protocol step by step, a seed at a time; ARGS="--seeds 1000" or "--seed 7"
 	@$(BIN)/python -m chaos.protocol $(ARGS)
 
-lint: .venv/.dev ## ruff, mypy, import-linter, missing migrations
+lint: .venv/.dev ## ruff, mypy, import-linter, deptry, missing migrations
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check --target-version py38 agent/backupsched-agent
 	$(BIN)/ruff format --check --target-version py38 agent/backupsched-agent
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/deptry .
 	@# no database is needed, so none is started
 	DATABASE_URL=postgresql://127.0.0.1:1/none $(BIN)/python -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 
@@ -51,13 +54,13 @@ format: .venv/.dev ## let ruff format and fix
 
 lock: .venv/.dev ## pin the newest allowed versions, with hashes
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --upgrade --universal --python-version 3.11 --generate-hashes \
+	$(BIN)/uv pip compile pyproject.toml $(EXTRAS) --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --quiet -o requirements.lock
-	$(BIN)/uv pip compile pyproject.toml --group dev --upgrade --universal --python-version 3.11 --generate-hashes \
+	$(BIN)/uv pip compile pyproject.toml $(EXTRAS) --group dev --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --quiet -o requirements-dev.lock
-	$(BIN)/uv pip compile pyproject.toml --extra sqs --upgrade --universal --python-version 3.11 --generate-hashes \
+	$(BIN)/uv pip compile pyproject.toml $(EXTRAS) --extra sqs --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --quiet -o requirements-sqs.lock
-	$(BIN)/uv pip compile pyproject.toml --group bench --upgrade --universal --python-version 3.11 --generate-hashes \
+	$(BIN)/uv pip compile pyproject.toml $(EXTRAS) --group bench --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --quiet -o requirements-bench.lock
 
 clean: ## stop the embedded database; remove .venv, .venv-bench and caches (var/ with your data stays)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
+from backupsched.embedded.binaries import make_passable
+
 
 def secret_key(var_dir: Path) -> str:
     """Return the key kept in `var_dir/secret_key`, made at the first call.
@@ -16,6 +18,8 @@ def secret_key(var_dir: Path) -> str:
     """
     path = var_dir / "secret_key"
     try:
+        if os.geteuid() == 0:  # the embedded server's own user passes through it
+            make_passable(var_dir)
         var_dir.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             draft = var_dir / f".secret_key.{os.getpid()}"

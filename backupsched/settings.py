@@ -3,7 +3,7 @@
 | variable | meaning | default |
 |---|---|---|
 | `DATABASE_URL` | the PostgreSQL (≥ 14) to use | an embedded PostgreSQL 18 in `BACKUPSCHED_VAR` |
-| `BACKUPSCHED_VAR` | directory of everything that is written | `var/` beside `manage.py` |
+| `BACKUPSCHED_VAR` | directory of everything that is written | `var/` of a checkout; `/var/lib/backupsched`, … |
 | `SECRET_KEY` | Django's secret | made once, kept in `BACKUPSCHED_VAR/secret_key` |
 | `SECRET_KEY_FALLBACKS` | comma-separated earlier ones, while sealed secrets and sessions move on | none |
 | `ALLOWED_HOSTS` | comma-separated host names of the web pages | `localhost,127.0.0.1,[::1]` |
@@ -38,10 +38,12 @@ from django.templatetags.static import static
 
 from backupsched.database import databases
 from backupsched.environment import networks, number, paths, umask, whole
+from backupsched.places import PACKAGE, SHIPPED, usual_var_directory
 from backupsched.secret_key import secret_key
 
-BASE_DIR = Path(__file__).resolve().parent.parent
-VAR_DIR = Path(os.environ.get("BACKUPSCHED_VAR") or BASE_DIR / "var").resolve()
+BASE_DIR = PACKAGE.parent
+VAR_DIR = Path(os.environ.get("BACKUPSCHED_VAR") or usual_var_directory(os.environ, os.geteuid())).resolve()
+AGENT = SHIPPED / "agent" / "backupsched-agent"
 
 DEBUG = os.environ.get("DEBUG") == "1"
 SECRET_KEY = os.environ.get("SECRET_KEY") or secret_key(VAR_DIR)

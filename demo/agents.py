@@ -11,7 +11,6 @@ from demo.hosts import Host
 from sources import tokens
 from sources.models import Source
 
-PROGRAM = Path(settings.BASE_DIR) / "agent" / "backupsched-agent"
 ENROL_SECONDS = 10
 
 
@@ -20,7 +19,7 @@ def start(host: Host, url: str) -> bool:
     config = host.home / "agent.json"
     if not config.exists() and not _enrol(host, url, config):
         return False
-    argv = [sys.executable, str(PROGRAM), "run", "--config", str(config), "--verbose"]
+    argv = [sys.executable, str(settings.AGENT), "run", "--config", str(config), "--verbose"]
     host.agent = processes.start(argv, log=host.home / "agent.log")
     return True
 
@@ -28,7 +27,7 @@ def start(host: Host, url: str) -> bool:
 def _enrol(host: Host, url: str, config: Path) -> bool:
     """Exchange a new code for a token. The web pages may not be up yet: then the next look tries again."""
     code = tokens.make_code(Source.objects.get(name=host.name))
-    argv = [sys.executable, str(PROGRAM), "enrol", url, "-", "--config", str(config)]
+    argv = [sys.executable, str(settings.AGENT), "enrol", url, "-", "--config", str(config)]
     with (host.home / "agent.log").open("ab") as log:
         try:
             ended = subprocess.run(

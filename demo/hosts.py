@@ -13,22 +13,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from django.conf import settings
 
-from demo import processes
+from demo import processes, sleeper
 from demo.addresses import address_of
-from demo.errors import DemoError
 from demo.files import generate
+from sources.engines import programs
 
 USER = "backup"
 VANISHER_BYTES = 9_000_000
 """With the brake of the demo's policy its copy takes long enough to be interrupted."""
-
-
-def program(name: str) -> str:
-    """The path of a program that came with the project's environment. Raises: DemoError."""
-    path = Path(sys.executable).parent / name
-    if not path.exists():
-        raise DemoError(f"{path} is missing; run `make install` to get it")
-    return str(path)
 
 
 @dataclass
@@ -90,7 +82,7 @@ class Host:
 def serve(protocol: str, host: Host, *more: str) -> list[str]:
     """The argv of `rclone serve` for a host."""
     return [
-        program("rclone"), "serve", protocol, str(host.files), "--addr", host.listens_at,
+        programs.find_rclone(), "serve", protocol, str(host.files), "--addr", host.listens_at,
         "--config", os.devnull, "--cache-dir", str(host.home / "cache"), "--dir-cache-time", "1s", "--read-only", *more,
     ]  # fmt: skip
 
@@ -101,7 +93,7 @@ def _serve_sftp(host: Host) -> list[str]:
 
 def _sleep_until_woken(host: Host) -> list[str]:
     return [
-        sys.executable, "-m", "demo.sleeper", host.address, str(host.wake_port), host.mac_address, "--",
+        sys.executable, "-I", sleeper.__file__, host.address, str(host.wake_port), host.mac_address, "--",
         *_serve_sftp(host),
     ]  # fmt: skip
 

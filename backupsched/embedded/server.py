@@ -117,7 +117,8 @@ class Server:
     def _make_home(self) -> None:
         layout = self.layout
         try:
-            layout.var_dir.mkdir(parents=True, exist_ok=True)
+            if layout.var_dir not in layout.home.parents:  # else it is made passable with the rest of the way
+                layout.var_dir.mkdir(parents=True, exist_ok=True)
             make_passable(layout.home)
             link = layout.var_dir / "postgres"
             if layout.home != link and not link.is_symlink():

@@ -8,6 +8,7 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
 from jobs.admin.base import moment
+from jobs.backoff import pictures
 from jobs.models import Schedule
 from jobs.schedules.plan import Plan
 from jobs.schedules.plan_figures import told_plan
@@ -33,8 +34,6 @@ def preview_of_form(form: Any, now: datetime | None = None) -> SafeString:
 
 def preview_of(schedule: Schedule, now: datetime | None = None, beside: list[str] | None = None) -> SafeString:
     """Its next triggers, what is said of its plan, and its load curve; `beside`: what else is wrong."""
-    from jobs.schedules import plan_chart  # matplotlib takes half a second to load
-
     try:
         plan, said = told_plan(schedule, now)
     except ValueError as error:  # what was stored past the form
@@ -44,9 +43,15 @@ def preview_of(schedule: Schedule, now: datetime | None = None, beside: list[str
         said=said,
         table={"headers": HEADERS, "rows": _rows(plan)},
         zone=schedule.zone,
-        picture=mark_safe(plan_chart.inline(plan)),  # noqa: S308 - drawn by us; names in it are escaped
+        picture=pictures.missing() or _drawn(plan),
         shared=bool(plan.others),
     )
+
+
+def _drawn(plan: Plan) -> SafeString:
+    from jobs.schedules import plan_chart  # matplotlib takes half a second to load
+
+    return mark_safe(plan_chart.inline(plan))  # noqa: S308 - drawn by us; names in it are escaped
 
 
 def _shown(wrong: list[str], **context: Any) -> SafeString:

@@ -2,13 +2,23 @@
 
 from collections.abc import Sequence
 
+from django.utils.html import escape
+
+from jobs import extras
 from jobs.backoff import svg
 from jobs.backoff.frames import frame_of
 from jobs.backoff.subjects import Study
 
 
+def missing() -> str:
+    """What to install, for pictures; empty: they can be drawn."""
+    return extras.missing("matplotlib", "a picture")
+
+
 def inline(studies: Sequence[Study], scale: str = "auto") -> list[str]:
-    """An `<svg>` element for each, wide when it is alone; the axes are shared."""
+    """An `<svg>` element for each, wide when it is alone; the axes are shared. Without matplotlib a sentence each."""
+    if lacking := missing():
+        return [escape(lacking)] * len(studies)
     from jobs.backoff import charts  # matplotlib takes half a second to load
 
     frame = frame_of(studies, scale)

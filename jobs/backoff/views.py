@@ -12,7 +12,7 @@ from django.utils.safestring import mark_safe
 from jobs import retries
 from jobs.backoff import telling
 from jobs.backoff.forms import PARAMETERS, PictureForm, takers
-from jobs.backoff.pictures import inline
+from jobs.backoff.pictures import inline, missing
 from jobs.backoff.subjects import Study, study
 from jobs.backoff.themes import LIGHT, THEMES
 from jobs.backoff.waits import told_waits
@@ -35,10 +35,13 @@ def page(request: HttpRequest) -> HttpResponse:
 
 
 def picture(request: HttpRequest, form: str) -> HttpResponse:
-    """The picture as a file, `form` being svg or png; `?theme=dark` is the dark one. 400 with what is wrong."""
+    """The picture as a file, `form` being svg or png; `?theme=dark` is the dark one. 400 with what is wrong; 501 with
+    what to install."""
     asked = _form(request)
     if not asked.is_valid():
         return _refused(asked)
+    if lacking := missing():
+        return HttpResponse(f"{lacking}\n", status=501, content_type="text/plain")
     from jobs.backoff import charts  # matplotlib takes half a second to load
 
     theme = THEMES.get(request.GET.get("theme", ""), LIGHT)

@@ -12,12 +12,9 @@ from ipaddress import ip_address
 from threading import Lock
 from typing import Any, NamedTuple
 
+from jobs import extras
 from jobs.delivery import addresses
 
-MISSING = (
-    "SQS needs boto3, which is not installed here; install the extra: pip install -r requirements-sqs.lock, then "
-    "restart the worker"
-)
 NO_REGION = "the region of the queue is not known: set it at the endpoint, or AWS_DEFAULT_REGION where the worker runs"
 
 MOST_CLIENTS = 50
@@ -68,11 +65,11 @@ def forget_all() -> None:
 
 
 def _made(key: ClientKey) -> Any:
-    try:
-        from boto3.session import Session  # type: ignore[import-untyped]
-        from botocore.config import Config  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise Unready(MISSING) from error
+    if lacking := extras.missing("boto3", "SQS"):
+        raise Unready(f"{lacking}; then restart the worker")
+    from boto3.session import Session  # type: ignore[import-untyped]
+    from botocore.config import Config  # type: ignore[import-untyped]
+
     session = Session()
     region = key.region or session.region_name or os.environ.get("AWS_REGION")
     if not region:

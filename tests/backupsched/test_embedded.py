@@ -16,9 +16,10 @@ import pytest
 from django.conf import settings
 
 from backupsched.database import databases
-from backupsched.embedded import EmbeddedDatabaseError, Layout, Server
+from backupsched.embedded import EmbeddedDatabaseError, Layout, Server, layout
 from backupsched.embedded.layout import LONGEST_SOCKET_DIRECTORY, reachable
 from backupsched.postgresql.base import DatabaseClient
+from backupsched.secret_key import secret_key
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -123,6 +124,21 @@ def test_a_strict_umask_does_not_keep_the_servers_user_out(open_dir):
     server = Server(open_dir / "var")
     before = os.umask(0o077)
     try:
+        assert server.ensure_running()
+    finally:
+        os.umask(before)
+        server.destroy()
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_nor_does_it_in_roots_own_directory(open_dir, monkeypatch, keyed):
+    own = open_dir / "lib" / "backupsched"
+    monkeypatch.setattr(layout, "SHARED_HOME", own)
+    server = Server(own)
+    before = os.umask(0o077)
+    try:
+        if keyed:
+            secret_key(own)
         assert server.ensure_running()
     finally:
         os.umask(before)

@@ -7,6 +7,8 @@ import waitress
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from backupsched.embedded.binaries import installed_bin
+
 CONNECTIONS = 1000
 """A slow one costs a socket and no thread: whole requests are read before one of the threads is spent."""
 LONGEST_BODY_BYTES = 16 << 20
@@ -26,6 +28,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         from backupsched.wsgi import application
 
+        if "EMBEDDED_IN" in settings.DATABASES["default"]:
+            installed_bin()  # else each page would fail
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         try:
             server = waitress.create_server(

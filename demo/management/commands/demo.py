@@ -16,6 +16,8 @@ from demo.display import live_table, summary_table
 from demo.errors import DemoError
 from demo.session import Options, Session
 from demo.state import picture
+from jobs import extras
+from sources.engines.programs import ProgramMissing
 
 LOOK_EVERY_SECONDS = 0.5
 
@@ -43,6 +45,8 @@ class Command(BaseCommand):
             raise CommandError("--json prints a summary at the end, so it needs --once", returncode=2)
         if options["hosts"] < 5 or min(options["workers"], options["concurrency"]) < 1:
             raise CommandError("--hosts must be at least 5, --workers and --concurrency at least 1", returncode=2)
+        if lacking := extras.missing("honcho", "the demo"):
+            raise CommandError(lacking, returncode=2)
         self.quiet = options["json"]
         self.signals = 0
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -52,7 +56,7 @@ class Command(BaseCommand):
         code = 1
         try:
             code = self._run(session, once=options["once"], as_json=options["json"])
-        except (DemoError, PsycopgError) as error:
+        except (DemoError, ProgramMissing, PsycopgError) as error:
             raise CommandError(str(error)) from error
         finally:
             if not self.signals:

@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from jobs.backlog.rendering import text_of
 from jobs.backoff import arguments, telling
+from jobs.backoff.pictures import missing
 from jobs.backoff.series import check_size
 from jobs.backoff.subjects import Study, every_algorithm, study
 from jobs.backoff.themes import THEMES
@@ -79,6 +80,8 @@ def _form_of_new_file(options: dict[str, Any]) -> str:
     """Raises: ValueError for a file that cannot be written, or that is there, before anything is worked out."""
     path: Path = options["output"]
     form = arguments.form_of(options)
+    if lacking := missing():
+        raise ValueError(lacking)
     try:
         if path.is_dir():
             raise ValueError(f"--output {path} is a directory; name a file in it")

@@ -88,5 +88,8 @@ def _code(source: Source, valid_for: float, url: str) -> tuple[dict[str, Any], s
     until = tokens.expires_at(valid_for, now)
     command = tokens.enrol_command(url, code)
     answer = {"source": source.name, "code": code, "expires_at": until.isoformat(), "command": command}
-    text = f"code for {source.name}: {code}\ngood once, until {until:%Y-%m-%d %H:%M:%S} UTC. On its machine:\n\n"
+    text = (
+        f"code for {source.name}: {code}\ngood once, until {until:%Y-%m-%d %H:%M:%S} UTC. "
+        f"On its machine, with a copy of {settings.AGENT}:\n\n"
+    )
     return answer, f"{text}  {command}"

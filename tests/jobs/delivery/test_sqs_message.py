@@ -220,9 +220,9 @@ class TestRefusals:
         delivered(deliver(run_for(endpoint)))
 
     def test_no_boto3(self, told: ToldServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(sys.modules, "boto3.session", None)
+        monkeypatch.setitem(sys.modules, "boto3", None)
         outcome = failed(deliver(run_for(endpoint_at(f"{told.url}/1/events"))))
-        assert "install the extra: pip install -r requirements-sqs.lock" in outcome.error
+        assert "run `pip install 'backupsched[sqs]'`" in outcome.error
 
     def test_no_region(self, told: ToldServer, monkeypatch: pytest.MonkeyPatch) -> None:
         endpoint = endpoint_at(f"{told.url}/1/events", region="")

@@ -1,0 +1,30 @@
+"""The command line: `backupsched` of an installed package, `manage.py` of a checkout, `python -m backupsched`."""
+
+import os
+import sys
+
+
+def main() -> int:
+    """Run the command line. Returns the exit code: 2 when the installation itself is at fault."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backupsched.settings")
+    from django.core.exceptions import ImproperlyConfigured
+    from django.core.management import execute_from_command_line
+    from django.db.utils import Error
+
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return 2
+    except BrokenPipeError:
+        # the reader of our output has had enough (`| head`)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Error as error:
+        from jobs import unreachable
+
+        if not (said := unreachable.told(error)):
+            raise
+        sys.stderr.write(f"Error: {said}\n")
+        return 2
+    return 0

@@ -1,0 +1,42 @@
+"""Where an installation keeps what it writes, and what came with it beside the code."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+from backupsched.embedded.layout import SHARED_HOME
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+def checkout_of(package: Path) -> Path | None:
+    """The checkout that `package` lies in; None: it was installed from a wheel."""
+    return package.parent if (package.parent / "manage.py").is_file() else None
+
+
+CHECKOUT = checkout_of(PACKAGE)
+SHIPPED = CHECKOUT or PACKAGE
+"""Holds `agent/` and `fixtures/`: a wheel has them inside the package, where no other package's files lie."""
+
+
+def usual_var_directory(environment: Mapping[str, str], user_id: int, checkout: Path | None = CHECKOUT) -> Path:
+    """Where everything is written unless BACKUPSCHED_VAR names another directory: in `var/` of the checkout, else in
+    what systemd's `StateDirectory=backupsched` means to that user.
+
+    Raises: ImproperlyConfigured for a user without a home.
+    """
+    if checkout:
+        return checkout / "var"
+    if user_id == 0:
+        return SHARED_HOME
+    state = environment.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):  # the XDG specification has a relative one ignored
+        try:
+            state = str(Path.home() / ".local" / "state")
+        except RuntimeError as error:
+            raise ImproperlyConfigured(
+                "this account has no home directory to keep data in: name a directory in BACKUPSCHED_VAR"
+            ) from error
+    return Path(state) / "backupsched"

