@@ -36,8 +36,8 @@ from jobs.worker.guard import Guard
 from jobs.worker.heartbeat import Heartbeat, clock_skew
 from jobs.worker.hints import Hints
 from jobs.worker.listener import Listener
-from jobs.worker.loop_watch import EXIT_CODE, LoopWatch
 from jobs.worker.lookahead import PATIENCE_SECONDS, shortage, to_ask
+from jobs.worker.loop_watch import EXIT_CODE, LoopWatch
 from jobs.worker.settler import Settler
 from jobs.worker.tokens import Tokens
 from jobs.worker.units import HOSTAGE_SECONDS, Units
