@@ -301,7 +301,7 @@ class WorkerProcess:
             self._safely(lambda: Worker.objects.filter(pk=self.row.pk).update(stopped_at=Now()))
         connections.close_all()
         log.info("worker %s has stopped", self.row)
-        if deaf or self.gave_up:
+        if deaf or is_stuck or self.gave_up:
             # their threads would go on, and their engines with them, beside the next attempt
             logging.shutdown()
             os._exit(EXIT_CODE if self.gave_up else 0)
