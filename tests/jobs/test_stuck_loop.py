@@ -95,6 +95,7 @@ class TestOfAWorker:
         wakes_at = boot_seconds() + 2 * LEASE_SECONDS
         eventually(lambda: boot_seconds() > wakes_at)
         worker.send_signal(signal.SIGCONT)
+        eventually(lambda: "could not renew the lease of hang async" in workers.log(0))  # its guard has looked
         after = put("quick", tmp_path)
         eventually(lambda: end_of(after)[0] == Status.SUCCEEDED)
         assert worker.poll() is None
