@@ -34,6 +34,7 @@
 import os
 from pathlib import Path
 
+from csp.constants import NONE, SELF, UNSAFE_EVAL, UNSAFE_INLINE
 from django.templatetags.static import static
 
 from backupsched.database import databases
@@ -60,6 +61,7 @@ INSTALLED_APPS = [
     "ninja",
     "django_q",
     "axes",
+    "csp",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -70,6 +72,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
     "jobs.api.errors.JsonErrors",
     "jobs.web.nul.NulRefused",
     "jobs.web.database_away.DatabaseAway",
@@ -131,6 +134,19 @@ SECURE_HSTS_SECONDS = 365 * 86_400 if TLS else 0
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True
+# the theme's Alpine evaluates the attributes of its templates; style attributes are the theme's and the pictures'
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "script-src": [SELF, UNSAFE_EVAL],
+        "style-src-attr": [UNSAFE_INLINE],
+        "img-src": [SELF, "data:"],
+        "object-src": [NONE],
+        "base-uri": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    }
+}
 
 # django-q2 runs only the short periodic tasks; backups run in `manage.py worker`. Each value closes a known
 # trap: docs/decisions/0004-django-q2-runs-the-clock-only.md
@@ -211,6 +227,13 @@ UNFOLD = {
     "SITE_FAVICONS": [
         {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("backupsched/favicon.svg")},
     ],
+    # no style sheet within a page: the same colours come from colours.css
+    "COLORS": lambda request: {},
+    "STYLES": [
+        lambda request: static("backupsched/colours.css"),
+        lambda request: static("jobs/pages.css"),
+    ],
+    "SCRIPTS": [lambda request: static("backupsched/htmx.js")],
 }
 
 LOGGING = {

@@ -83,6 +83,7 @@ def _copy(run: Run) -> Outcome:
         connect_timeout=policy.connect_timeout,
         grace=conf.ending_seconds(),
         reserve=settings.RESERVE_PERCENT,
+        least_rate=policy.least_rate,
     )
     _log_beginning(assignment, run.record, engines.engine_for(source.kind).name)
     window = StopAtClose(run.stop, _seconds_to_close(policy, assignment, run.record))

@@ -105,6 +105,7 @@ SECTIONS: dict[str, dict[str, Type]] = {
         "engine_options": OBJECT,
         "keep_versions": WHOLE,
         "max_running_for": NUMBER,
+        "least_rate": WHOLE_OR_NULL,
         "connect_timeout": NUMBER,
         "recheck_after": NUMBER,
         "vanish_grace": NUMBER,

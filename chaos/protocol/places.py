@@ -85,6 +85,10 @@ class NoLoop:
 
     loop = None
 
+    def unanswered(self) -> int:
+        """It always answers."""
+        return 0
+
     def close(self) -> None:
         """Nothing runs."""
 

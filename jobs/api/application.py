@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib.admin.views.decorators import staff_member_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.templatetags.static import static
 from ninja import NinjaAPI
 from ninja.openapi.docs import Swagger
 from ninja.openapi.schema import OpenAPISchema
@@ -18,24 +19,6 @@ from jobs.api.document import Document
 from jobs.api.errors import ApiError, add_handlers, database_away, not_valid
 from jobs.api.wording import MOST_ERRORS, REPEATED_PARAMETER, UNKNOWN_PARAMETER, shown
 from jobs.web.database_away import DATABASE_AWAY
-
-LIGHT_OR_DARK = """
-    <script>
-        {
-            const chosen = (localStorage.getItem("adminTheme") || "auto").replaceAll('"', "");
-            const system = matchMedia("(prefers-color-scheme: dark)");
-            const show = () => document.documentElement.classList.toggle(
-                "dark-mode", chosen === "dark" || (chosen !== "light" && system.matches));
-            show();
-            system.addEventListener("change", show);
-        }
-    </script>"""
-"""As the admin was set to in this browser. The page's style sheet knows dark; its layout has no switch for it."""
-
-ROOM_FOR_CODE = (
-    "<style>.swagger-ui .renderedMarkdown p{line-height:1.9}.swagger-ui .renderedMarkdown code{padding:1px 4px}</style>"
-)
-"""The boxes of code in the introduction are higher than the lines of the page's style sheet, and would hide them."""
 
 
 class Pages(Swagger):
@@ -48,8 +31,11 @@ class Pages(Swagger):
         settings = self.settings | {"url": self.get_openapi_url(api, kwargs)}
         context = {"swagger_settings": json.dumps(settings), "api": api, "add_csrf": True}
         page = render(request, self.template, context)
-        page.content = page.content.replace(b"<head>", b"<head>" + LIGHT_OR_DARK.encode(), 1)
-        page.content = page.content.replace(b"</head>", ROOM_FOR_CODE.encode() + b"</head>", 1)  # after its style sheet
+        ours = (
+            f'<link rel="stylesheet" href="{static("jobs/api-docs.css")}">'
+            f'<script src="{static("jobs/api-docs.js")}"></script></head>'
+        )
+        page.content = page.content.replace(b"</head>", ours.encode(), 1)  # after its style sheet
         return page
 
 

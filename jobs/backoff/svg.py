@@ -7,6 +7,8 @@ from html import escape
 from jobs.backoff.themes import DARK, LIGHT, Theme
 
 HEAD = re.compile(r"\A.*?<svg [^>]*?viewBox=\"([^\"]+)\"[^>]*>", re.DOTALL)
+STYLE_SHEET = re.compile(r"<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
+"""It says how lines are joined, as attributes do here: the policy of the pages allows no style sheet in a page."""
 METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 GROUP_ID = re.compile(r"<g id=\"[^\"]*\">")
 FONTS = re.compile(r"'DejaVu Sans',[^;\"]*?sans-serif")
@@ -29,31 +31,28 @@ def finished(written: str, title: str, description: str) -> str:
     head = (
         '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
         f'viewBox="{found[1]}" width="{width:g}pt" height="{height:g}pt" role="img" '
+        'stroke-linejoin="round" stroke-linecap="butt" '
         f'aria-labelledby="title-{key}" aria-describedby="about-{key}">'
         f'<title id="title-{key}">{escape(title)}</title><desc id="about-{key}">{escape(description)}</desc>'
     )
-    body = METADATA.sub("", written[found.end() :])
+    body = STYLE_SHEET.sub("", METADATA.sub("", written[found.end() :]))
     body = GROUP_ID.sub("<g>", FONTS.sub("system-ui, 'DejaVu Sans', sans-serif", body))
     return head + SPACE.sub("\n", body)
 
 
 def themed(picture: str, longest: int) -> str:
-    """A light picture that turns dark with its page: each colour is a CSS variable, which `.dark` sets.
+    """A light picture that turns dark with its page: each colour is a pair of both, of which `color-scheme` chooses.
 
     `longest`: how many retries it has colours for. The size is left to the page.
     """
-    light, dark = _named(LIGHT, longest), _named(DARK, longest)
-    for name, colour in light.items():
-        picture = picture.replace(f": {colour}", f": var(--{name}, {colour})")
-    dark["backoff-background"] = f"var(--color-base-900, {DARK.background})"  # that of the admin's dark pages
-    settings = "; ".join(f"--{name}: {colour}" for name, colour in dark.items())
-    style = f"<style>.dark .backoff-{longest} {{ {settings} }}</style>"
-    picture = re.sub(r' width="[^"]*" height="[^"]*"', f' class="backoff-{longest} w-full"', picture, count=1)
-    return picture.replace("</desc>", f"</desc>{style}", 1)
+    dark = _named(DARK, longest)
+    dark["background"] = f"var(--color-base-900, {DARK.background})"  # that of the admin's dark pages
+    for name, colour in _named(LIGHT, longest).items():
+        picture = picture.replace(f": {colour}", f": light-dark({colour}, {dark[name]})")
+    return re.sub(r' width="[^"]*" height="[^"]*"', ' class="w-full"', picture, count=1)
 
 
 def _named(theme: Theme, longest: int) -> dict[str, str]:
-    """The colours of a picture by the names of their variables; retries may share one."""
+    """The colours of a picture by name, those of retries by number; retries may share one."""
     colours = dict.fromkeys(theme.retries(longest)) if longest else {}
-    steps = {f"backoff-{number}": colour for number, colour in enumerate(colours, 1)}
-    return {f"backoff-{name}": colour for name, colour in theme.words.items()} | steps
+    return theme.words | {str(number): colour for number, colour in enumerate(colours)}

@@ -85,7 +85,8 @@ def silent_workers(cursor: CursorWrapper, now: datetime) -> Finding:
     return warning(
         "silent_workers",
         f"without a heartbeat, and never stopped: {said}",
-        "look at its log on that host: killed, out of memory, or cut off from the database? Others rescue what it ran; "
+        "look at its log on that host: killed, out of memory, stuck in its event loop, or cut off from the database? "
+        "Others rescue what it ran; "
         "start it again if nothing did",
         silent=silent,
     )

@@ -11,6 +11,7 @@ unit_tasks.py    places of async handlers: tasks of one event loop
 settler.py       writes results, on a connection of its own
 heartbeat.py     renews all leases, on a connection of its own
 guard.py         stops what could not be renewed in time, and what hangs; touches no database
+loop_watch.py    ends a worker whose event loop does not turn, in the thread of the guard
 listener.py      sleeps on LISTEN
 bell.py          wakes the main loop
 """

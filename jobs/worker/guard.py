@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Callable
 
 from jobs import conf
 from jobs.clock import boot_seconds
@@ -12,11 +13,12 @@ log = logging.getLogger(__name__)
 
 class Guard(threading.Thread):
     """Watches the runs' own deadlines: two thirds of a lease since the last renewal was sent, and what they may take
-    since they began."""
+    since they began. `beat()` is called after each look."""
 
-    def __init__(self, units: Units) -> None:
+    def __init__(self, units: Units, beat: Callable[[], object] = lambda: None) -> None:
         super().__init__(name="guard", daemon=True)
         self._units = units
+        self._beat = beat
         self._ended = threading.Event()
 
     def end(self) -> None:
@@ -26,6 +28,7 @@ class Guard(threading.Thread):
     def run(self) -> None:
         while not self._ended.wait(conf.guard_seconds()):
             self.look(boot_seconds())
+            self._beat()
 
     def look(self, now: float) -> None:
         """Stop every run that is past one of its deadlines at `now` (boot seconds)."""

@@ -5,6 +5,10 @@ the next is claimed. When the database goes away, both wait for it, and results 
 
 SIGTERM or SIGINT: no more claims; what has not begun is released at once; running handlers may end within the grace,
 then they are stopped and their records released, which counts as no failure. A second signal skips the grace.
+
+When the event loop does not turn for two thirds of a lease, the worker ends in the same way, without the grace and with
+exit code 1. The handler that keeps the loop has failed then; its neighbours are released. The worker's row is left
+unstopped, for the doctor to name.
 """
 
 import logging
@@ -23,7 +27,7 @@ from jobs.conf import QueueRule
 from jobs.database_errors import is_away, is_busy
 from jobs.handlers import Run, registry
 from jobs.models import Worker
-from jobs.outcomes import Claimed, Outcome, Released, Unavailable
+from jobs.outcomes import Claimed, Failed, Outcome, Released, Unavailable
 from jobs.prepared import prepare_in_this_thread
 from jobs.sockets import sockets
 from jobs.worker import outage
@@ -33,6 +37,7 @@ from jobs.worker.heartbeat import Heartbeat, clock_skew
 from jobs.worker.hints import Hints
 from jobs.worker.listener import Listener
 from jobs.worker.lookahead import PATIENCE_SECONDS, shortage, to_ask
+from jobs.worker.loop_watch import EXIT_CODE, LoopWatch
 from jobs.worker.settler import Settler
 from jobs.worker.tokens import Tokens
 from jobs.worker.units import HOSTAGE_SECONDS, Units
@@ -65,6 +70,7 @@ class WorkerProcess:
         self.hints = Hints()
         self.tokens = Tokens()
         self.signals = 0
+        self.gave_up = False
         self._look_at = 0.0
         self._looked_at = self._ticking_since = self._no_socket_noted_at = float("-inf")
         self._clock_ahead = float("inf")
@@ -109,7 +115,8 @@ class WorkerProcess:
         self.silences = Settler(self._settled, SILENCES, name="silences")
         self.units = Units(self.rules, self._ended, room_made=self.bell.ring, after_thread=_close_stale_connections)
         self.heartbeat = Heartbeat(self.row.pk, self.units)
-        self.guard = Guard(self.units)
+        self.loop_watch = LoopWatch(self.units.loop, self.units.busy_in_loop, self.give_up)
+        self.guard = Guard(self.units, self.loop_watch.beat)
         self.threads: list[Heartbeat | Guard | Listener] = [self.heartbeat, self.guard]
         if conf.listens():
             self.threads.append(Listener({rule.name for rule in self.rules}, self.hear, self.hear_of_room, self.units))
@@ -122,6 +129,11 @@ class WorkerProcess:
     def handle_signal(self, number: int, _frame: object) -> None:
         """SIGTERM or SIGINT: first a clean shutdown, then a forced one."""
         self.signals += 1
+        self.bell.ring()
+
+    def give_up(self) -> None:
+        """The event loop is stuck, says the guard: end without a grace."""
+        self.gave_up, self.signals = True, max(self.signals, 2)
         self.bell.ring()
 
     def install_signal_handlers(self) -> None:
@@ -267,27 +279,41 @@ class WorkerProcess:
         log.info("worker %s stops: %s running", self.row, len(self.units.runs()))
         self._release(self.units.take_back(), "the worker was stopped before it began")
         self.units.stop_waiting_for_answers()
-        self._drain(self.grace, until_signals=2)
+        self._drain(self.grace, self.units.runs, until_signals=2)
         self.units.stop_all()
-        self._drain(STOPPING_SECONDS, until_signals=3)
+        self._drain(STOPPING_SECONDS, self._stoppable, until_signals=3)
         deaf = self.units.busy()
-        self._release(deaf, "the worker was stopped and its handler did not end")
+        is_stuck = self.loop_watch.is_stuck
+        culprits = self.units.holding_up_the_loop() if is_stuck else []
+        for run in culprits:
+            self.settler.add(run.record, Failed("it kept the event loop of its worker from turning"))
+        self._release(
+            [run for run in deaf if run not in culprits], "the worker was stopped and its handler did not end"
+        )
         for settler in (self.settler, self.silences):
             settler.end(SETTLING_SECONDS)
         for thread in self.threads:
             thread.end()
-        self.units.close()
-        self._safely(lambda: Worker.objects.filter(pk=self.row.pk).update(stopped_at=Now()))
+        if not is_stuck:
+            self.units.close()
+        if not self.gave_up:
+            self._safely(lambda: Worker.objects.filter(pk=self.row.pk).update(stopped_at=Now()))
         connections.close_all()
         log.info("worker %s has stopped", self.row)
-        if deaf:
+        if deaf or is_stuck or self.gave_up:
             # their threads would go on, and their engines with them, beside the next attempt
             logging.shutdown()
-            os._exit(0)
+            os._exit(EXIT_CODE if self.gave_up else 0)
 
-    def _drain(self, seconds: float, until_signals: int) -> None:
+    def _stoppable(self) -> list[Run]:
+        """What may end within a moment, now that it was stopped: nothing in an event loop that does not turn."""
+        stuck = self.units.busy_in_loop() if self.loop_watch.is_stuck else []
+        return [run for run in self.units.runs() if run not in stuck]
+
+    def _drain(self, seconds: float, runs: Callable[[], list[Run]], until_signals: int) -> None:
+        """Wait until there are none of `runs()` left, or for so many seconds, or for another signal."""
         deadline = boot_seconds() + seconds
-        while self.units.runs() and (left := deadline - boot_seconds()) > 0 and self.signals < until_signals:
+        while runs() and (left := deadline - boot_seconds()) > 0 and self.signals < until_signals:
             self.bell.wait(min(self.poll_seconds, left))
 
     def _safely(self, work: Callable[[], object]) -> bool:

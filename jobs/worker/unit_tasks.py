@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable
-from typing import cast
+from typing import Any, cast
 
 from jobs import conf
 from jobs.clock import boot_seconds
@@ -23,6 +23,28 @@ class EventLoop:
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, name="event-loop", daemon=True)
         self._thread.start()
+        self._owes_an_answer = False
+        self._unanswered = 0
+
+    @property
+    def thread_id(self) -> int:
+        return self._thread.ident or 0
+
+    def unanswered(self) -> int:
+        """Ask the loop for a sign of life, unless it still owes one: then, how often in a row that was so."""
+        if self._owes_an_answer:
+            self._unanswered += 1
+        else:
+            self._owes_an_answer, self._unanswered = True, 0
+            self.loop.call_soon_threadsafe(self._answer)
+        return self._unanswered
+
+    def _answer(self) -> None:
+        self._owes_an_answer = False
+
+    def current_task(self) -> "asyncio.Task[Any] | None":
+        """What it executes now, seen from another thread."""
+        return asyncio.current_task(self.loop)
 
     def close(self) -> None:
         """End the tasks and the thread. A handler that blocks the loop is left behind."""
@@ -58,7 +80,8 @@ class UnitTasks:
 
     def put(self, runs: list[Run]) -> None:
         self._put += len(runs)
-        self._loop.call_soon_threadsafe(self._arrived, runs)
+        self._inbox.extend(runs)  # not on the loop, or what a stuck one never saw could not be taken back
+        self._loop.call_soon_threadsafe(self._wake_one)
 
     def take_back(self) -> list[Run]:
         taken = []
@@ -88,10 +111,6 @@ class UnitTasks:
     def close(self) -> None:
         self._closed = True
         self.take_back()
-
-    def _arrived(self, runs: list[Run]) -> None:
-        self._inbox.extend(runs)
-        self._wake_one()
 
     def _wake_one(self) -> None:
         while self._idle:

@@ -125,7 +125,7 @@ class Units:
         room_made: Callable[[], None],
         after_thread: Callable[[], None],
     ) -> None:
-        self._loop = EventLoop()
+        self.loop = EventLoop()
         self._lock = threading.Lock()
         self._runs: dict[int, Run] = {}
         self._done = done
@@ -136,7 +136,7 @@ class Units:
             rule.name: QueueUnits(
                 rule,
                 UnitThreads(rule.name, rule.concurrency, self._ended, after_thread),
-                UnitTasks(self._loop.loop, rule.concurrency, self._ended, grows=asks(rule)),
+                UnitTasks(self.loop.loop, rule.concurrency, self._ended, grows=asks(rule)),
             )
             for rule in rules
         }
@@ -174,6 +174,15 @@ class Units:
     def busy(self) -> list[Run]:
         """Those whose handler runs now."""
         return [run for queue in self._queues.values() for run in queue.busy()]
+
+    def busy_in_loop(self) -> list[Run]:
+        """Those whose handler runs in the event loop."""
+        return [run for queue in self._queues.values() for run in queue.tasks.busy()]
+
+    def holding_up_the_loop(self) -> list[Run]:
+        """Of a loop that does not turn: whose handler keeps it, or all that it runs when that cannot be seen."""
+        runs, at_work = self.busy_in_loop(), self.loop.current_task()
+        return [run for run in runs if run.task is at_work] or runs
 
     def begun_lately(self, queue: str, seconds: float) -> int:
         """How many of `queue` were claimed and have run for less than `seconds`, or not begun."""
@@ -225,7 +234,7 @@ class Units:
         for name, queue in self._queues.items():
             queue.close()
             database_threads.close_for(name)
-        self._loop.close()
+        self.loop.close()
 
     def _ended(self, run: Run, outcome: Outcome) -> None:
         self._done(run.record, outcome)

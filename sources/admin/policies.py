@@ -14,7 +14,7 @@ from sources.admin.policy_form import WHEN_FIELDS, PolicyForm
 from sources.admin.preview import preview_of
 from sources.models import Policy
 
-LIMITS = ("max_running_for", "retry_policy", "throttle", "seeding_limit")
+LIMITS = ("max_running_for", "least_rate", "retry_policy", "throttle", "seeding_limit")
 
 
 @admin.register(Policy)

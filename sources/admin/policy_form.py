@@ -53,8 +53,8 @@ class PolicyForm(forms.ModelForm):  # type: ignore[type-arg]
         model = Policy
         fields = (
             "repository", "window", "excluded_dates", "at_close", "only_if_it_fits", "engine_options", "keep_versions",
-            "max_running_for", "seeding_limit", "connect_timeout", "recheck_after", "vanish_grace", "address_follows",
-            "on_battery", "on_metered", "wake_allowed", "wake_every", "wake_wait", "alert_after",
+            "max_running_for", "least_rate", "seeding_limit", "connect_timeout", "recheck_after", "vanish_grace",
+            "address_follows", "on_battery", "on_metered", "wake_allowed", "wake_every", "wake_wait", "alert_after",
         )  # fmt: skip
         widgets = {"window": LinesWithPresets(WINDOWS, attrs={"rows": 3})}
 

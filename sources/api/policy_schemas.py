@@ -45,6 +45,7 @@ class PolicyBody(Body):
     engine_options: JsonObject = Field(default_factory=dict, description='As {"transfers": 4, "bwlimit": "10M"}')
     keep_versions: Whole = 7
     max_running_for: float = Field(86_400, ge=1, le=LONGEST, description="What still runs then is stopped")
+    least_rate: Positive | None = Field(None, description="Bytes a second, over five minutes; null: no limit")
     connect_timeout: float = Field(60, ge=0.1, le=LONGEST)
     recheck_after: float = Field(900, ge=1, le=LONGEST)
     vanish_grace: float = Field(120, ge=0, le=LONGEST)
@@ -89,6 +90,7 @@ class PolicyAnswer(Schema):
     engine_options: Any
     keep_versions: int
     max_running_for: float
+    least_rate: int | None
     connect_timeout: float
     recheck_after: float
     vanish_grace: float

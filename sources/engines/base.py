@@ -35,6 +35,7 @@ class BackupTask:
     `destination` is the directory of this assignment alone, in the repository. `started_at` (aware, UTC) names
     the version. `stall_timeout` and `grace` are in seconds: of a program that makes no progress, and for the end of
     all that a stop ends. `reserve`: percent of the repository's file system that stay free (`space.py`).
+    `least_rate`: bytes a second, over a window (`rate.py`); None: any.
     """
 
     source: SourceSpec
@@ -46,6 +47,7 @@ class BackupTask:
     stall_timeout: float = 600.0
     grace: float = 8.0
     reserve: float = 0.0
+    least_rate: int | None = None
 
     @property
     def program_grace(self) -> float:
@@ -85,6 +87,14 @@ class EngineResult:
     snapshot: str = ""
     warnings: str = ""
     error: str = ""
+
+
+class RunEnded(Exception):
+    """What an engine sees between two looks at its program ends the run. The message is for people."""
+
+    def __init__(self, verdict: Verdict, text: str) -> None:
+        super().__init__(text)
+        self.verdict = verdict
 
 
 class StopSignal(Protocol):

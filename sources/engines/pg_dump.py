@@ -18,11 +18,12 @@ from psycopg.conninfo import make_conninfo
 
 from sources.cleartext import libpq_parameters
 from sources.engines import runner
-from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, StopSignal, Verdict
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, SourceSpec, StopSignal, Verdict
 from sources.engines.programs import ProgramMissing, find_postgresql_program
+from sources.engines.rate import LeastRate
 from sources.engines.results import GuardedProgress, failure, judge_ending, without_secret
 from sources.engines.runner import Command, Ended, Ending
-from sources.engines.space import Full, Space
+from sources.engines.space import Space
 from sources.engines.versions import UNFINISHED, DestinationBusy, locked, unused_version_name
 
 ENDING = ".dump"
@@ -68,7 +69,7 @@ class PgDumpEngine:
                 result = _dump(task, programs, lock, GuardedProgress(on_progress), stop)
         except ProgramMissing as error:
             result = failure(Verdict.SOURCE_FAILED, str(error))
-        except Full as error:
+        except RunEnded as error:
             result = failure(error.verdict, str(error))
         except DestinationBusy as error:
             result = failure(Verdict.BUSY, str(error))
@@ -119,10 +120,17 @@ def _dump(
     unfinished = final.with_name(final.name + UNFINISHED)
     unfinished.touch(mode=0o600)
 
+    least_rate = LeastRate(task.least_rate)
+
     def size_so_far() -> int:
         size = unfinished.stat().st_size
         space.check(size, f"the dump ({size:,} bytes so far)")
         on_progress(EngineProgress(size, 0, 0))
+        return size
+
+    def grows() -> int:
+        size = size_so_far()
+        least_rate.check(size, is_fetching=True)
         return size
 
     dump = Command(
@@ -140,7 +148,7 @@ def _dump(
         inherited=(lock,),
     )
     try:
-        if refusal := _judge_dump(runner.run(dump, stop=stop, sign_of_life=size_so_far), task):
+        if refusal := _judge_dump(runner.run(dump, stop=stop, sign_of_life=grows), task):
             return refusal
         if refusal := _judge_check(runner.run(check, stop=stop), task):
             return refusal

@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from sources.engines import rclone_options, runner
-from sources.engines.base import BackupTask, EngineProgress, EngineResult, StopSignal, Verdict
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, StopSignal, Verdict
 from sources.engines.gate import gate_to
 from sources.engines.programs import ProgramMissing, find_rclone
+from sources.engines.rate import LeastRate
 from sources.engines.rclone_log import RcloneLog
 from sources.engines.rclone_remotes import (
     SourceIncomplete,
@@ -37,7 +38,7 @@ from sources.engines.rclone_remotes import (
 from sources.engines.rclone_verdicts import Judgement, judge
 from sources.engines.results import STOPPED, GuardedProgress, failure, judge_ending, without_secret
 from sources.engines.runner import Command, Ended, Ending
-from sources.engines.space import Full, Space
+from sources.engines.space import Space
 from sources.engines.versions import PARTIAL_SUFFIX, Copy, DestinationBusy, StoppedHere, locked
 
 IDLE_SECONDS = 300.0
@@ -72,7 +73,7 @@ class RcloneEngine:
                 result = run.copy_source()
         except (ProgramMissing, SourceIncomplete, ValueError) as error:
             result = failure(Verdict.SOURCE_FAILED, str(error))
-        except Full as error:
+        except RunEnded as error:
             result = failure(error.verdict, str(error))
         except StoppedHere:
             result = failure(Verdict.STOPPED, STOPPED)
@@ -100,6 +101,7 @@ class _Run:
         self.on_progress, self.stop = on_progress, stop
         self.copy = Copy(task.destination.absolute())
         self.space = Space(self.copy.destination, task.reserve)
+        self.least_rate = LeastRate(task.least_rate)
         self.log = RcloneLog()
         self.environment = self._environment()
 
@@ -177,6 +179,7 @@ class _Run:
 
     def _sign_of_life(self) -> tuple[int, ...]:
         self.space.check(self.log.transferred, self.log.growing or "many files")
+        self.least_rate.check(self.log.transferred, is_fetching=bool(self.log.growing))
         return self.log.activity
 
     def _take(self, line: str) -> None:

@@ -10,19 +10,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from sources.engines.base import Verdict
+from sources.engines.base import RunEnded, Verdict
 
 GIB = 2**30
 LOOK_EVERY_SECONDS = 0.1
 """A disk that takes 5 GB a second gets 0.5 GB between two looks, half of the smallest reserve of a large disk."""
-
-
-class Full(Exception):
-    """There is less space than must stay free. The message is for people."""
-
-    def __init__(self, verdict: Verdict, text: str) -> None:
-        super().__init__(text)
-        self.verdict = verdict
 
 
 class Space:
@@ -36,17 +28,19 @@ class Space:
         self._look_at = float("-inf")
 
     def check_before(self) -> None:
-        """Raises: Full, when a run must not begin."""
+        """Raises: RunEnded, when a run must not begin."""
         if said := self.lack():
-            raise Full(Verdict.REPOSITORY_FAILED, said)
+            raise RunEnded(Verdict.REPOSITORY_FAILED, said)
 
     def check(self, written: int, growing: str) -> None:
-        """Called often during a run that has `written` bytes; `growing` names what gets larger. Raises: Full."""
+        """Called often during a run that has `written` bytes; `growing` names what gets larger. Raises: RunEnded."""
         if (now := time.monotonic()) < self._look_at:
             return
         self._look_at = now + LOOK_EVERY_SECONDS
         if said := self.lack(written):
-            raise Full(Verdict.SOURCE_FAILED, f"it was ended because it fills the repository with {growing}: {said}")
+            raise RunEnded(
+                Verdict.SOURCE_FAILED, f"it was ended because it fills the repository with {growing}: {said}"
+            )
 
     def lack(self, written: float = float("inf")) -> str:
         """What is lacking for a run that has `written` so many bytes; empty: nothing, or that cannot be known."""

@@ -76,6 +76,13 @@ class Policy(models.Model):
         validators=[MinValueValidator(1)],
         help_text="Seconds after which a backup that still runs is stopped. A day is usual.",
     )
+    least_rate = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Bytes a second. A backup that fetches fewer over five minutes is ended, which is a failure of its "
+        "source. Many small files are slow by nature. Empty: no limit.",
+    )
     connect_timeout = models.FloatField(
         default=60, validators=[MinValueValidator(0.1)], help_text="Seconds to wait for a source to answer."
     )

@@ -18,7 +18,7 @@ from jobs.handlers import Kind, Run, registry  # noqa: E402
 from jobs.outcomes import Failed, Outcome, Released, Succeeded  # noqa: E402
 from jobs.worker import process  # noqa: E402
 
-KINDS = ("quick", "hang", "exit", "interrupt", "nonsense", "deaf", "hang async", "short hang", "short deaf")
+KINDS = ("quick", "hang", "exit", "interrupt", "nonsense", "deaf", "hang async", "block", "short hang", "short deaf")
 LONGEST_SECONDS = 0.5
 """Of the kinds whose handlers hang for a short time."""
 
@@ -51,6 +51,13 @@ async def hang_async(run: Run) -> Outcome:
     return Succeeded()
 
 
+async def block(run: Run) -> Outcome:
+    """Keeps the event loop from turning."""
+    Path(run.record.payload["started"]).touch()
+    time.sleep(3600)
+    return Failed("nobody waited")
+
+
 def leave(run: Run) -> Outcome:
     sys.exit(3)
 
@@ -63,7 +70,7 @@ def nonsense(run: Run) -> Outcome:
     return "done"  # type: ignore[return-value]
 
 
-HANDLERS = (quick, hang, leave, interrupt, nonsense, deaf, hang_async, hang, deaf)
+HANDLERS = (quick, hang, leave, interrupt, nonsense, deaf, hang_async, block, hang, deaf)
 for name, function in zip(KINDS, HANDLERS, strict=True):
     registry.add(Kind(name, home_queue="default", max_seconds=LONGEST_SECONDS if name.startswith("short") else None))
     registry.handler(name, queue="default")(function)

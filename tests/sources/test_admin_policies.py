@@ -94,6 +94,7 @@ class TestPolicies:
             ("seeding_limit", "0"),
             ("vanish_grace", "-1"),
             ("max_running_for", "0"),
+            ("least_rate", "0"),
             ("alert_after", "0"),
         ],
     )
@@ -155,7 +156,7 @@ class TestFields:
             "vanish_grace": "30", "address_follows": "on", "alert_after": "86400", "wake_allowed": "on",
             "throttle": str(throttle.pk), "priority": "5", "connect_timeout": "10", "recheck_after": "20",
             "wake_every": "30", "wake_wait": "40", "keep_versions": "3",
-            "max_running_for": "7200",
+            "max_running_for": "7200", "least_rate": "4096",
         }  # fmt: skip
         form = policy_form(**changes)
         del form["on_battery"], form["on_metered"]
@@ -166,7 +167,8 @@ class TestFields:
         assert (policy.vanish_grace, policy.address_follows, policy.alert_after) == (30, True, 86400)
         assert (policy.on_battery, policy.on_metered, policy.wake_allowed) == (False, False, True)
         assert (policy.connect_timeout, policy.recheck_after, policy.keep_versions) == (10, 20, 3)
-        assert (policy.wake_every, policy.wake_wait, policy.max_running_for) == (30, 40, 7200)
+        assert (policy.wake_every, policy.wake_wait) == (30, 40)
+        assert (policy.max_running_for, policy.least_rate) == (7200, 4096)
         assert (policy.schedule.throttle, policy.schedule.priority) == (throttle, 5)
 
     def test_the_page_shows_every_field_that_a_person_edits(self, admin_client: Client, daily: Policy) -> None:

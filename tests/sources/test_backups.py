@@ -15,9 +15,10 @@ from jobs.handlers import Run
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Cancelled, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
 from jobs.states import Status, WaitingFor
-from sources import copying, planning
+from sources import copying, planning, repositories
 from sources.asking import ask_source
 from sources.copying import copy_source
+from sources.engines.base import BackupTask, EngineResult, Verdict
 from sources.engines.versions import locked
 from sources.models import Assignment, Backup, Policy, Repository, Source
 from sources.planning import ARRIVALS
@@ -217,6 +218,21 @@ class TestCopying:
         run = Run(claimed_for(make_assignment(policy, make_source(path=str(folder))), queue="backups"))
         run.stop.set()
         assert copy_source(run) == Released()
+
+    def test_an_engine_gets_the_least_rate_of_the_policy(
+        self, folder: Path, policy: Policy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        given: list[BackupTask] = []
+
+        def back_up(location: str, task: BackupTask, **_: object) -> EngineResult:
+            given.append(task)
+            return EngineResult(Verdict.STOPPED)
+
+        monkeypatch.setattr(repositories, "back_up", back_up)
+        policy.least_rate = 4096
+        policy.save()
+        copy(make_assignment(policy, make_source(path=str(folder))))
+        assert [task.least_rate for task in given] == [4096]
 
     def test_a_copy_is_stopped_when_its_window_closes(
         self, folder: Path, policy: Policy, monkeypatch: pytest.MonkeyPatch

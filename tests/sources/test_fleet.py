@@ -332,6 +332,7 @@ def test_windows_limits_and_alerts_of_a_policy_are_imported(tmp_path: Path) -> N
         "only_if_it_fits": True,
         "seeding_limit": 4,
         "max_running_for": 7200,
+        "least_rate": 4096,
         "vanish_grace": 30,
         "address_follows": True,
         "on_battery": False,

@@ -16,7 +16,7 @@ from jobs.api.limits import LimitOfOneProcess
 from jobs.backoff import forms, urls
 from jobs.backoff.figures import figures
 from jobs.backoff.series import series
-from jobs.backoff.themes import LIGHT
+from jobs.backoff.themes import DARK, LIGHT
 from jobs.retries import ALGORITHMS, Rule
 from tests.factories import make_retry_policy
 
@@ -154,8 +154,7 @@ class TestPictures:
 
     def test_colours_are_those_of_a_light_page_unless_it_is_dark(self, admin_client: Client) -> None:
         page = shown(admin_client)
-        assert f"var(--backoff-ink, {LIGHT.ink})" in page
-        assert ".dark .backoff-12" in page
+        assert f"light-dark({LIGHT.ink}, {DARK.ink})" in page
 
 
 class TestFiles:

@@ -79,8 +79,8 @@ class TestThePicture:
 
     def test_turns_dark_with_its_page(self) -> None:
         inline = plan_chart.inline(plan_for(planned(name="other"), gate=SLOW))
-        assert f"--backoff-ink: {DARK.ink}" in inline
-        assert inline.count("var(--backoff-accent") >= 2
+        assert f"light-dark({LIGHT.ink}, {DARK.ink})" in inline
+        assert inline.count(f"light-dark({LIGHT.accent}, ") >= 2
         assert 'role="img"' in inline
         assert "<title" in inline
         assert len(inline) < 200_000

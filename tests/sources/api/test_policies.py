@@ -66,6 +66,7 @@ class TestCreating:
             ({"engine_options": {"rocket": 1}}, {"engine_options"}),
             ({"connect_timeout": 0}, {"connect_timeout"}),
             ({"max_running_for": 0}, {"max_running_for"}),
+            ({"least_rate": 0}, {"least_rate"}),
             ({"seeding_limit": 0}, {"seeding_limit"}),
             ({"priority": 10**9}, {"priority"}),
             ({"at_close": "explode"}, {"at_close"}),

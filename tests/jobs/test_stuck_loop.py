@@ -1,0 +1,109 @@
+"""A handler that keeps the event loop of its worker from turning, in real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from jobs.clock import boot_seconds, database_clock
+from jobs.models import BacklogRecord, RetryPolicy, Worker
+from jobs.states import AttemptOutcome, Status
+from tests.jobs.worker_processes import LEASE_SECONDS, SHORT_LEASE, WorkerProcesses
+from tests.waiting import PATIENCE, eventually
+
+pytestmark = pytest.mark.slow
+
+STAYS_STUCK = """
+import time, django
+django.setup()
+from jobs.worker.loop_watch import LoopWatch
+from jobs.worker.unit_tasks import EventLoop
+
+loop = EventLoop()
+loop.loop.call_soon_threadsafe(time.sleep, 3600)
+watch = LoopWatch(loop, busy=list, give_up=lambda: print("asked to end", flush=True))
+while True:
+    watch.beat()
+"""
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> Iterator[WorkerProcesses]:
+    workers = WorkerProcesses(tmp_path)
+    yield workers
+    workers.end()
+
+
+def put(kind: str, tmp_path: Path) -> BacklogRecord:
+    policy, _ = RetryPolicy.objects.get_or_create(name="once", algorithm="constant", max_failures=1)
+    payload = {"gate": str(tmp_path / f"{kind}-gate"), "started": str(tmp_path / f"{kind}-started")}
+    return BacklogRecord.objects.create(
+        kind=kind, subject=kind, payload=payload, retry_policy=policy,
+        queue="default", status=Status.READY, run_after=database_clock(),
+    )  # fmt: skip
+
+
+def started(kind: str, tmp_path: Path) -> None:
+    eventually((tmp_path / f"{kind}-started").exists)
+
+
+def end_of(record: BacklogRecord) -> tuple[Status, list[AttemptOutcome]]:
+    record.refresh_from_db()
+    outcomes = record.attempts.order_by("number").values_list("outcome", flat=True)
+    return Status(record.status), [AttemptOutcome(outcome) for outcome in outcomes]
+
+
+RELEASED = (Status.READY, [AttemptOutcome.RELEASED])
+
+
+@pytest.mark.django_db(transaction=True)
+class TestOfAWorker:
+    def test_is_described_and_ends_it_and_only_its_cause_is_charged(self, workers, tmp_path):
+        others = [put("hang", tmp_path), put("hang async", tmp_path)]
+        worker = workers(**SHORT_LEASE, grace=600)
+        started("hang", tmp_path)
+        started("hang async", tmp_path)
+        cause = put("block", tmp_path)
+        assert worker.wait(PATIENCE) == 1
+        assert workers.log(0).count("the event loop has not turned for") == 1
+        assert "in block\n    time.sleep(3600)" in workers.log(0)
+        assert end_of(cause) == (Status.FAILED, [AttemptOutcome.FAILED])
+        assert "kept the event loop of its worker from turning" in cause.last_error
+        assert [end_of(each) for each in others] == [RELEASED, RELEASED]
+        assert Worker.objects.get().stopped_at is None  # the doctor names it
+
+    def test_does_not_keep_it_from_ending_nor_from_releasing_what_never_began(self, workers, tmp_path):
+        put("block", tmp_path)
+        worker = workers(grace=0.2)
+        started("block", tmp_path)
+        behind = put("hang async", tmp_path)
+        eventually(lambda: end_of(behind)[0] == Status.RUNNING)
+        worker.terminate()
+        assert worker.wait(PATIENCE) == 0
+        assert end_of(behind) == RELEASED
+
+    def test_is_no_process_that_was_suspended(self, workers, tmp_path):
+        put("hang async", tmp_path)
+        worker = workers(**SHORT_LEASE)
+        started("hang async", tmp_path)
+        worker.send_signal(signal.SIGSTOP)
+        wakes_at = boot_seconds() + 2 * LEASE_SECONDS
+        eventually(lambda: boot_seconds() > wakes_at)
+        worker.send_signal(signal.SIGCONT)
+        eventually(lambda: "could not renew the lease of hang async" in workers.log(0))  # its guard has looked
+        after = put("quick", tmp_path)
+        eventually(lambda: end_of(after)[0] == Status.SUCCEEDED)
+        assert worker.poll() is None
+        assert "the event loop" not in workers.log(0)
+
+
+def test_a_worker_that_cannot_even_end_is_ended_by_its_guard():
+    environment = {**os.environ, "PYTHONPATH": str(settings.BASE_DIR), "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    command = [sys.executable, "-c", STAYS_STUCK]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "asked to end\n"), ended.stderr
