@@ -17,7 +17,8 @@ ENDINGS = 0.5
 ADVANCES = {"1": 3.0, "6": 2.0, "11": 2.0, "16": 1.0, "25": 0.5}
 CLOCKS = ("clock_timestamp", "jobs_claim_beside_throttles")
 """In whose statements one may linger: at its first, second or third reading of a clock."""
-STEPS = ("+150", "-150")
+STEP_SECONDS = 150.1
+"""Of the database's clock. No sum of other waits: two instants are the same by chance only."""
 
 Choice = tuple[str, float]
 
@@ -118,8 +119,7 @@ class Choices:
         ):
             found.append(("advance 11", 2.0))
         found.append(("minute passes", 0.6 * eager["minute"]))
-        if not self.world.clocks.stepped:  # a clock that is set back and forth between two looks of a worker fools it
-            found += [(f"step {seconds}", 0.2 * eager["step"]) for seconds in STEPS]
+        found += [(f"step {seconds}", weight * eager["step"]) for seconds, weight in self._steps().items()]
         found.append(("write-again" if self.world.baton.is_read_only else "read-only", 0.4 * eager["read-only"]))
         for worker in living:
             if self.world.kills < MOST_KILLS and not self.world.baton.is_read_only:
@@ -133,6 +133,13 @@ class Choices:
             if actor.worker:
                 found += [(f"{what} {actor.name}", 0.5 * eager[what]) for what in ("cut", "lose")]
         return found
+
+    def _steps(self) -> dict[str, float]:
+        """A clock is set forward or back, and soon corrected, between two looks of a worker perhaps."""
+        if self.audit.steps == 0:
+            return {f"+{STEP_SECONDS}": 0.2, f"-{STEP_SECONDS}": 0.4}
+        back = "-" if self.world.clocks.stepped > 0 else "+"
+        return {f"{back}{STEP_SECONDS}": 2.0} if self.audit.steps == 1 else {}
 
     def _actor(self, name: str) -> Actor:
         return next(actor for actor in self.world.baton.actors if actor.name == name)
@@ -210,6 +217,7 @@ class Choices:
             self._do_turn(actor.name, [])
 
     def _do_step(self, _: str, rest: list[str]) -> None:
+        self.audit.steps += 1
         self.audit.was_stepped_back |= float(rest[0]) < 0
         self.world.clocks.step(float(rest[0]))
 

@@ -37,6 +37,7 @@ class Audit:
         self._waiting: set[str] = set()
         self.edits: set[str] = set()
         self.was_stepped_back = False
+        self.steps = 0
         self.met: Counter[str] = Counter()
 
     def begins(self, actor_name: str) -> None:
