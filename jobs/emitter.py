@@ -165,8 +165,8 @@ def act_on(
     emit_for: float = EMIT_SECONDS,
 ) -> Ticked:
     """Do what a look has found due. `now` replaces the database's clock for leases, in tests. `unchanged`: what may be
-    rescued (`claiming.rescue`). `emit_for`: seconds after which the rest of what is to be emitted is
-    left for the next tick."""
+    rescued (`claiming.rescue`). `emit_for`: seconds after which the rest of what is to be emitted is left for the next
+    tick."""
 
     move_for = emit_for * MOVE_SECONDS / EMIT_SECONDS
 

@@ -123,7 +123,7 @@ MUTANTS = [
     _one("a read-only server is an error of ours", "jobs/database_errors.py", '    "25006",', '    "25999",'),
     # throttles
     Mutant("a claim does not lock its throttles", (), ((CLAIM_FUNCTION, "FOR UPDATE) AS locked", ") AS locked"),)),
-    Mutant("a cap counts only unfinished claims", (), ((ROOM_FUNCTION, "b.status = 2 AND b.lane <> 0", "b.status = 1 AND b.lane <> 0"),)),
+    Mutant("a cap does not count what runs", (), ((ROOM_FUNCTION, "b.status = 2 AND b.lane <> 0", "b.status = 3 AND b.lane <> 0"),)),
     Mutant("a cap is one too high", (), ((ROOM_FUNCTION, "LEAST(b.max_in_flight + CASE", "LEAST(b.max_in_flight + 1 + CASE"),)),
     # emission
     _one("events and their count are two transactions", "jobs/schedules/chunks.py",

@@ -1,8 +1,8 @@
-"""Which leases stay as they are, by this worker's own clock: no step of the database's clock can hurry that.
+"""Which leases stay as they are, by this worker's own clock: no step of the database's clock matters to it.
 
 A lease that was given while the database's clock was set back looks expired as soon as the clock is right again, and
-by no clock reading can another worker tell. But whoever lives renews its leases four times in the time of one. So a
-worker rescues only what it has seen unchanged for longer than an owner goes on without a renewal.
+no reading of a clock tells another worker that it is fresh. But a living owner renews it four times in the time of a
+lease. So a worker rescues only what it has seen unchanged for longer than an owner goes on without a renewal.
 """
 
 from jobs import claiming, conf
@@ -17,7 +17,7 @@ class LeaseWatch:
         self._looked_at = self._read_at = float("-inf")
 
     def look(self) -> None:
-        """To be called at every look while there are leases. Raises: django.db.Error."""
+        """To be called at every look of its worker while there are leases. Raises: django.db.Error."""
         now = boot_seconds()
         if now - self._looked_at > conf.lease_seconds() / 2:
             self._first_seen = {}  # the machine slept or the database was away: others could not renew either
@@ -28,6 +28,6 @@ class LeaseWatch:
             self._read_at = now
 
     def unchanged(self) -> list[claiming.Lease]:
-        """Those that an owner would have renewed, or else would have stopped running by now."""
-        until = boot_seconds() - conf.deadline_seconds() - conf.ending_seconds()
+        """Those whose owner would have renewed them by the last look, or else have stopped what ran."""
+        until = self._looked_at - conf.deadline_seconds() - conf.ending_seconds()
         return [lease for lease, seen_at in self._first_seen.items() if seen_at <= until]
