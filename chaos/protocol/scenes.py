@@ -1,4 +1,4 @@
-"""What a seed is about. Every second one puts one thing to the test; the others draw from everything."""
+"""What a seed is about. Three of four put one thing to the test; the others draw from everything."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -29,12 +29,18 @@ STAGED = (
     Scene(("plain",), {"step": 6, "advance": 0.2, "minute": 1}, endings=0.1),
     Scene(("plain",), {"hold": 1, "advance": 0.3, "minute": 3}, endings=0.1, desk=1),
 )
+DISTURBED = (
+    Scene(("plain", "booked"), {"lose": 2, "cut": 1, "read-only": 0.5, "advance": 0.1}, endings=2, claimed=False),
+    Scene(("booked",), {"pause": 2, "kill": 1, "minute": 2, "advance": 0.3}, endings=0.7),
+)
 
 
 def draw(seed: int, rng: Random) -> Scene:
     """What a seed is about. Of the faults and edits most are left out: seeds that know few go deeper."""
     if seed % 2:
         return STAGED[seed // 2 % len(STAGED)]
+    if seed % 4 == 0:
+        return DISTURBED[seed // 4 % len(DISTURBED)]
     eager = {name: rng.choice((0, 0, 0.5, 1)) for name in (*FAULTS, *EDITS, "tick", "minute")}
     eager["advance"] = rng.choice((0.1, 0.1, 0.3, 1))
     kinds = tuple(name for name in KINDS if rng.random() < 0.4) or ("plain",)
