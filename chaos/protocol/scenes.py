@@ -27,7 +27,7 @@ STAGED = (
     Scene(("booked",), {"replan": 2, "follow": 2, "hold": 1}, endings=3, desk=0.5, editors=3, idle=0.2),
     Scene(("capped",), {"linger": 4, "advance": 0.3}, endings=2, claimed=False),
     Scene(("plain",), {"step": 6, "advance": 0.2, "minute": 1}, endings=0.1),
-    Scene(("plain",), {"hold": 1, "advance": 0.3, "minute": 3}, endings=0.1, desk=1),
+    Scene(("plain",), {"hold": 1, "replan": 1, "advance": 0.3, "minute": 3}, endings=0.1, desk=1),
 )
 DISTURBED = (
     Scene(("plain", "booked"), {"lose": 2, "cut": 1, "read-only": 0.5, "advance": 0.1}, endings=2, claimed=False),
