@@ -54,7 +54,7 @@ def test_a_seed_is_played_again_to_the_letter():
 def test_a_planted_fault_is_found_and_made_short():
     mutant = next(mutant for mutant in MUTANTS if mutant.name == PLANTED)
     with mutants.planted(mutant) as place:
-        (violation,) = simulate("--seeds", "150", place=place)["violations"]
+        (violation,) = simulate("--seeds", "150", "--shrink-for", "60", place=place)["violations"]
         assert violation["rule"] == "a key has two records"
         assert len(violation["choices"]) < 25
         again = simulate("--seed", str(violation["seed"]), "--shrink-for", "0", place=place)
