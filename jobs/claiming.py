@@ -15,8 +15,8 @@ believes that it owns one, and is told otherwise when it writes.
    dropped. Unless the history has this very attempt of this worker: then an earlier try of this same settle went
    through and only its answer was lost. What other transactions hold locked for too long is settled later, and holds
    up no other result.
-4. *Rescue.* Anybody may settle an expired lease as a failure. It looks at `lease_expires_at`, never at the start:
-   backups run for hours.
+4. *Rescue.* Any worker may settle an expired lease as a failure, once it has seen that lease unchanged for as long as
+   an owner goes on without a renewal. It looks at `lease_expires_at`, never at the start: backups run for hours.
 
 Rows are always locked in id order; throttles in id order before any record. `attempt` only ever grows, so a stale
 attempt can never be taken for the current one. Lease arithmetic uses `clock_timestamp()`, read after the last lock:
@@ -45,6 +45,7 @@ from jobs.lease_statements import (
     FREE_STRAYS,
     HELD,
     HURRY,
+    LEASES,
     LOCK_IN_ID_ORDER,
     LOCK_WHAT_IS_FREE,
     RENEW,
@@ -66,6 +67,8 @@ IN_PARTS_SECONDS = 1.0
 """Others wait meanwhile: the next results of a worker's settler, or the claims of one that rescues."""
 
 Results = Sequence[tuple[Claimed, Outcome]]
+Lease = tuple[int, datetime]
+"""A record's id and the instant at which its lease expires, which every claim and every renewal changes."""
 
 
 def claim(queue: str, *, worker_id: int, limit: int, now: datetime | None = None) -> list[Claimed]:
@@ -251,18 +254,22 @@ def release_strays(*, worker_id: int, known: set[int]) -> bool:
         return not execute(STRAYS, values).fetchall()
 
 
-def rescue(
-    *, limit: int = 1000, renewed: Collection[int] = (), as_of: datetime | None = None, now: datetime | None = None
-) -> int:
-    """Settle leases that had expired `as_of` the caller's look as failures, by the retry policy. Returns how many.
+def leases() -> list[Lease]:
+    """All leases of the fleet, also those that have expired."""
+    return execute(LEASES, {}).fetchall()
 
-    Nothing is rescued for one lease after a start of the database: an outage would rescue everybody. Nor is `renewed`:
-    ids that the caller has renewed within a lease, whatever the database's clock says.
+
+def rescue(*, limit: int = 1000, unchanged: Collection[Lease] | None = None, now: datetime | None = None) -> int:
+    """Settle expired leases as failures, by the retry policy. Returns how many.
+
+    Nothing is rescued for one lease after a start of the database: an outage would rescue everybody. `unchanged`: only
+    these leases, if they still are as they were; None: all, as far as the database's clock can be trusted.
     """
     lost = Failed("the worker was lost: it died, or could not reach the database for a whole lease", rescued=True)
-    values = {"limit": limit, "lease": conf.lease_seconds(), "renewed": sorted(renewed)}
+    ids, instants = (None, None) if unchanged is None else ([each[at] for each in unchanged] for at in (0, 1))
+    values = {"limit": limit, "lease": conf.lease_seconds(), "ids": ids, "instants": instants, "now": now}
     with transaction.atomic():
-        expired = _all_claimed(EXPIRED, {**values, "now": as_of or now})
+        expired = _all_claimed(EXPIRED, values)
         for record in expired:
             log.warning("rescue %s %s from worker %s", record.kind, record.subject, record.worker_id)
         return len(settle_in_parts([(record, lost) for record in expired], now=now).written) if expired else 0

@@ -145,11 +145,15 @@ SELECT id, attempt, from_queue, worker_id, started_at, GREATEST({CLOCK}, started
 RETURNING record_id, number
 """
 
+LEASES = f"SELECT id, lease_expires_at FROM jobs_backlogrecord WHERE status = {Status.RUNNING}"
+
 # Served by `backlog_lease_expires`.
 EXPIRED = f"""
 SELECT {CLAIMED_COLUMNS}
   FROM jobs_backlogrecord
- WHERE status = {Status.RUNNING} AND lease_expires_at <= {CLOCK} AND id <> ALL(%(renewed)s::bigint[])
+ WHERE status = {Status.RUNNING} AND lease_expires_at <= {CLOCK}
+   AND (%(ids)s::bigint[] IS NULL
+        OR (id, lease_expires_at) IN (SELECT * FROM unnest(%(ids)s::bigint[], %(instants)s::timestamptz[])))
    AND pg_postmaster_start_time() <= {CLOCK} - %(lease)s::float8 * interval '1 second'
  ORDER BY lease_expires_at
  LIMIT %(limit)s::int

@@ -156,12 +156,12 @@ def act_on(
     *,
     now: datetime | None = None,
     rescue: bool = True,
-    renewed: Collection[int] = (),
+    unchanged: Collection[claiming.Lease] | None = None,
     emit_for: float = EMIT_SECONDS,
 ) -> Ticked:
-    """Do what a look has found due. `now` replaces the database's clock for leases, in tests. `renewed`: ids whose
-    leases the caller has renewed within a lease. `emit_for`: seconds after which the rest of what is to be emitted is
-    left for the next tick."""
+    """Do what a look has found due. `now` replaces the database's clock for leases, in tests. `unchanged`: what may be
+    rescued (`claiming.rescue`). `emit_for`: seconds after which the rest of what is to be emitted is left for the next
+    tick."""
 
     move_for = emit_for * MOVE_SECONDS / EMIT_SECONDS
 
@@ -169,7 +169,7 @@ def act_on(
         return _or_complain(what, step) if if_due else 0
 
     def rescue_others() -> int:
-        return claiming.rescue(renewed=renewed, as_of=due.now, now=now)
+        return claiming.rescue(unchanged=unchanged, now=now)
 
     emitted = sum(
         done(step.name, partial(step.do, due.now, emit_for), found.is_due)

@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 60.0
 """A step that takes longer is a fault of the simulation, or of the machine."""
 LOCK_TIMEOUT_SECONDS = 10.0
 """A sixth of a lease, as `jobs.prepared.session_settings`."""
-LOOK_AFTER_SECONDS = 0.003
+LOOK_AFTER_SECONDS = 0.01
 """A statement that takes longer may be blocked."""
 
 

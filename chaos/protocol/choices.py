@@ -1,37 +1,36 @@
 """What may happen next in a world, each with its weight, and how it is done. A choice is a line for people."""
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 
 from chaos.protocol import editor, kinds, places
 from chaos.protocol.baton import Actor, Order, State
 from chaos.protocol.invariants import Audit
+from chaos.protocol.worker import SimulatedWorker
 from chaos.protocol.world import World
+from jobs.handlers import Run
 from jobs.states import FINISHED, Status
 
-FAULTS = ("linger", "cut", "lose", "kill", "pause", "step", "read-only")
-EDITS = ("replan", "follow", "hold", "stop")
 MOST_KILLS = 2
-ENDINGS = 0.5
-"""What runs is to run long enough for something to happen to it."""
 ADVANCES = {"1": 3.0, "6": 2.0, "11": 2.0, "16": 1.0, "25": 0.5}
 CLOCKS = ("clock_timestamp", "jobs_claim_beside_throttles")
-"""In whose statements one may linger: at its first, second or third reading of a clock."""
-STEPS = ("+150", "-150")
+"""In whose statements one may linger: at its first, second … reading of a clock or a bucket."""
+READINGS = (1, 2, 3, 4)
+STEP_SECONDS = 150.1
+"""Of the database's clock. No sum of other waits: two instants are the same by chance only."""
 
 Choice = tuple[str, float]
 
 
 class Choices:
-    """The choices of one seed. Which faults and edits it knows, and how eager they are, is drawn from it as well:
-    seeds that know few of them go deeper than those that know all."""
+    """The choices of one seed, as eager as its scene says."""
 
     def __init__(self, world: World, audit: Audit, rng: Random) -> None:
         self.world, self.audit = world, audit
         self.told: list[str] = []
-        self._eager = {name: rng.choice((0, 0, 0.5, 1)) for name in (*FAULTS, *EDITS, "advance", "tick", "minute")}
+        self._eager = Counter(world.scene.eager)
         self._beats = rng.choice((0.7, 2, 4))
-        self._eager["advance"] = rng.choice((0.1, 0.1, 0.3, 1))
 
     def enabled(self) -> list[Choice]:
         """All that may happen now."""
@@ -66,12 +65,12 @@ class Choices:
 
     def _turns(self) -> list[Choice]:
         found = []
-        is_held = self.world.desk_actor("editor").in_transaction()
+        is_held = bool(self.world.editing())
         for actor in self.world.baton.actors:
             if self._paused(actor):
                 continue
             if actor.state in (State.PARKED, State.BACK):
-                found.append((actor.name, 8.0 if actor.worker else 2.5))
+                found.append((actor.name, 8.0 if actor.worker else self.world.scene.desk))
             elif actor.state is State.BLOCKED and actor.lingers:
                 found.append((actor.name, 4.0))
             elif actor.state is State.IDLE and not actor.name.endswith("guard"):
@@ -84,29 +83,33 @@ class Choices:
     def _haste(self, actor: Actor, *, is_held: bool) -> float:
         """The weight of one that waits for its timer. Beats are rarely late, and of most interest beside an edit."""
         if not actor.name.endswith("heartbeat"):
-            return 1.5
+            return self.world.scene.idle
         if not any(worker.busy() for worker in self.world.living() if worker.number == actor.worker):
             return 0.3
         is_late = actor.until is not None and actor.until <= self.world.clocks.boot
         return 12.0 if is_late else 6.0 if is_held else self._beats
 
+    def _idle_editor(self) -> Actor | None:
+        return next((actor for actor in self.world.editors() if actor.state is State.IDLE), None)
+
     def _endings(self) -> list[Choice]:
-        busy = [(worker, run) for worker in self.world.living() if not worker.is_paused for run in worker.busy()]
+        living = [worker for worker in self.world.living() if not worker.is_paused]
+        busy = [(worker, run) for worker in living for run in worker.busy()]
         return [
-            (f"end w{worker.number} {run.record.subject} {how}", ENDINGS * weight / len(busy))
+            (f"end w{worker.number} {run.record.subject} {how}", self.world.scene.endings * weight / len(busy))
             for worker, run in busy
             for how, weight in kinds.endings(run.record)
-        ]
+        ] + [(f"end-all w{worker.number}", self.world.scene.endings) for worker in living if len(worker.busy()) > 1]
 
     def _edits(self) -> list[Choice]:
         found: list[Choice] = []
-        if self.world.desk_actor("editor").state is State.IDLE:
+        if self._idle_editor():
             found += [("edit replan", 8 * self._eager["replan"]), ("edit follow", 4 * self._eager["follow"])]
             for row in self.audit.before.records.values():
                 if row.status not in FINISHED:
                     weight = 4.0 if row.status == Status.RUNNING else 0.3
                     found += [(f"edit {what} {row.subject}", weight * self._eager[what]) for what in ("hold", "stop")]
-        if self.world.desk_actor("ticker").state is State.IDLE:
+        if self._actor("ticker").state is State.IDLE:
             found.append(("edit tick", self._eager["tick"]))
         return found
 
@@ -117,9 +120,8 @@ class Choices:
             actor.worker and actor.state is State.BLOCKED and not actor.lingers for actor in self.world.baton.actors
         ):
             found.append(("advance 11", 2.0))
-        found.append(("minute passes", 0.6 * eager["minute"]))
-        if not self.world.clocks.stepped:  # a clock that is set back and forth between two looks of a worker fools it
-            found += [(f"step {seconds}", 0.2 * eager["step"]) for seconds in STEPS]
+        found.append(("minute passes", (3.0 if self.world.kills else 0.6) * eager["minute"]))
+        found += [(f"step {seconds}", weight * eager["step"]) for seconds, weight in self._steps().items()]
         found.append(("write-again" if self.world.baton.is_read_only else "read-only", 0.4 * eager["read-only"]))
         for worker in living:
             if self.world.kills < MOST_KILLS and not self.world.baton.is_read_only:
@@ -129,13 +131,22 @@ class Choices:
             if self._paused(actor) or actor.state is not State.PARKED:
                 continue
             if any(clock in actor.statement for clock in CLOCKS):
-                found += [(f"linger {actor.name} {reading}", 0.5 * eager["linger"]) for reading in (1, 2, 3)]
+                found += [(f"linger {actor.name} {reading}", 0.5 * eager["linger"]) for reading in READINGS]
             if actor.worker:
                 found += [(f"{what} {actor.name}", 0.5 * eager[what]) for what in ("cut", "lose")]
         return found
 
+    def _steps(self) -> dict[str, float]:
+        """A clock is set forward or back, and soon corrected: perhaps between two looks of a worker."""
+        if not self.world.clocks.stepped:
+            return {f"+{STEP_SECONDS}": 0.2, f"-{STEP_SECONDS}": 0.4}
+        return {f"{'-' if self.world.clocks.stepped > 0 else '+'}{STEP_SECONDS}": 1.0}
+
     def _actor(self, name: str) -> Actor:
         return next(actor for actor in self.world.baton.actors if actor.name == name)
+
+    def _worker(self, name: str) -> SimulatedWorker:
+        return next(each for each in self.world.living() if f"w{each.number}" == name)
 
     def _disturbed(self, actor: Actor) -> None:
         for worker in self.world.living():
@@ -168,7 +179,7 @@ class Choices:
         self.world.baton.resume(actor)
 
     def _do_kill(self, _: str, rest: list[str]) -> None:
-        worker = next(each for each in self.world.living() if f"w{each.number}" == rest[0])
+        worker = self._worker(rest[0])
         worker.is_dead = True
         self.world.kills += 1
         self.world.baton.end(worker.actors())
@@ -176,21 +187,26 @@ class Choices:
         self.world.hire()
 
     def _do_pause(self, _: str, rest: list[str]) -> None:
-        worker = next(each for each in self.world.living() if f"w{each.number}" == rest[0])
+        worker = self._worker(rest[0])
         worker.is_paused = True
         self.audit.disturbed(worker)
 
     def _do_wake(self, _: str, rest: list[str]) -> None:
-        worker = next(each for each in self.world.living() if f"w{each.number}" == rest[0])
+        worker = self._worker(rest[0])
         worker.is_paused = False
         worker.guard()
 
     def _do_end(self, _: str, rest: list[str]) -> None:
-        worker = next(each for each in self.world.living() if f"w{each.number}" == rest[0])
-        run = next(run for run in worker.busy() if run.record.subject == rest[1])
-        place = places.holding(run)
-        if place is not None:
-            place.finish(run, kinds.OUTCOMES[rest[2]])
+        run = next(run for run in self._worker(rest[0]).busy() if run.record.subject == rest[1])
+        self._finish(run, rest[2])
+
+    def _do_end_all(self, _: str, rest: list[str]) -> None:
+        for run in self._worker(rest[0]).busy():
+            self._finish(run, kinds.endings(run.record)[0][0])
+
+    def _finish(self, run: Run, how: str) -> None:
+        if (place := places.holding(run)) is not None:
+            place.finish(run, kinds.OUTCOMES[how])
 
     def _do_advance(self, _: str, rest: list[str]) -> None:
         self.world.advance(float(rest[0]))
@@ -232,9 +248,9 @@ class Choices:
             "stop": lambda: editor.stop(ids[0]),
             "tick": editor.tick,
         }
-        desk = "ticker" if what == "tick" else "editor"
-        self.world.desks[desk].jobs.put(jobs[what])
-        actor = self.world.desk_actor(desk)
+        actor = self._actor("ticker") if what == "tick" else self._idle_editor()
+        assert actor is not None  # noqa: S101 - else it would not be enabled
+        self.world.desks[actor.name].jobs.put(jobs[what])
         self.world.baton.resume(actor)
         if what in ("hold", "replan") and actor.state is State.PARKED:  # it is of interest once it holds its locks
             self.world.baton.resume(actor)

@@ -33,7 +33,7 @@ class Clocks:
 
     def step(self, seconds: float) -> None:
         """Set the database's clock forward or back, as NTP does on a machine that was resumed."""
-        self.stepped += seconds
+        self.stepped = round(self.stepped + seconds, 1)
         self._monitor.set_clock(self.database())
 
     def install(self) -> None:

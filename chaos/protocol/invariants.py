@@ -50,8 +50,7 @@ class Audit:
                 held = [run for run in worker.runs() if not run.ran_out and not run.is_stopped]
                 if not self.world.baton.is_read_only:
                     self._beats[worker.number] = Beat(boot, held)
-                is_beside = self.world.desk_actor("editor").in_transaction()
-                self.met["beats beside an edit" if is_beside else "beats"] += bool(held)
+                self.met["beats beside an edit" if self.world.editing() else "beats"] += bool(held)
 
     def disturbed(self, worker: SimulatedWorker) -> None:
         """Its beat under way has an excuse."""
@@ -196,8 +195,8 @@ class Audit:
         main, baton = worker.actor("main"), self.world.baton
         if main is None or main.state is not State.BLOCKED or main.lingers or worker.number in self._disturbed:
             return
-        editor = self.world.desk_actor("editor")
-        if editor.in_transaction() and baton.blockers.get(main.pid or 0) == [editor.pid]:
+        blockers = set(baton.blockers.get(main.pid or 0, ()))
+        if blockers and blockers <= {editor.pid for editor in self.world.editing()}:
             raise Violation("a claim waits for a record", f"{main}: {main.statement[:60]}")
 
     def _no_living_run_is_taken(self, worker: SimulatedWorker, seen: Seen) -> None:

@@ -12,6 +12,8 @@ SETTLER = "jobs/worker/settler.py"
 PROCESS = "jobs/worker/process.py"
 CANCELLING = "jobs/backlog/cancelling.py"
 CLAIM_FUNCTION = "jobs_claim_beside_throttles"
+ROOM_FUNCTION = "jobs_room"
+WATCH = "jobs/worker/lease_watch.py"
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,6 @@ MUTANTS = [
          "        LIMIT %(limit)s::int\n          FOR UPDATE"),
     _one("a claim does not count its attempt", LEASE, "attempt = attempt + 1, started_at = {ARRIVAL}",
          "started_at = {ARRIVAL}"),
-    _one("a claim gives no lease", LEASE, "lease_expires_at = {ARRIVAL} + %(lease)s::float8 * interval '1 second'",
-         "lease_expires_at = {ARRIVAL}"),
     Mutant("a claim takes what waits as well", (
         (LEASE, " WHERE status = {Status.READY}\n   AND ctid", " WHERE ctid"),
         (LEASE, "        WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane = 0",
@@ -64,8 +64,6 @@ MUTANTS = [
     _one("what a renewal skips is renewed", CLAIMING,
          "return Renewed(frozenset(owned), frozenset(unknown), frozenset(cancelled))",
          "return Renewed(frozenset(owned | unknown), frozenset(), frozenset(cancelled))"),
-    _one("a renewal gives half a lease", LEASE, "SET lease_expires_at = {CLOCK} + %(lease)s::float8 *",
-         "SET lease_expires_at = {CLOCK} + 0.3 * %(lease)s::float8 *"),
     _one("a heartbeat renews nothing", HEARTBEAT, "self._renew(self._units.runs())", "self._renew([])"),
     # settle
     _one("a settle locks in the opposite order", LEASE, " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id\n   FOR UPDATE\n",
@@ -112,10 +110,8 @@ MUTANTS = [
     _one("a promoted record keeps its key", EMITTER, "waiting_for = NULL, breaker_id = NULL, exclusive_key = NULL",
          "waiting_for = NULL, breaker_id = NULL"),
     # rescue and strays
-    _one("a rescue takes leases that last", LEASE, "AND lease_expires_at <= {CLOCK} ",
-         "AND lease_expires_at <= {CLOCK} + interval '45 s' "),
-    _one("a worker rescues what it has renewed", LEASE, " AND id <> ALL(%(renewed)s::bigint[])\n", "\n"),
-    _one("a clock that was set forward rescues", PROCESS, " or ahead - self._clock_ahead > lease / 4:", ":"),
+    _one("a rescue believes the clock", PROCESS, "rescue=bool(unchanged), unchanged=unchanged", ""),
+    _one("a rescue waits for too short a time", WATCH, " - conf.deadline_seconds() - conf.ending_seconds()", " - 1"),
     _one("claims whose answer was lost are forgotten", PROCESS, "self._was_cut_off = True", "self._was_cut_off = False"),
     _one("known runs are strays", LEASE, " AND id <> ALL(%(known)s::bigint[])", ""),
     # threads
@@ -126,9 +122,9 @@ MUTANTS = [
          "                self._kept += [result for result in batch if result[0].id in locked]\n", ""),
     _one("a read-only server is an error of ours", "jobs/database_errors.py", '    "25006",', '    "25999",'),
     # throttles
-    Mutant("a claim does not lock its throttles", (), ((CLAIM_FUNCTION, " ORDER BY id FOR UPDATE) AS locked", " ORDER BY id) AS locked"),)),
-    Mutant("a cap counts only unfinished claims", (), ((CLAIM_FUNCTION, "b.status = 2 AND b.lane <> 0", "b.status = 1 AND b.lane <> 0"),)),
-    Mutant("a cap is one too high", (), ((CLAIM_FUNCTION, "LEAST(b.max_in_flight + CASE", "LEAST(b.max_in_flight + 1 + CASE"),)),
+    Mutant("a claim does not lock its throttles", (), ((CLAIM_FUNCTION, "FOR UPDATE) AS locked", ") AS locked"),)),
+    Mutant("a cap does not count what runs", (), ((ROOM_FUNCTION, "b.status = 2 AND b.lane <> 0", "b.status = 3 AND b.lane <> 0"),)),
+    Mutant("a cap is one too high", (), ((ROOM_FUNCTION, "LEAST(b.max_in_flight + CASE", "LEAST(b.max_in_flight + 1 + CASE"),)),
     # emission
     _one("events and their count are two transactions", "jobs/schedules/chunks.py",
          "    with transaction.atomic():\n        found = locked(", NO_TRANSACTION + "        found = locked("),

@@ -14,7 +14,7 @@ from chaos.protocol.monitor import Monitor
 from chaos.protocol.violation import Violation
 from chaos.protocol.world import World, make
 
-LEAST_CHOICES, MOST_CHOICES = 40, 140
+LEAST_CHOICES, MOST_CHOICES = 30, 100
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Player:
         for memory in self.memories:
             memory.clear()
         rng = Random(seed)  # noqa: S311 - no secret
-        world = make(rng, self.monitor, self.clocks)
+        world = make(seed, rng, self.monitor, self.clocks)
         try:
             audit = Audit(world)
             verdict.met = audit.met

@@ -4,13 +4,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
-from chaos.protocol import kinds, places
+from chaos.protocol import kinds, places, scenes
 from chaos.protocol.baton import Actor, Baton
 from chaos.protocol.clocks import Clocks
 from chaos.protocol.editor import Desk
 from chaos.protocol.monitor import Monitor
+from chaos.protocol.scenes import Scene
 from chaos.protocol.worker import SimulatedWorker
-from jobs import wakeups
+from jobs import conf, wakeups
 from jobs.models import BacklogRecord, Lane, RetryPolicy, Schedule, Throttle
 from jobs.states import Status
 
@@ -23,14 +24,13 @@ TRUNCATE_EVERY = 40
 """Seeds: without autovacuum, whose locks would be nobody's choice, deleted rows pile up."""
 
 EVENTS = 3
-CLAIMED_BEFORE = 0.6
-"""Of all seeds so many begin with records that run."""
 
 
 @dataclass
 class World:
     """What a seed plays with. `events`: whether its schedule emits."""
 
+    scene: Scene
     baton: Baton
     clocks: Clocks
     monitor: Monitor
@@ -41,8 +41,12 @@ class World:
     kills: int = 0
     schedule_id: int = 0
 
-    def desk_actor(self, name: str) -> Actor:
-        return next(actor for actor in self.baton.actors if actor.name == name)
+    def editors(self) -> list[Actor]:
+        return [actor for actor in self.baton.actors if actor.name in self.desks and actor.name != "ticker"]
+
+    def editing(self) -> list[Actor]:
+        """The editors that are in a transaction."""
+        return [actor for actor in self.editors() if actor.in_transaction()]
 
     def living(self) -> list[SimulatedWorker]:
         return [worker for worker in self.workers if not worker.is_dead]
@@ -79,28 +83,24 @@ def empty(monitor: Monitor) -> None:
     monitor.execute("SELECT " + ", ".join(f"setval('{name}_id_seq', 1, false)" for name in NUMBERED))
 
 
-def make(rng: Random, monitor: Monitor, clocks: Clocks) -> World:
-    """An empty database, filled; two workers that have ticked for a lease, so that they may rescue; an editor and a
-    ticker."""
+def make(seed: int, rng: Random, monitor: Monitor, clocks: Clocks) -> World:
+    """An empty database, filled; two workers, an editor or two, and a ticker."""
     empty(monitor)
     places.forget()
     kinds.early.clear()
     clocks.reset()
     wakeups.heard_here = None
-    world = World(Baton(clocks, monitor), clocks, monitor)
+    world = World(scenes.draw(seed, rng), Baton(clocks, monitor), clocks, monitor)
     for _ in range(2):
         world.hire()
-    for _ in range(3):
-        clocks.advance(21)
-        for worker in world.workers:
-            worker.run_through(worker.main)
+    clocks.advance(conf.lease_seconds())  # the server has run for a lease
     _fill(rng, world)
-    for name in ("editor", "ticker"):
+    for name in ("ticker", *(f"editor-{number}" for number in range(world.scene.editors))):
         world.desks[name] = Desk()
-        world.baton.start(name, 0, world.desks[name].run)
+        actor = world.baton.start(name, 0, world.desks[name].run)
         world.baton.settle()
-        world.baton.resume(world.desk_actor(name))
-    if rng.random() < CLAIMED_BEFORE:
+        world.baton.resume(actor)
+    if world.scene.claimed:
         clocks.advance(2)
         for worker in world.workers:
             worker.run_through(worker.main)
@@ -112,9 +112,8 @@ def _fill(rng: Random, world: World) -> None:
     policies = RetryPolicy.objects.bulk_create(
         RetryPolicy(name=f"p{number}", algorithm="fibonacci") for number in (1, 2)
     )
-    chosen = [name for name in ("plain", "booked", "relay", "capped", "events") if rng.random() < 0.4] or ["plain"]
     now = world.clocks.database()
-    world.events = "events" in chosen
+    world.events = "events" in world.scene.kinds
     schedule = Schedule.objects.create(
         name="s", cron="0 0 1 1 *" if not world.events else "* * * * *", kind="plain", event_count=EVENTS,
         retry_policy=policies[0], next_trigger_at=now + timedelta(days=300 if not world.events else 0),
@@ -122,7 +121,7 @@ def _fill(rng: Random, world: World) -> None:
     world.schedule_id = schedule.pk
     records = []
     for kind in ("plain", "booked", "relay", "capped"):
-        if kind not in chosen:
+        if kind not in world.scene.kinds:
             continue
         lane = 0
         if kind == "capped":

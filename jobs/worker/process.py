@@ -35,6 +35,7 @@ from jobs.worker.bell import Bell
 from jobs.worker.guard import Guard
 from jobs.worker.heartbeat import Heartbeat, clock_skew
 from jobs.worker.hints import Hints
+from jobs.worker.lease_watch import LeaseWatch
 from jobs.worker.listener import Listener
 from jobs.worker.lookahead import PATIENCE_SECONDS, shortage, to_ask
 from jobs.worker.loop_watch import EXIT_CODE, LoopWatch
@@ -72,9 +73,8 @@ class WorkerProcess:
         self.signals = 0
         self.gave_up = False
         self._look_at = 0.0
-        self._looked_at = self._ticking_since = self._no_socket_noted_at = float("-inf")
-        self._clock_ahead = float("inf")
-        """By how many seconds the database's clock was ahead of the boot clock, at the least."""
+        self._no_socket_noted_at = float("-inf")
+        self.lease_watch = LeaseWatch()
         self._besides_at = boot_seconds() + BESIDES_SECONDS
         self._was_cut_off = False
         self._fruitless: set[str] = set()
@@ -172,14 +172,9 @@ class WorkerProcess:
     def look(self) -> bool:
         """See what time alone has made due, and do it. Returns whether anything moved. One query when nothing is."""
         now = boot_seconds()
-        lease = conf.lease_seconds()
         due = tick.look([rule.name for rule in self.rules])
-        ahead = due.now.timestamp() - boot_seconds()
-        if now - self._looked_at > lease / 2 or ahead - self._clock_ahead > lease / 4:
-            # the machine slept, the database was away or its clock was set forward: every lease looks
-            # expired, and no worker is dead by that
-            self._ticking_since, self._clock_ahead = now, ahead
-        self._looked_at, self._clock_ahead = now, min(ahead, self._clock_ahead)
+        if due.lease_expires_at is not None:
+            self.lease_watch.look()
         self._look_at = now + min(self.poll_seconds, max(SHORTEST_SLEEP_SECONDS, due.seconds_until_next()))
         for queue in due.ready:
             self.hints.add(queue)
@@ -187,8 +182,8 @@ class WorkerProcess:
             self._besides_at = now + BESIDES_SECONDS
             periodic.besides()  # what fails there is told there, and must not starve for a tick that always fails
         try:
-            renewed = [run.record.id for run in self.units.runs() if now - run.renewed_at < lease]
-            ticked = tick.act_on(due, rescue=now - self._ticking_since >= lease, renewed=renewed)
+            unchanged = self.lease_watch.unchanged()
+            ticked = tick.act_on(due, rescue=bool(unchanged), unchanged=unchanged)
             if ticked.anything:  # what it had no time for is due now, and what follows may be in a moment
                 self._look_at = now + SHORTEST_SLEEP_SECONDS
             return ticked.anything

@@ -169,7 +169,7 @@ def test_the_plan_of_a_settle_goes_from_the_results_to_the_primary_key(crowded, 
 @pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])
 def test_the_plan_of_a_rescue_reads_the_lease_index(crowded, cache_mode):
     plan = plans_of_the_prepared(
-        claiming.EXPIRED, {"limit": 1000, "lease": 60.0, "now": NOON, "renewed": []}, cache_mode
+        claiming.EXPIRED, {"limit": 1000, "lease": 60.0, "now": NOON, "ids": [1], "instants": [NOON]}, cache_mode
     )
     assert "Index Scan using backlog_lease_expires" in plan, plan
     assert "Seq Scan" not in plan, plan

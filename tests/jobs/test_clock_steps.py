@@ -1,20 +1,21 @@
 """A database whose clock is set forward makes every lease look expired, and no worker is dead by that."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from django.db import connection
 
-from jobs import claiming
-from jobs.clock import boot_seconds
+from jobs import claiming, conf
+from jobs.clock import boot_seconds, database_clock
 from jobs.conf import QueueRule
-from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.outcomes import Claimed
 from jobs.states import Status
-from jobs.worker import process
+from jobs.worker import lease_watch, process
 from tests.factories import make_record, make_worker
 from tests.jobs.held import Held
+from tests.threads import beside
 
 pytestmark = pytest.mark.django_db
 
@@ -36,15 +37,26 @@ def step_the_databases_clock(seconds: float) -> None:
         )
 
 
+def let_boot_seconds_pass(monkeypatch) -> Callable[[float], float]:
+    """The boot clock stands still. Returns what moves it, and says by how much in all."""
+    began, elapsed = boot_seconds(), [0.0]
+    for module in (process, lease_watch):
+        monkeypatch.setattr(module, "boot_seconds", lambda: began + elapsed[0])
+
+    def elapse(seconds: float) -> float:
+        elapsed[0] += seconds
+        return elapsed[0]
+
+    return elapse
+
+
 @pytest.fixture
 def elapse(monkeypatch) -> Elapse:
     """Lets so many seconds pass, on the boot clock and on the database's."""
-    began, elapsed = boot_seconds(), [0.0]
-    monkeypatch.setattr(process, "boot_seconds", lambda: began + elapsed[0])
+    let_pass = let_boot_seconds_pass(monkeypatch)
 
     def elapse(seconds: float) -> None:
-        elapsed[0] += seconds
-        step_the_databases_clock(elapsed[0])
+        step_the_databases_clock(let_pass(seconds))
 
     elapse(HOUR)  # the server has run for a lease
     return elapse
@@ -52,18 +64,21 @@ def elapse(monkeypatch) -> Elapse:
 
 @pytest.fixture
 def worker(settings, elapse) -> process.WorkerProcess:
-    """One that has ticked for more than a lease, so that it rescues."""
     settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": LEASE_SECONDS}
+    return worker_that_looked_for_a_lease(elapse)
+
+
+def worker_that_looked_for_a_lease(elapse: Callable[[float], object]) -> process.WorkerProcess:
     worker = process.WorkerProcess([QueueRule("default", 4)])
     worker.units = Held()
     look_for_a_lease(worker, elapse)
     return worker
 
 
-def look_for_a_lease(worker: process.WorkerProcess, elapse: Elapse) -> None:
+def look_for_a_lease(worker: process.WorkerProcess, elapse: Callable[[float], object]) -> None:
     for _ in range(4):
         worker.look()
-        elapse(LEASE_SECONDS / 3)
+        elapse(conf.lease_seconds() / 3)
 
 
 def claim() -> Claimed:
@@ -84,17 +99,25 @@ def test_nothing_is_rescued_for_a_lease_after_the_clock_was_set_forward(worker, 
     assert is_running(record)
     monkeypatch.setattr(f"{__name__}.step_the_databases_clock", lambda seconds: None)  # it stays there
     look_for_a_lease(worker, elapse)
-    worker.look()
     assert not is_running(record)
 
 
-def test_a_worker_rescues_nothing_that_it_has_renewed_within_a_lease(worker, elapse):
+def test_a_lease_that_another_worker_renews_is_not_rescued_whatever_the_clock_says(worker, elapse):
     record = claim()
-    BacklogRecord.objects.update(lease_expires_at=record.started_at)
-    run = Run(record, renewed_at=process.boot_seconds())
-    worker.units = Held(run)
+    for seconds in range(12):
+        BacklogRecord.objects.update(lease_expires_at=record.started_at - timedelta(seconds=seconds))
+        elapse(LEASE_SECONDS / 3)
+        worker.look()
+        assert is_running(record)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_lease_that_was_given_while_the_clock_was_set_back_for_a_moment_is_not_rescued(settings, monkeypatch):
+    """Set back and forward again between two looks of this worker, in which another one claims."""
+    settings.JOBS = {**settings.JOBS, "LEASE_SECONDS": 1}
+    worker = worker_that_looked_for_a_lease(let_boot_seconds_pass(monkeypatch))
+    make_record()
+    an_hour_ago = database_clock() - timedelta(hours=1)
+    [record] = beside(lambda: claiming.claim("default", worker_id=make_worker().pk, limit=1, now=an_hour_ago)).result()
     worker.look()
     assert is_running(record)
-    run.renewed_at -= LEASE_SECONDS
-    worker.look()
-    assert not is_running(record)
