@@ -132,6 +132,10 @@ class Registry:
         """The queue where records of `kind` start; of a kind that is unknown here, `queue`, the one that it is in."""
         return self.kinds[kind].home_queue if kind in self.kinds else queue
 
+    def without_windows(self) -> list[str]:
+        """The kinds known here whose records have no windows. Of any other, a worker that knows it decides."""
+        return [kind.name for kind in self.kinds.values() if kind.next_opening is None]
+
     def add_provider(self, name: str, emit: Callable[..., int], catch_up: Callable[[], int] | None = None) -> None:
         """Register what yields the batches of triggers: `emit([(schedule, trigger_at)], now) -> records`.
 
