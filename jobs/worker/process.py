@@ -12,8 +12,10 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Collection
+from datetime import datetime
 
 from django.db import connections
+from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.functions import Now
 from django.db.utils import Error
 
@@ -71,6 +73,9 @@ class WorkerProcess:
         """By how many seconds the database's clock was ahead of the boot clock, at the least."""
         self._besides_at = boot_seconds() + BESIDES_SECONDS
         self._was_cut_off = False
+        self._migrated: tuple[int, datetime] | None = None
+        self.is_outdated = False
+        """Its tables have been migrated since it started: it claims no more, finishes what runs, and exits."""
         self._fruitless: set[str] = set()
         """Queues whose last claim took nothing: the log of decisions says that once."""
 
@@ -80,15 +85,21 @@ class WorkerProcess:
         if any(rule.name == delivery.QUEUE for rule in self.rules):
             delivery.prepare()  # later it would hold up what is claimed, and let it go out all at once, above its rate
         prepare_in_this_thread()
-        while not self._safely(self.register):
-            if self.signals:
-                return
-            self.bell.wait(self.poll_seconds)
+        if not self.wait_until(self.register):
+            return
         self.start()
-        while not self.signals:
+        while not (self.signals or self.is_outdated):
             if not self._safely(self.do_one_round):
                 self.bell.wait(self._seconds_to_sleep())
         self.shut_down()
+
+    def wait_until(self, work: Callable[[], bool]) -> bool:
+        """Do `work` until it returns True, however long the database is away. Returns False if a signal came first."""
+        while not self._safely(work):
+            if self.signals:
+                return False
+            self.bell.wait(self.poll_seconds)
+        return True
 
     def register(self) -> bool:
         """Make the worker's row, under which it claims. Returns True. Raises: django.db.Error."""
@@ -102,6 +113,7 @@ class WorkerProcess:
             clock_skew=clock_skew(),
             sockets=sockets.limit,
         )
+        self._migrated = _last_migration()
         return True
 
     def start(self) -> None:
@@ -174,6 +186,7 @@ class WorkerProcess:
             self.hints.add(queue)
         if now >= self._besides_at:
             self._besides_at = now + BESIDES_SECONDS
+            self._notice_migrations()
             periodic.besides()  # what fails there is told there, and must not starve for a tick that always fails
         try:
             renewed = [run.record.id for run in self.units.runs() if now - run.renewed_at < lease]
@@ -190,6 +203,11 @@ class WorkerProcess:
             else:
                 log.exception("the tick failed; the next one follows in a second")
             return False
+
+    def _notice_migrations(self) -> None:
+        if self._migrated and _last_migration() != self._migrated:
+            self.is_outdated = True
+            log.warning("the database was migrated after worker %s started: it ends once what runs has ended", self.row)
 
     def claim_what_fits(self) -> int:
         """Claim for each queue that is worth it what keeps its places busy. Returns how many."""
@@ -268,6 +286,8 @@ class WorkerProcess:
         log.info("worker %s stops: %s running", self.row, len(self.units.runs()))
         self._release(self.units.take_back(), "the worker was stopped before it began")
         self.units.stop_waiting_for_answers()
+        if self.is_outdated:
+            self._drain(float("inf"), until_signals=1)
         self._drain(self.grace, until_signals=2)
         self.units.stop_all()
         self._drain(STOPPING_SECONDS, until_signals=3)
@@ -307,6 +327,10 @@ class WorkerProcess:
             return False
         outage.is_over()
         return done
+
+
+def _last_migration() -> tuple[int, datetime]:
+    return MigrationRecorder.Migration.objects.values_list("pk", "applied").latest("pk")
 
 
 def _close_stale_connections() -> None:
