@@ -56,6 +56,7 @@ from jobs.models import Attempt
 from jobs.order import in_claim_order
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
 from jobs.prepared import execute
+from jobs.set_aside import SetAside, name_once
 from jobs.states import AttemptOutcome, Status
 from jobs.telling import facts_as_json
 from jobs.wakeups import notify
@@ -64,6 +65,9 @@ log = logging.getLogger(__name__)
 
 IN_PARTS_SECONDS = 1.0
 """Others wait meanwhile: the next results of a worker's settler, or the claims of one that rescues."""
+
+_set_aside = SetAside()
+"""What a rescue could not settle."""
 
 Results = Sequence[tuple[Claimed, Outcome]]
 
@@ -172,7 +176,8 @@ def settle_in_parts(results: Results, *, now: datetime | None = None, until: flo
 
 
 def _settle_as_failed(record: Claimed, outcome: Outcome, error: Exception, now: datetime | None) -> Settled:
-    log.error("cannot settle %s %s as %s", record.kind, record.subject, type(outcome).__name__, exc_info=error)
+    attempt = f"attempt {record.attempt} of {record.kind} {record.subject}"
+    name_once(f"cannot settle {attempt} as {type(outcome).__name__}: {error}", error)
     try:
         failed = Failed(f"its result could not be written: {error}")
         return settle([(record, failed)], now=now, skip_locked=True)
@@ -182,7 +187,7 @@ def _settle_as_failed(record: Claimed, outcome: Outcome, error: Exception, now: 
         if is_busy(another):
             return Settled(locked=frozenset({record.id}))
         # one record that cannot be settled must not end every worker that claims it; its lease runs out
-        log.exception("cannot settle %s %s at all, dropping its result", record.kind, record.subject)
+        name_once(f"cannot settle {attempt} at all, dropping its result", another)
         return Settled()
 
 
@@ -257,15 +262,21 @@ def rescue(
     """Settle leases that had expired `as_of` the caller's look as failures, by the retry policy. Returns how many.
 
     Nothing is rescued for one lease after a start of the database: an outage would rescue everybody. Nor is `renewed`:
-    ids that the caller has renewed within a lease, whatever the database's clock says.
+    ids that the caller has renewed within a lease, whatever the database's clock says. What cannot be settled is set
+    aside for a minute.
     """
+    instant = as_of or now or database_clock()
     lost = Failed("the worker was lost: it died, or could not reach the database for a whole lease", rescued=True)
-    values = {"limit": limit, "lease": conf.lease_seconds(), "renewed": sorted(renewed)}
+    spared = sorted({*renewed, *_set_aside.at(instant)})
+    values = {"limit": limit, "lease": conf.lease_seconds(), "renewed": spared, "now": instant}
     with transaction.atomic():
-        expired = _all_claimed(EXPIRED, {**values, "now": as_of or now})
-        for record in expired:
-            log.warning("rescue %s %s from worker %s", record.kind, record.subject, record.worker_id)
-        return len(settle_in_parts([(record, lost) for record in expired], now=now).written) if expired else 0
+        expired = _all_claimed(EXPIRED, values)
+        settled = settle_in_parts([(record, lost) for record in expired], now=now) if expired else Settled()
+    _set_aside.put({record.id for record in expired} - settled.written - settled.lost - settled.locked, instant)
+    for record in expired:
+        if record.id in settled.written:
+            log.warning("rescued %s %s from worker %s", record.kind, record.subject, record.worker_id)
+    return len(settled.written)
 
 
 def _all_claimed(sql: str, values: dict[str, Any]) -> list[Claimed]:
