@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Collection
-from datetime import datetime
 
 from django.db import connections
 from django.db.migrations.recorder import MigrationRecorder
@@ -73,7 +72,7 @@ class WorkerProcess:
         """By how many seconds the database's clock was ahead of the boot clock, at the least."""
         self._besides_at = boot_seconds() + BESIDES_SECONDS
         self._was_cut_off = False
-        self._migrated: tuple[int, datetime] | None = None
+        self._migrated: int | None = None
         self.is_outdated = False
         """Its tables have been migrated since it started: it claims no more, finishes what runs, and exits."""
         self._fruitless: set[str] = set()
@@ -329,8 +328,8 @@ class WorkerProcess:
         return done
 
 
-def _last_migration() -> tuple[int, datetime]:
-    return MigrationRecorder.Migration.objects.values_list("pk", "applied").latest("pk")
+def _last_migration() -> int:
+    return int(MigrationRecorder.Migration.objects.latest("pk").pk)
 
 
 def _close_stale_connections() -> None:
