@@ -57,6 +57,7 @@ from jobs.models import Attempt
 from jobs.order import in_claim_order
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
 from jobs.prepared import execute
+from jobs.set_aside import SetAside, name_once
 from jobs.states import AttemptOutcome, Status
 from jobs.telling import facts_as_json
 from jobs.wakeups import notify
@@ -65,6 +66,9 @@ log = logging.getLogger(__name__)
 
 IN_PARTS_SECONDS = 1.0
 """Others wait meanwhile: the next results of a worker's settler, or the claims of one that rescues."""
+
+_set_aside = SetAside()
+"""What a rescue could not settle."""
 
 Results = Sequence[tuple[Claimed, Outcome]]
 Lease = tuple[int, datetime]
@@ -175,7 +179,8 @@ def settle_in_parts(results: Results, *, now: datetime | None = None, until: flo
 
 
 def _settle_as_failed(record: Claimed, outcome: Outcome, error: Exception, now: datetime | None) -> Settled:
-    log.error("cannot settle %s %s as %s", record.kind, record.subject, type(outcome).__name__, exc_info=error)
+    attempt = f"attempt {record.attempt} of {record.kind} {record.subject}"
+    name_once(f"cannot settle {attempt} as {type(outcome).__name__}: {error}", error)
     try:
         failed = Failed(f"its result could not be written: {error}")
         return settle([(record, failed)], now=now, skip_locked=True)
@@ -185,7 +190,7 @@ def _settle_as_failed(record: Claimed, outcome: Outcome, error: Exception, now: 
         if is_busy(another):
             return Settled(locked=frozenset({record.id}))
         # one record that cannot be settled must not end every worker that claims it; its lease runs out
-        log.exception("cannot settle %s %s at all, dropping its result", record.kind, record.subject)
+        name_once(f"cannot settle {attempt} at all, dropping its result", another)
         return Settled()
 
 
@@ -263,16 +268,24 @@ def rescue(*, limit: int = 1000, unchanged: Collection[Lease] | None = None, now
     """Settle expired leases as failures, by the retry policy. Returns how many.
 
     Nothing is rescued for one lease after a start of the database: an outage would rescue everybody. `unchanged`: only
-    these leases, if they still are as they were; None: all, as far as the database's clock can be trusted.
+    these leases, if they still are as they were; None: all, as far as the database's clock can be trusted. What cannot
+    be settled is set aside for a minute.
     """
+    instant = now or database_clock()
     lost = Failed("the worker was lost: it died, or could not reach the database for a whole lease", rescued=True)
     ids, instants = (None, None) if unchanged is None else ([each[at] for each in unchanged] for at in (0, 1))
-    values = {"limit": limit, "lease": conf.lease_seconds(), "ids": ids, "instants": instants, "now": now}
+    values = {
+        "limit": limit, "lease": conf.lease_seconds(), "ids": ids, "instants": instants, "now": now,
+        "set_aside": _set_aside.at(instant),
+    }  # fmt: skip
     with transaction.atomic():
         expired = _all_claimed(EXPIRED, values)
-        for record in expired:
-            log.warning("rescue %s %s from worker %s", record.kind, record.subject, record.worker_id)
-        return len(settle_in_parts([(record, lost) for record in expired], now=now).written) if expired else 0
+        settled = settle_in_parts([(record, lost) for record in expired], now=now) if expired else Settled()
+    _set_aside.put({record.id for record in expired} - settled.written - settled.lost - settled.locked, instant)
+    for record in expired:
+        if record.id in settled.written:
+            log.warning("rescued %s %s from worker %s", record.kind, record.subject, record.worker_id)
+    return len(settled.written)
 
 
 def _all_claimed(sql: str, values: dict[str, Any]) -> list[Claimed]:

@@ -2,7 +2,8 @@
 
 The kind of a record says when its window opens next. Of a kind that says nothing, as that of an event, only those
 records have an instant at which their window closes that are to be dropped then. A record that its kind cannot read is
-set aside: it waits for an hour, says why in `last_error`, and holds up no other.
+set aside: it waits for an hour, says why in `last_error`, and holds up no other. One of a kind that is unknown here is
+left to the workers that know it, as in mid-upgrade.
 """
 
 import time
@@ -37,7 +38,7 @@ SET_ASIDE = "set aside: "
 CLOSED = f"""
 SELECT id, kind, subject, exclusive_key, last_error
   FROM jobs_backlogrecord
- WHERE status = {Status.READY} AND closes_at <= %(now)s::timestamptz
+ WHERE status = {Status.READY} AND closes_at <= %(now)s::timestamptz AND kind = ANY(%(kinds)s::text[])
  ORDER BY closes_at
  LIMIT {BATCH}
    FOR UPDATE SKIP LOCKED
@@ -100,7 +101,7 @@ def close_windows(now: datetime, seconds: float = CLOSE_SECONDS) -> int:
 
 @transaction.atomic
 def _close_batch(now: datetime) -> int:
-    found = [Closed(*row) for row in execute(CLOSED, {"now": now}).fetchall()]
+    found = [Closed(*row) for row in execute(CLOSED, {"now": now, "kinds": list(registry.kinds)}).fetchall()]
     exclusivity.open_gates([record.exclusive_key for record in found], now)
     by_kind: dict[str, list[Closed]] = defaultdict(list)
     for record in found:

@@ -5,6 +5,7 @@ The codes are those of appendix A of PostgreSQL's manual. They decide, and not t
 that became read-only says `InternalError`, and so does one that ended an idle transaction.
 """
 
+import re
 from enum import Enum
 
 import psycopg
@@ -42,6 +43,12 @@ BUSY_CODES = {
 LOST = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 """Without a code these mean that nothing answered."""
 
+REFUSAL = re.compile(
+    r"FATAL: .*(authentication failed|does not exist|no such (user|database)|no pg_hba\.conf entry)"
+    r"|no password supplied"
+)
+"""Codes 28000, 28P01 and 3D000: libpq gives the message of a connection that was not made, and not its code."""
+
 
 def trouble_of(error: BaseException) -> Trouble:
     """What `error`, of Django or of psycopg, asks of its caller. Anything that is no database error is *ours*.
@@ -66,6 +73,11 @@ def is_away(error: BaseException) -> bool:
 def is_busy(error: BaseException) -> bool:
     """Whether the same statement may go through when it is tried again."""
     return trouble_of(error) is Trouble.BUSY
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether a server that answers refuses this connection until a setting is changed."""
+    return isinstance(error, LOST) and REFUSAL.search(str(error)) is not None
 
 
 def code_of(error: BaseException) -> str:

@@ -187,6 +187,10 @@ class Registry:
         """The queue where records of `kind` start; of a kind that is unknown here, `queue`, the one that it is in."""
         return self.kinds[kind].home_queue if kind in self.kinds else queue
 
+    def without_windows(self) -> list[str]:
+        """The kinds known here whose records have no windows. Of any other, a worker that knows it decides."""
+        return [kind.name for kind in self.kinds.values() if kind.next_opening is None]
+
     def add_periodic(self, task: Callable[[], int]) -> None:
         """Register what is done every minute beside the tick: short, idempotent. Returns how many rows it changed."""
         if task not in self.periodic:

@@ -154,6 +154,7 @@ SELECT {CLAIMED_COLUMNS}
  WHERE status = {Status.RUNNING} AND lease_expires_at <= {CLOCK}
    AND (%(ids)s::bigint[] IS NULL
         OR (id, lease_expires_at) IN (SELECT * FROM unnest(%(ids)s::bigint[], %(instants)s::timestamptz[])))
+   AND id <> ALL(%(set_aside)s::bigint[])
    AND pg_postmaster_start_time() <= {CLOCK} - %(lease)s::float8 * interval '1 second'
  ORDER BY lease_expires_at
  LIMIT %(limit)s::int

@@ -1,6 +1,7 @@
-"""An agent says "I am here": what it said is stored, and the records of its source are moved, in one transaction.
+"""An agent says "I am here": what it said is stored in one statement, then the records of its source are moved.
 
-`sources/planning/arrivals.py` says what happens when its source is found silent at the same moment.
+`sources/planning/arrivals.py` says what happens when its source is found silent at the same moment. Most check-ins move
+nothing, and are that one statement. Where one is cut off in between, its agent's next one moves the records.
 """
 
 import ipaddress
@@ -11,12 +12,12 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
 
 from jobs import decisions
 from jobs.prepared import execute
 from sources import planning
 from sources.models import Source
+from sources.planning.standings import STANDINGS
 
 MAX_ADDRESSES = 20
 
@@ -58,7 +59,6 @@ class CheckedIn:
     standings: list[planning.Standing]
 
 
-@transaction.atomic
 def check_in(source: Source, facts: Facts, remote: str, now: datetime) -> CheckedIn:
     """Store what the agent of `source` said, log it, and move the records that waited for it.
 
@@ -71,8 +71,7 @@ def check_in(source: Source, facts: Facts, remote: str, now: datetime) -> Checke
     Raises: SourceGone. ValueError for an address that is none.
     """
     known = _known(source)
-    _store(source, facts, remote, now)
-    standings = planning.standings_of(source.pk)
+    standings = _store(source, facts, remote, now)
     moved = planning.check_in(source, now, standings)
     if moved or facts.reason not in UNEVENTFUL or _known(source) != known:
         _log(source, facts, now)
@@ -88,16 +87,24 @@ def enrolled(source: Source, hostname: str, now: datetime) -> None:
     decisions.doing("enrolled", text, kind=planning.KIND, subject=subject, facts={"hostname": hostname}, now=now)
 
 
-STORE = """
-UPDATE sources_source
-   SET checked_in_at = %(checked_in_at)s, hostname = %(hostname)s, addresses = %(addresses)s::text::jsonb,
-       on_battery = %(on_battery)s, metered = %(metered)s, clock_skew = %(clock_skew)s
- WHERE id = %(id)s
+STORE = f"""
+WITH stored AS (
+    UPDATE sources_source
+       SET checked_in_at = %(checked_in_at)s, hostname = %(hostname)s, addresses = %(addresses)s::text::jsonb,
+           on_battery = %(on_battery)s, metered = %(metered)s, clock_skew = %(clock_skew)s
+     WHERE id = %(source)s
+    RETURNING id
+), standing AS ({STANDINGS})
+SELECT standing.*
+  FROM stored
+  LEFT JOIN standing ON TRUE
+ ORDER BY standing.name
 """
 
 
-def _store(source: Source, facts: Facts, remote: str, now: datetime) -> None:
-    """Store the facts in one UPDATE, also in `source`. What was not said is unknown from now on, but for the host name.
+def _store(source: Source, facts: Facts, remote: str, now: datetime) -> list[planning.Standing]:
+    """Store the facts, also in `source`. What was not said is unknown from now on, but for the host name. Returns how
+    its assignments stand.
 
     Raises: SourceGone, ValueError.
     """
@@ -109,11 +116,13 @@ def _store(source: Source, facts: Facts, remote: str, now: datetime) -> None:
         "metered": facts.metered,
         "clock_skew": clock_skew(facts.sent_at, now),
     }
-    stored = {**values, "id": source.pk, "addresses": json.dumps(values["addresses"])}
-    if not execute(STORE, stored, prepare=True).rowcount:
+    stored = {**values, "source": source.pk, "addresses": json.dumps(values["addresses"])}
+    rows = execute(STORE, stored, prepare=True).fetchall()
+    if not rows:
         raise SourceGone(source.name)
     for name, value in values.items():
         setattr(source, name, value)
+    return [planning.Standing(*row) for row in rows if row[0] is not None]
 
 
 def reachable_at(said: Iterable[str], remote: str) -> list[str]:

@@ -25,9 +25,9 @@ from jobs.wakeups import notify
 MAX_CONTESTS = 20
 """Each means that somebody else put a record of one of these subjects on the backlog while we looked."""
 
-# A person wants it tried although it is late; only a kind that has openings says when the next one is.
+# A person wants it tried although it is late, unless its kind says when the next opening is.
 WITHOUT_A_CLOSED_WINDOW = """
-       closes_at = CASE WHEN kind = ANY(%(with_windows)s::text[]) OR closes_at > %(now)s::timestamptz
+       closes_at = CASE WHEN kind <> ALL(%(without_windows)s::text[]) OR closes_at > %(now)s::timestamptz
                         THEN closes_at END"""
 
 STOP_WAITING = f"""
@@ -114,7 +114,10 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
     instant = now or database_clock()
     waiting = [row for row in rows if row.status == Status.WAITING]
     ended = [row for row in rows if row.status in (Status.FAILED, Status.CANCELLED)]
-    execute(STOP_WAITING, {"ids": [row.id for row in waiting], "now": instant, "with_windows": _kinds_with_windows()})
+    execute(
+        STOP_WAITING,
+        {"ids": [row.id for row in waiting], "now": instant, "without_windows": registry.without_windows()},
+    )
     _let_trials_through([row for row in waiting if row.breaker_id is not None])
     opened, superseded = _open_again(ended, instant)
     for queue in {row.queue for row in waiting} | {registry.home_of(row.kind, row.queue) for row in opened}:
@@ -169,7 +172,9 @@ def _try_to_open(rows: list[LockedRow], now: datetime) -> bool:
             queues = [registry.home_of(row.kind, row.queue) for row in rows]
             ids = [row.id for row in rows]
             throttles.hold_lanes_of(ids)
-            execute(OPEN_AGAIN, {"ids": ids, "queues": queues, "now": now, "with_windows": _kinds_with_windows()})
+            execute(
+                OPEN_AGAIN, {"ids": ids, "queues": queues, "now": now, "without_windows": registry.without_windows()}
+            )
             for each in registry.batches:
                 each.take_back(ids)
     except IntegrityError:
@@ -179,7 +184,3 @@ def _try_to_open(rows: list[LockedRow], now: datetime) -> bool:
             raise
         return False
     return True
-
-
-def _kinds_with_windows() -> list[str]:
-    return [kind.name for kind in registry.kinds.values() if kind.next_opening is not None]

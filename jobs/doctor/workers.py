@@ -30,8 +30,9 @@ SELECT name, EXTRACT(EPOCH FROM %(now)s - heartbeat_at)::float8
 
 # Served by `backlog_lease_expires`. Nothing is rescued for one lease after the start of the server.
 NOT_RESCUED = f"""
-SELECT count(*), EXTRACT(EPOCH FROM %(now)s - min(lease_expires_at))::float8
-  FROM (SELECT lease_expires_at
+SELECT count(*), EXTRACT(EPOCH FROM %(now)s - min(lease_expires_at))::float8,
+       (array_agg(id ORDER BY lease_expires_at))[:5]
+  FROM (SELECT id, lease_expires_at
           FROM jobs_backlogrecord
          WHERE status = {Status.RUNNING} AND lease_expires_at <= %(before)s AND pg_postmaster_start_time() <= %(before)s
          ORDER BY lease_expires_at
@@ -96,13 +97,15 @@ def expired_leases(cursor: CursorWrapper, now: datetime) -> Finding:
     """Leases that expired two leases ago, and that nobody rescued. A worker that ticks rescues after one."""
     lease = conf.lease_seconds()
     values = {"now": now, "before": now - timedelta(seconds=2 * lease)}
-    count, oldest = row(cursor, NOT_RESCUED, values)
+    count, oldest, records = row(cursor, NOT_RESCUED, values)
     if not count:
         return ok("expired_leases", "no expired lease waits for its rescue", expired=0)
     return problem(
         "expired_leases",
-        f"leases that expired and are not rescued: {counted(count)}, the oldest {span(oldest)} ago",
+        f"leases that expired and are not rescued: {counted(count)}, the oldest {span(oldest)} ago (record "
+        f"{', '.join(map(str, records))})",
         "start a worker, it rescues them after one lease; if one lives, its log says why it cannot (cannot settle)",
         expired=count,
         oldest_seconds=oldest,
+        records=records,
     )

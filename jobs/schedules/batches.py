@@ -113,8 +113,7 @@ def drop_late(now: datetime, seconds: float = DROP_SECONDS) -> int:
     until = time.monotonic() + seconds
     closed = Trigger.objects.filter(DROPS_LATE, finished_at=None, closes_at__lte=now).select_related("schedule")
     triggers = {trigger.pk: trigger for trigger in closed}
-    with_windows = [kind.name for kind in registry.kinds.values() if kind.next_opening]
-    values = {"ids": list(triggers), "now": now, "with_windows": with_windows, "limit": AT_ONCE}
+    values = {"ids": list(triggers), "now": now, "without_windows": registry.without_windows(), "limit": AT_ONCE}
     dropped: Counter[int] = Counter()
     more = bool(triggers)
     while more:

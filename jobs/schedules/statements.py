@@ -191,7 +191,7 @@ SELECT b.id, t.id
   FROM jobs_trigger t
   JOIN jobs_backlogrecord b ON b.schedule_id = t.schedule_id AND b.trigger_at = t.trigger_at
  WHERE t.id = ANY(%(ids)s::bigint[]) AND b.status = {Status.WAITING} AND b.closes_at <= %(now)s::timestamptz
-   AND b.kind <> ALL(%(with_windows)s::text[])
+   AND b.kind = ANY(%(without_windows)s::text[])
  ORDER BY b.id
  LIMIT %(limit)s
    FOR UPDATE OF b SKIP LOCKED

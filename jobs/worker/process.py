@@ -18,6 +18,7 @@ import socket
 from collections.abc import Callable, Collection
 
 from django.db import connections
+from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.functions import Now
 from django.db.utils import Error
 
@@ -77,6 +78,9 @@ class WorkerProcess:
         self.lease_watch = LeaseWatch()
         self._besides_at = boot_seconds() + BESIDES_SECONDS
         self._was_cut_off = False
+        self._migrated: int | None = None
+        self.is_outdated = False
+        """Its tables have been migrated since it started: it claims no more, finishes what runs, and exits."""
         self._fruitless: set[str] = set()
         """Queues whose last claim took nothing: the log of decisions says that once."""
 
@@ -85,15 +89,21 @@ class WorkerProcess:
         sockets.raise_limit()
         registry.warm_up({rule.name for rule in self.rules})  # later it would hold up what is claimed
         prepare_in_this_thread()
-        while not self._safely(self.register):
-            if self.signals:
-                return
-            self.bell.wait(self.poll_seconds)
+        if not self.wait_until(self.register):
+            return
         self.start()
-        while not self.signals:
+        while not (self.signals or self.is_outdated):
             if not self._safely(self.do_one_round):
                 self.bell.wait(self._seconds_to_sleep())
         self.shut_down()
+
+    def wait_until(self, work: Callable[[], bool]) -> bool:
+        """Do `work` until it returns True, however long the database is away. Returns False if a signal came first."""
+        while not self._safely(work):
+            if self.signals:
+                return False
+            self.bell.wait(self.poll_seconds)
+        return True
 
     def register(self) -> bool:
         """Make the worker's row, under which it claims. Returns True. Raises: django.db.Error."""
@@ -107,6 +117,7 @@ class WorkerProcess:
             clock_skew=clock_skew(),
             sockets=sockets.limit,
         )
+        self._migrated = _last_migration()
         return True
 
     def start(self) -> None:
@@ -180,6 +191,7 @@ class WorkerProcess:
             self.hints.add(queue)
         if now >= self._besides_at:
             self._besides_at = now + BESIDES_SECONDS
+            self._notice_migrations()
             periodic.besides()  # what fails there is told there, and must not starve for a tick that always fails
         try:
             unchanged = self.lease_watch.unchanged()
@@ -196,6 +208,11 @@ class WorkerProcess:
             else:
                 log.exception("the tick failed; the next one follows in a second")
             return False
+
+    def _notice_migrations(self) -> None:
+        if self._migrated and _last_migration() != self._migrated:
+            self.is_outdated = True
+            log.warning("the database was migrated after worker %s started: it ends once what runs has ended", self.row)
 
     def claim_what_fits(self) -> int:
         """Claim for each queue that is worth it what keeps its places busy. Returns how many."""
@@ -274,6 +291,8 @@ class WorkerProcess:
         log.info("worker %s stops: %s running", self.row, len(self.units.runs()))
         self._release(self.units.take_back(), "the worker was stopped before it began")
         self.units.stop_waiting_for_answers()
+        if self.is_outdated:
+            self._drain(float("inf"), self.units.runs, until_signals=1)
         self._drain(self.grace, self.units.runs, until_signals=2)
         self.units.stop_all()
         self._drain(STOPPING_SECONDS, self._stoppable, until_signals=3)
@@ -327,6 +346,10 @@ class WorkerProcess:
             return False
         outage.is_over()
         return done
+
+
+def _last_migration() -> int:
+    return int(MigrationRecorder.Migration.objects.latest("pk").pk)
 
 
 def _close_stale_connections() -> None:

@@ -2,9 +2,9 @@
 and a worker is notified.
 
 A check-in ends only a wait for a re-check, never a backoff, a snooze or a closed window. Its facts
-(`Source.checked_in_at`) and its records are written in one transaction: the source, then its records, which it locks
-although they run. A settle that finds the source silent holds its record's lock and looks at `checked_in_at` last, so
-whichever comes second sees the other: silence that is settled after a check-in neither demotes nor waits.
+(`Source.checked_in_at`) are written before or with its records, which it locks although they run. A settle that finds
+the source silent holds its record's lock and looks at `checked_in_at` last, so whichever comes second sees the other:
+silence that is settled after a check-in neither demotes nor waits.
 """
 
 from datetime import datetime
@@ -31,8 +31,8 @@ MOVED = ("queue", "status", "waiting_for", "run_after", "priority", "rank_day", 
 def check_in(source: Source, now: datetime | None = None, standings: list[Standing] | None = None) -> int:
     """Move the due records of a source that says it is here to their true places in `arrivals`. Returns how many moved.
 
-    What is due and not on the backlog yet is emitted. What was lost in mid-backup comes first in line. To be called in
-    the transaction that writes the facts of the check-in, after them. `standings`: as they are then, if they are known.
+    What is due and not on the backlog yet is emitted. What was lost in mid-backup comes first in line. To be called
+    after the facts of the check-in were written. `standings`: as they were then, if they are known.
     """
     instant = now or database_clock()
     found = standings_of(source.pk) if standings is None else standings

@@ -14,7 +14,7 @@ from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_schedule, make_worker
 from tests.threads import another_connection, at_once, impatience
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("kind_of_tests")]
 
 NINE = NOON.replace(hour=9)
 DAY = timedelta(days=1)
@@ -202,7 +202,7 @@ class TestClosing:
         assert (closed.status, closed.closes_at) == (Status.READY, NOON + DAY)
 
     def test_of_a_kind_without_another_opening_it_fails(self, own_registry):
-        closed = make_record(kind="unknown", closes_at=NOON)
+        closed = make_record(closes_at=NOON)
         assert closing.close_windows(NOON) == 1
         closed.refresh_from_db()
         assert (closed.status, closed.finished_at, closed.last_error) == (Status.FAILED, NOON, "window closed")

@@ -14,7 +14,7 @@ from tests.factories import NOON, make_record, make_worker
 from tests.threads import another_connection, at_once, beside, somebody_waits_for_a_lock
 from tests.waiting import PATIENCE, eventually
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("kind_of_tests")]
 
 KEY = "source:1"
 LATER = NOON + timedelta(seconds=1)

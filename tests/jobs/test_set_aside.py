@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from jobs import closing, tick
+from jobs import backlog, closing, tick
 from jobs.clock import database_clock
 from jobs.handlers import Kind, Opening, registry
-from jobs.models import BacklogRecord, Decision, Schedule, Trigger
-from jobs.schedules import emitter, providers, triggers, unemitted
+from jobs.models import BacklogRecord, Decision, Late, Schedule, Trigger
+from jobs.schedules import batches, emitter, providers, triggers, unemitted
 from jobs.set_aside import SetAside
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_schedule
@@ -74,6 +74,26 @@ class TestTheClosingOfWindows:
         assert closing.close_windows(NOON, seconds=60) == 6
         good.refresh_from_db()
         assert good.run_after == NOON + 3 * HOUR
+
+    @pytest.mark.parametrize("status", [Status.READY, Status.WAITING])
+    def test_leaves_a_kind_that_only_other_workers_know_to_them(self, status: Status, own_kinds: None) -> None:
+        schedule = make_schedule(late=Late.DROP)
+        Trigger.objects.create(schedule=schedule, trigger_at=NOON, events=1, emitted_at=NOON, closes_at=NOON)
+        closed = {"kind": "newer", "closes_at": NOON, "trigger_at": NOON, "schedule": schedule}
+        record = make_record(status, **closed)
+        for _ in range(2):
+            closing.close_windows(NOON)
+            batches.drop_late(NOON)
+            record.refresh_from_db()
+            assert (record.status, record.last_error) == (status, "")
+            backlog.retry([record.pk], now=NOON)
+            record.refresh_from_db()
+            assert (record.status, record.closes_at) == (Status.READY, NOON)
+            status = Status.READY
+        registry.add(Kind("newer", next_opening=lambda records, now: {record.pk: (now + HOUR, None)}))
+        assert closing.close_windows(NOON) == 1
+        record.refresh_from_db()
+        assert (record.status, record.run_after) == (Status.WAITING, NOON + HOUR)
 
 
 class TestTheEmission:

@@ -11,8 +11,10 @@ from jobs.handlers import Kind, registry
 from jobs.lease_answers import LeaseLost
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
+from jobs.set_aside import SetAside
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import NOON, make_record, make_retry_policy, make_worker
+from tests.jobs.doctor.examining import finding
 from tests.threads import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -181,6 +183,26 @@ class TestRescue:
         assert claiming.rescue(now=started_at + timedelta(seconds=59)) == 0
         assert stored(record).status == Status.RUNNING
         assert claiming.rescue(now=started_at + timedelta(seconds=61)) == 1
+
+    def test_one_that_cannot_be_settled_is_set_aside_for_a_minute_and_named_once(self, monkeypatch, caplog):
+        def refuse(record: Claimed, outcome: Outcome, now: datetime) -> None:
+            if record.id == bad.id:
+                raise ValueError("an odd subject")
+
+        monkeypatch.setitem(registry.kinds, "test", Kind("test", after_settle=refuse))
+        monkeypatch.setattr(claiming, "_set_aside", SetAside())
+        bad, now = claim_one(), database_clock() + timedelta(days=1)
+        for second in range(3):
+            claim_one()
+            assert claiming.rescue(now=now + timedelta(seconds=second)) == 1
+        claiming.rescue(now=now + timedelta(minutes=1))
+        said = [record.getMessage() for record in caplog.records if bad.subject in record.getMessage()]
+        assert "an odd subject" in said[0]
+        assert len(said) == len(set(said)) == 2
+        assert stored(bad).status == Status.RUNNING
+        assert finding("expired_leases", now=now + timedelta(minutes=9)).numbers["records"] == [bad.id]
+        monkeypatch.setitem(registry.kinds, "test", Kind("test"))
+        assert claiming.rescue(now=now + timedelta(minutes=3)) == 1
 
     def test_rescues_on_many_hosts_at_once_rescue_each_record_once(self):
         now = database_clock() + timedelta(days=1)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
 
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, RetryPolicy, Worker
@@ -159,6 +160,22 @@ def test_a_kind_that_the_worker_does_not_know_waits_without_a_failure_and_longer
         eventually(lambda attempt=attempt: attempt == 2 or outcomes_of(record)[1:])
     assert "no handler for kind 'unheard of'" in record.last_error
     assert worker.poll() is None
+
+
+def test_a_worker_whose_database_is_migrated_finishes_what_runs_claims_no_more_and_ends(start_worker, tmp_path):
+    record = put("hang", tmp_path)
+    worker = start_worker(grace=0.1, WORKER_BESIDES="0.2")
+    eventually(started_by_a_worker("hang", tmp_path))
+    migration = MigrationRecorder.Migration.objects.create(app="jobs", name="0999_later")
+    try:
+        eventually(lambda: "stops: 1 running" in start_worker.log(0))
+        after = put("quick", tmp_path)
+        (tmp_path / "hang-gate").touch()
+        assert worker.wait(PATIENCE) == 0
+    finally:
+        migration.delete()
+    assert (status_of(record), status_of(after)) == (Status.SUCCEEDED, Status.READY)
+    assert start_worker.log(0).count("the database was migrated") == 1
 
 
 def test_a_live_worker_keeps_its_lease_for_longer_than_a_lease(start_worker, tmp_path):

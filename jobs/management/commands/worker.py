@@ -3,12 +3,16 @@ from dataclasses import replace
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db.utils import Error
 
-from jobs import conf
+from jobs import conf, unreachable
 from jobs.conf import QueueRule
+from jobs.database_errors import is_refusal
 from jobs.doctor.finding import Severity
 from jobs.doctor.installation import migrations
 from jobs.worker.process import WorkerProcess
+
+OUTDATED = "the database was migrated after this worker started. What to do: start the version that migrated it."
 
 
 class Command(BaseCommand):
@@ -44,17 +48,26 @@ class Command(BaseCommand):
         rules = _rules(options["queues"], options["concurrency"])
         if options["grace"] < 0:
             raise CommandError("--grace is a number of seconds, 0 or more", returncode=2)
-        _check_migrated()
         worker = WorkerProcess(rules, grace=options["grace"])
         worker.install_signal_handlers()
-        worker.run()
+        if worker.wait_until(_is_migrated):
+            worker.run()
+        if worker.is_outdated:
+            raise CommandError(OUTDATED, returncode=2)
 
 
-def _check_migrated() -> None:
-    """Raises: CommandError when the tables are not those of this version: older, or newer."""
-    found = migrations()
+def _is_migrated() -> bool:
+    """Returns True. Raises: CommandError when the tables are not those of this version, older or newer, or when the
+    database refuses this worker for good. django.db.Error."""
+    try:
+        found = migrations()
+    except Error as error:
+        if is_refusal(error):
+            raise CommandError(unreachable.told_away(error), returncode=2) from error
+        raise
     if found.severity is not Severity.OK:
         raise CommandError(f"{found.what}. What to do: {found.do}.", returncode=2)
+    return True
 
 
 def _rules(queues: str, concurrency: int | None) -> list[QueueRule]:

@@ -14,7 +14,7 @@ from jobs.schedules.batches import Progress
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_schedule, make_worker
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]
 
 SECOND, MINUTE, HOUR, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
