@@ -1,5 +1,5 @@
 """Failed logins: django-axes notices and refuses them; they are counted as everything else is that may be
-guessed (`jobs/api/limits.py`).
+guessed (`operations/limits.py`).
 
 Counted are the pair of account and address, and the address. Never the account alone: with that anybody could lock an
 administrator out.
@@ -13,8 +13,7 @@ from axes.helpers import get_client_username
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from jobs.api.errors import ApiError
-from jobs.api.limits import Limit, network_of
+from operations.limits import Limit, TooMany, network_of
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +43,7 @@ class LoginLimits(AbstractAxesHandler, AxesBaseHandler):  # type: ignore[misc]
         for limit, key in ((PAIR, _pair(request, credentials)), (ADDRESS, address_of(request))):
             try:
                 limit.spend(key)
-            except ApiError:
+            except TooMany:
                 continue  # another process took the last one meanwhile
 
     def user_logged_in(self, sender: object, request: HttpRequest, user: Any, **kwargs: object) -> None:

@@ -58,6 +58,10 @@ INSTALLED_APPS = [
     "demo",
     "sources",
     "jobs",
+    "delivery",
+    "schedules",
+    "operations",
+    "api",
     "ninja",
     "django_q",
     "axes",
@@ -73,10 +77,10 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
-    "jobs.api.errors.JsonErrors",
-    "jobs.web.nul.NulRefused",
-    "jobs.web.database_away.DatabaseAway",
-    "jobs.web.meanwhile.Meanwhile",
+    "api.errors.JsonErrors",
+    "operations.web.nul.NulRefused",
+    "operations.web.database_away.DatabaseAway",
+    "operations.web.meanwhile.Meanwhile",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -84,9 +88,9 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "jobs.web.lookups.OddLookups",
+    "operations.web.lookups.OddLookups",
     "axes.middleware.AxesMiddleware",
-    "jobs.web.database_away.Patience",
+    "operations.web.database_away.Patience",
 ]
 ROOT_URLCONF = "backupsched.urls"
 WSGI_APPLICATION = "backupsched.wsgi.application"
@@ -153,7 +157,7 @@ CONTENT_SECURITY_POLICY = {
 Q_CLUSTER = {
     "name": "backupsched",
     "orm": "default",
-    "broker_class": "jobs.periodic_broker.PeriodicTasksOnly",
+    "broker_class": "operations.periodic_broker.PeriodicTasksOnly",
     "workers": 1,
     "queue_limit": 1,
     "bulk": 1,
@@ -240,7 +244,10 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "line": {"()": "jobs.telling.PrintableFormatter", "format": "%(asctime)s %(levelname)-7s %(name)s %(message)s"}
+        "line": {
+            "()": "jobs.formatting.PrintableFormatter",
+            "format": "%(asctime)s %(levelname)-7s %(name)s %(message)s",
+        }
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": os.environ.get("LOG_LEVEL", "INFO")},

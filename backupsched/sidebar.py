@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 
-from jobs.web.permissions import may_look
+from operations.web.permissions import may_look
 
 ICONS = {
     "source": "devices", "policy": "event_repeat", "assignment": "verified_user", "repository": "database",
@@ -18,7 +18,7 @@ ICONS = {
 }  # fmt: skip
 OTHER_ICON = "table_rows"
 
-PLACES = {"sources": 0, "jobs": 1, "django_q": 2}
+PLACES = {"sources": 0, "schedules": 1, "jobs": 2, "delivery": 3, "api": 4, "django_q": 5}
 """What is looked at daily comes first; accounts come last."""
 
 

@@ -4,11 +4,11 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from sources.api import api
+from api.root import api
 
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/", api.urls),
-    path("backoff/", include("jobs.backoff.urls")),
+    path("backoff/", include("operations.backoff.urls")),
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
 ]

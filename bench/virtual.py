@@ -25,12 +25,13 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models import Min
 
-from jobs import changes, claiming, sweeps, tick
+from jobs import changes, claiming, tick
 from jobs.handlers import StepDue
-from jobs.models import Schedule, Worker
+from jobs.models import Worker
 from jobs.outcomes import Claimed, Held, Outcome
+from jobs.retries import sweeps, tiers
 from jobs.transitions import transition
-from jobs.waits import tiers
+from schedules.models import Schedule
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 """Midnight before a Monday, on the grid of all sweeps up to the daily one."""

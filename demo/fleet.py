@@ -9,7 +9,8 @@ from django.db import transaction
 
 from demo import shop
 from demo.hosts import Host, secrets_directory
-from jobs.models import BacklogRecord, RetryPolicy, Schedule
+from jobs.models import BacklogRecord, RetryPolicy
+from schedules.models import Schedule
 from sources.models import Assignment, Backup, Policy, Repository, Source
 from sources.planning import subject_of
 

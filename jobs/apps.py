@@ -6,11 +6,6 @@ class JobsConfig(AppConfig):
     verbose_name = "Backlog"
 
     def ready(self) -> None:
-        from jobs import checks, delivery, rollouts, schedules  # noqa: F401 - checks registers the system checks
-        from jobs.api import pruning
-        from jobs.handlers import registry
+        from jobs import rollouts
 
-        delivery.register()
         rollouts.register_kind()
-        schedules.register()
-        registry.add_periodic(pruning.prune)

@@ -17,9 +17,9 @@ from django.db import connection, transaction
 
 from jobs import conf
 from jobs.clock import database_clock
+from jobs.formatting import moment, span
 from jobs.models import Attempt, AttemptEntry
 from jobs.states import UNFINISHED, AttemptOutcome
-from jobs.telling import moment, span
 
 KEPT = 1000
 """Attempts of a record. At one a day that is the history of three years."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from jobs.handlers import registry
-from jobs.models import RetryPolicy, Schedule
+from jobs.models import Origin, RetryPolicy
 from jobs.outcomes import Claimed, Failed, Outcome
 from jobs.retries import DEFAULT, Rule
 from jobs.transitions import Transition, transition
@@ -15,13 +15,13 @@ Changes = list[tuple[Claimed, Transition]]
 
 
 def changes_of(results: Sequence[tuple[Claimed, Outcome]], inserted: dict[int, datetime], now: datetime) -> Changes:
-    """What each record becomes at `now` (aware UTC), by its kind, its schedule and its retry policy.
+    """What each record becomes at `now` (aware UTC), by its kind, its origin and its retry policy.
 
     `inserted`: record id → when it was put on the backlog. Two statements, however many the records.
     """
     policies = RetryPolicy.objects.in_bulk({r.retry_policy_id for r, o in results if isinstance(o, Failed)} - {None})
     rules: dict[int | None, Rule] = {pk: policy.usable_rule() for pk, policy in policies.items()}
-    schedules = Schedule.objects.in_bulk({r.schedule_id for r, _ in results} - {None})
+    origins = Origin.objects.in_bulk({r.origin_id for r, _ in results} - {None})
     return [
         (
             record,
@@ -30,8 +30,8 @@ def changes_of(results: Sequence[tuple[Claimed, Outcome]], inserted: dict[int, d
                 outcome,
                 home_queue=registry.home_of(record.kind, record.queue),
                 rule=rules.get(record.retry_policy_id) or DEFAULT,
-                zone=schedules[record.schedule_id].zone if record.schedule_id in schedules else "UTC",
-                usual_priority=schedules[record.schedule_id].priority if record.schedule_id in schedules else None,
+                zone=origins[record.origin_id].zone if record.origin_id in origins else "UTC",
+                usual_priority=origins[record.origin_id].priority if record.origin_id in origins else None,
                 inserted_at=inserted.get(record.id),
                 now=now,
             ),

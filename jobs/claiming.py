@@ -36,6 +36,7 @@ from jobs import breakers, conf, exclusivity, throttles
 from jobs.changes import changes_of, columns_of
 from jobs.clock import boot_seconds, database_clock
 from jobs.database_errors import is_away, is_busy
+from jobs.formatting import facts_as_json
 from jobs.handlers import registry
 from jobs.lease_answers import Renewed, Settled
 from jobs.lease_statements import (
@@ -59,7 +60,6 @@ from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeed
 from jobs.prepared import execute
 from jobs.set_aside import SetAside, name_once
 from jobs.states import AttemptOutcome, Status
-from jobs.telling import facts_as_json
 from jobs.wakeups import notify
 
 log = logging.getLogger(__name__)

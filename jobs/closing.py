@@ -16,12 +16,12 @@ from typing import NamedTuple
 from django.db import transaction
 
 from jobs import decisions, exclusivity
+from jobs.formatting import storable
 from jobs.handlers import Kind, NextOpening, registry
 from jobs.outcomes import MAX_ERROR_LENGTH
 from jobs.prepared import execute
 from jobs.set_aside import bad_ones
 from jobs.states import Status, WaitingFor
-from jobs.telling import storable
 
 BATCH = 500
 """Some 50 ms, for which what asks for one of these records waits."""

@@ -15,10 +15,10 @@ from django.db import connection
 
 from jobs import conf
 from jobs.clock import database_clock
+from jobs.formatting import storable
 from jobs.models import BacklogRecord, Decision, Lane, Level
 from jobs.order import REASONS, claim_key, deciding_key, in_claim_order
 from jobs.outcomes import MAX_ERROR_LENGTH, Claimed
-from jobs.telling import storable
 
 LOGGERS = {Level.DOING: logging.getLogger("jobs.doing"), Level.CONSIDERING: logging.getLogger("jobs.considering")}
 

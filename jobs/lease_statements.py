@@ -12,7 +12,7 @@ ARRIVAL = "COALESCE(%(now)s::timestamptz, statement_timestamp())"
 
 RECORD_COLUMNS = """
     id, kind, queue, subject, attempt, started_at, priority, due_day, rank_day, tried_at, expected_seconds, failures,
-    first_failure_at, last_failure_at, closes_at, schedule_id, retry_policy_id, exclusive_key, lane,
+    first_failure_at, last_failure_at, closes_at, origin_id, retry_policy_id, exclusive_key, lane,
     payload"""
 """The fields of `Claimed` in their order, without those of the lease, which a claim knows."""
 

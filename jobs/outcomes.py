@@ -36,7 +36,7 @@ class Claimed(NamedTuple):
     first_failure_at: datetime | None
     last_failure_at: datetime | None
     closes_at: datetime | None
-    schedule_id: int | None
+    origin_id: int | None
     retry_policy_id: int | None
     exclusive_key: str | None
     lane: int

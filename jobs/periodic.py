@@ -6,12 +6,13 @@ from datetime import datetime
 
 from django.db import connection
 
-from jobs import attempts, breakers, conf, decisions, sweeps
+from jobs import attempts, breakers, conf, decisions
 from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.database_errors import is_away
 from jobs.handlers import registry
 from jobs.models import Worker
+from jobs.retries import sweeps
 from jobs.tick import tick as tick_once
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 
 from jobs import rollouts
 from jobs.clock import database_clock
-from jobs.models import BacklogRecord, RetryPolicy, Schedule
+from jobs.models import BacklogRecord, Origin, RetryPolicy
 from jobs.prepared import execute
 from jobs.retries import DEFAULT, DICE, Dice, Failure, Rule
 from jobs.states import Status, WaitingFor
@@ -115,14 +115,14 @@ def apply(policy: RetryPolicy, *, now: datetime | None = None, dice: Dice = DICE
     return rollouts.roll_out("retry policy", policy.pk, title=policy.name, of=waiting.count, now=now, dice=dice)
 
 
-def follow(schedule: Schedule, *, now: datetime | None = None, dice: Dice = DICE) -> int:
-    """Give a schedule's unfinished records the retry policy that its row names now, and what waits by it its wait.
+def follow(origin: Origin, *, now: datetime | None = None, dice: Dice = DICE) -> int:
+    """Give an origin's unfinished records the retry policy that its row names now, and what waits by it its wait.
 
     Else a record that never gives up would stay with the policy that it was emitted with. What runs follows at its
     next claim. Called, locked and counted as `apply`.
     """
-    records = BacklogRecord.objects.filter(schedule_id=schedule.pk).unfinished()
-    return rollouts.roll_out("schedule", schedule.pk, title=schedule.name, of=records.count, now=now, dice=dice)
+    records = BacklogRecord.objects.filter(origin_id=origin.pk).unfinished()
+    return rollouts.roll_out("schedule", origin.pk, title=origin.name, of=records.count, now=now, dice=dice)
 
 
 def _waiting_by(policy_id: int) -> QuerySet[BacklogRecord]:
@@ -134,9 +134,9 @@ def _apply_step(policy_id: int, after: int, now: datetime | None = None, dice: D
     return _apply_to(_waiting_by(policy_id), after, policy_id, now, dice)
 
 
-def _follow_step(schedule_id: int, after: int, now: datetime | None = None, dice: Dice = DICE) -> rollouts.Batch:
-    policy_id = Schedule.objects.filter(pk=schedule_id).values_list("retry_policy_id", flat=True).first()
-    others = BacklogRecord.objects.filter(schedule_id=schedule_id).unfinished()
+def _follow_step(origin_id: int, after: int, now: datetime | None = None, dice: Dice = DICE) -> rollouts.Batch:
+    policy_id = Origin.objects.filter(pk=origin_id).values_list("retry_policy_id", flat=True).first()
+    others = BacklogRecord.objects.filter(origin_id=origin_id).unfinished()
     others = others.exclude(retry_policy_id=policy_id) if policy_id else others.exclude(retry_policy_id=None)
     return _apply_to(others, after, policy_id, now, dice)
 

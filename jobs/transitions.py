@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from jobs import order, priorities, retries
+from jobs.formatting import facts_as_json, storable
 from jobs.outcomes import (
     MAX_ERROR_LENGTH,
     Cancelled,
@@ -23,9 +24,8 @@ from jobs.outcomes import (
     Succeeded,
     Unavailable,
 )
+from jobs.retries import tiers
 from jobs.states import AttemptOutcome, Status, WaitingFor
-from jobs.telling import facts_as_json, storable
-from jobs.waits import tiers
 
 LOOKED_AT_AGAIN_AFTER = timedelta(days=1)
 """A record that waits for a breaker is let through by that. Should nobody do so, it is looked at again all the same."""

@@ -12,9 +12,9 @@ from django.db import transaction
 
 from jobs import decisions
 from jobs.clock import database_clock
-from jobs.cron import Period
 from jobs.prepared import execute
 from jobs.set_aside import name_once
+from schedules.cron import Period
 from sources.domain.alerts import Thresholds, thresholds
 from sources.models import Policy
 from sources.planning import KIND, subject_of

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from django.apps import AppConfig
 
 if TYPE_CHECKING:
-    from jobs.doctor import Examination
+    from operations.doctor import Examination
 
 
 class SourcesConfig(AppConfig):
@@ -18,7 +18,7 @@ class SourcesConfig(AppConfig):
         backups.register()
 
     def examinations(self) -> list[Examination]:
-        """For `jobs.doctor`."""
+        """For `operations.doctor`."""
         from sources import doctor
 
         return [doctor.repository_modes]

@@ -7,11 +7,11 @@ settle               `written.write_down`    in the settle's own transaction, so
 """
 
 from jobs.handlers import Kind, registry
-from jobs.schedules.providers import add_provider
+from schedules.providers import add_provider
 from sources import alerts, planning, tokens
-from sources.asking import ask_source
-from sources.copying import copy_source
-from sources.written import write_down
+from sources.availability_check import ask_source
+from sources.backup_handler import copy_source
+from sources.results import write_down
 
 
 def register() -> None:

@@ -5,7 +5,7 @@ from datetime import datetime
 from django.conf import settings
 from django.db.backends.utils import CursorWrapper
 
-from jobs.doctor.finding import Finding, listed, ok, several, warning
+from operations.doctor.finding import Finding, listed, ok, several, warning
 from sources import repositories
 from sources.models import Repository
 

@@ -11,10 +11,10 @@ from django.db.models import Model, QuerySet
 
 from jobs import rescheduling, rollouts
 from jobs.breakers import verbs
-from jobs.models import Schedule
+from schedules.models import Schedule
 from sources import planning, repositories
-from sources.guarding import guarded_by, try_again
 from sources.models import Backup, Policy, Repository
+from sources.repository_breaker import guarded_by, try_again
 
 SCHEDULE_FIELDS = ("name", "cron", "zone", "enabled", "priority", "retry_policy", "throttle")
 """Fields of a policy that are its schedule's."""

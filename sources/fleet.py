@@ -17,13 +17,14 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, OuterRef
 
 from jobs import rescheduling, rollouts
-from jobs.models import RetryPolicy, Schedule
+from jobs.models import RetryPolicy
+from schedules.models import Schedule
 from sources import edits, planning
 from sources.engines import ENGINES, missing_program
 from sources.fleet_format import FleetError, Problems, Rows, read_rows
 from sources.fleet_tables import Table, build, by_name
-from sources.guarding import try_again
 from sources.models import Assignment, Backup, Policy, Repository, Source
+from sources.repository_breaker import try_again
 
 __all__ = ["FleetError", "FleetReport", "import_fleet"]
 

@@ -20,7 +20,11 @@ class Table:
 
     def write(self, model: Any) -> None:
         """Write what is new and what changes, in batches."""
-        model.objects.bulk_create(self.created, batch_size=1000)
+        if model._meta.parents:  # two tables: Django creates such rows one by one
+            for row in self.created:
+                row.save(force_insert=True)
+        else:
+            model.objects.bulk_create(self.created, batch_size=1000)
         if self.changed:
             fields = set().union(*self.changed.values())
             model.objects.bulk_update(list(self.changed), sorted(fields), batch_size=500)

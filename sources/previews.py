@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 from django.db.models import Count
 
 from jobs.clock import database_clock
-from jobs.cron import check_expression, check_zone
-from jobs.schedules.plan_figures import sizes
+from schedules.cron import check_expression, check_zone
+from schedules.plan_figures import sizes
 from sources.domain.preview import PreviewedPeriod, coming_periods
 from sources.domain.windows import Opening
 from sources.models import Assignment, Policy

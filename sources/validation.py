@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
 
-from jobs.cron import Period
+from schedules.cron import Period
 from sources import cleartext, contact, repositories, wake_networks
 from sources.domain.excluded_dates import ExcludedDates
 from sources.domain.preview import check_period_meets_window

@@ -11,9 +11,10 @@ from django.apps import apps
 from django.db import connection
 
 from jobs import throttles
-from jobs.models import BacklogRecord, RetryPolicy, Schedule, Throttle, Worker
+from jobs.models import BacklogRecord, RetryPolicy, Throttle, Worker
 from jobs.outcomes import Claimed
 from jobs.states import FINISHED, Status, WaitingFor
+from schedules.models import Schedule
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 """A Monday. The instant of every row that is not told another."""
@@ -81,7 +82,7 @@ def make_claimed(**fields: Any) -> Claimed:
         "first_failure_at": None,
         "last_failure_at": None,
         "closes_at": None,
-        "schedule_id": None,
+        "origin_id": None,
         "retry_policy_id": None,
         "exclusive_key": None,
         "lane": 0,
@@ -95,7 +96,7 @@ def make_retry_policy(**fields: Any) -> RetryPolicy:
 
 def install_presets() -> None:
     """The retry policies that every installation begins with: a test with real transactions takes them away."""
-    migration = import_module("jobs.migrations.0019_published_retry_policies")
+    migration = import_module("jobs.migrations.0002_functions_and_presets")
     migration.install(apps, SimpleNamespace(connection=connection))
 
 

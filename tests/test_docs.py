@@ -109,7 +109,7 @@ def running_record() -> Claimed:
         first_failure_at=None,
         last_failure_at=None,
         closes_at=None,
-        schedule_id=None,
+        origin_id=None,
         retry_policy_id=None,
         exclusive_key=None,
         lane=0,

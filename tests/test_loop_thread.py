@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.jobs.delivery.certificates import make_certificate, served_with
-from tests.jobs.delivery.receiver import Receiver, receiving, speaking
+from tests.delivery.certificates import make_certificate, served_with
+from tests.delivery.receiver import Receiver, receiving, speaking
 from tests.jobs.throttling.counting_receiver import counting_receiver
 from tests.waiting import eventually
 

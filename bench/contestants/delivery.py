@@ -35,9 +35,9 @@ class Delivery(Ours):
     def make_callbacks(self, url: str, count: int, receiver: str) -> None:
         """Put `count` ready events there, for an endpoint at `receiver` with a signing secret."""
         set_up_for_loopback(url)
+        from delivery import signing
+        from delivery.models import Endpoint
         from jobs.backlog import enqueue
-        from jobs.delivery import signing
-        from jobs.models import Endpoint
 
         endpoint = Endpoint.objects.create(name="receiver", url=receiver)
         signing.rotate(endpoint)
@@ -46,8 +46,8 @@ class Delivery(Ours):
 
     def work(self, site: Site, *, stamp: bool) -> None:
         set_up_for_loopback(site.url)
+        from delivery.handlers import post_callback
         from jobs.conf import QueueRule
-        from jobs.delivery import post_callback
         from jobs.handlers import Run, registry
         from jobs.outcomes import Outcome
         from jobs.worker.process import WorkerProcess
@@ -88,9 +88,10 @@ class BareDelivery(Delivery):
         set_up(site.url)
         from django.db import connection
 
-        from jobs.delivery import prepare
-        from jobs.delivery.messages import body_of
-        from jobs.models import BacklogRecord, Endpoint, Worker
+        from delivery.handlers import prepare
+        from delivery.messages import body_of
+        from delivery.models import Endpoint
+        from jobs.models import BacklogRecord, Worker
 
         receiver = Endpoint.objects.get().url
         payloads = BacklogRecord.objects.order_by("pk").values_list("payload", flat=True)

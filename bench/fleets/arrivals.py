@@ -12,8 +12,9 @@ from django.db.models.functions import Now
 
 from bench.fleets.deaf_host import address
 from jobs import tick
-from jobs.models import BacklogRecord, Schedule
+from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
+from schedules.models import Schedule
 from sources import planning, tokens
 from sources.models import Assignment, Policy, Repository, Source
 from sources.planning import KIND

@@ -63,7 +63,7 @@ def _occupy(full: int, plain: int) -> None:
     """Give the worker what keeps it busy: of schedule `full` as much as its throttle lets through, and ahead of it."""
     worker = Worker.objects.create(name="busy", hostname="bench", pid=1, queues={AVAILABILITY: 200, BACKUPS: UNITS})
     ready = BacklogRecord.objects.ready().order_by("pk")
-    of_full, of_plain = ready.filter(schedule=full), ready.filter(schedule=plain)
+    of_full, of_plain = ready.filter(origin=full), ready.filter(origin=plain)
     running = [*of_full[:FULL_AT], *of_plain[: BUSY - FULL_AT]]
     answered = list(of_full[FULL_AT : FULL_AT + ANSWERED])
     for record in (*running, *answered):

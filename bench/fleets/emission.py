@@ -16,7 +16,7 @@ from jobs.prepared import prepare_in_this_thread
 
 TABLE = "jobs_backlogrecord"
 COPY_OUT, COPY_IN = (f"COPY {TABLE} {where} (FORMAT binary)" for where in ("TO STDOUT", "FROM STDIN"))
-READ_BY_THE_EMISSION = ("sources_assignment", "sources_source", "sources_policy", "jobs_schedule")
+READ_BY_THE_EMISSION = ("sources_assignment", "sources_source", "sources_policy", "schedules_schedule", "jobs_origin")
 
 
 class Emitted(NamedTuple):

@@ -12,10 +12,12 @@ from django.db import connection, transaction
 
 from bench.fleets.emission import COPY_IN, COPY_OUT, TABLE
 from bench.fleets.making import keep_vacuum_away
+from delivery.models import Endpoint
 from jobs import tick
 from jobs.clock import database_clock
-from jobs.models import BacklogRecord, Endpoint, Schedule, Throttle
+from jobs.models import BacklogRecord, Throttle
 from jobs.prepared import prepare_in_this_thread
+from schedules.models import Schedule
 
 KIND = "http_callback"
 BODY = {"job": "report of $schedule", "shard": "$number", "of": "$count", "key": "$event_id", "at": "$run_after"}
@@ -113,7 +115,8 @@ def make_launches(kind: str, staggered: int, window_for: int, plain: int) -> flo
     }
     batch = {"event_count": staggered, "window_for": window_for, "stagger": "even"}
     Schedule.objects.create(name="staggered", **common, **batch)
-    Schedule.objects.bulk_create(Schedule(name=f"plain {number}", event_count=1, **common) for number in range(plain))
+    for number in range(plain):
+        Schedule.objects.create(name=f"plain {number}", event_count=1, **common)
     return trigger_at.timestamp()
 
 

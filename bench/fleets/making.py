@@ -12,7 +12,8 @@ from django.db import connection
 
 from bench.fleets.rows import up_to
 from jobs.clock import database_clock
-from jobs.models import Schedule, Throttle
+from jobs.models import Throttle
+from schedules.models import Schedule
 from sources.models import Assignment, Policy, Repository, Source
 from sources.planning import KIND, limit_seeding
 from sources.planning.lanes import lane_of

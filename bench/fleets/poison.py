@@ -18,10 +18,11 @@ from django.db import connection
 from bench.results import percentile
 from bench.virtual import DAY, HOUR, MINUTE, Backlog, instant, seconds
 from jobs.handlers import Kind, registry
-from jobs.models import Attempt, BacklogRecord, Decision, RetryPolicy, Schedule, Sweep, Worker
+from jobs.models import Attempt, BacklogRecord, Decision, RetryPolicy, Sweep, Worker
 from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
-from jobs.schedules import providers
 from jobs.states import Status
+from schedules import providers
+from schedules.models import Schedule
 
 KIND = QUEUE = "bench"
 PROVIDER = "bench batches"

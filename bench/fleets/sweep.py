@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.fleets.deaf_host import address
 from jobs import tick
-from jobs.models import Schedule
+from schedules.models import Schedule
 from sources.models import Assignment, Policy, Repository, Source
 from sources.models.source import SourceKind
 from sources.planning import KIND

@@ -8,8 +8,9 @@ import jobs.tick
 from chaos.protocol.waits import Queue
 from jobs import rescheduling
 from jobs.backlog.cancelling import cancel
-from jobs.models import BacklogRecord, RetryPolicy, Schedule
+from jobs.models import BacklogRecord, RetryPolicy
 from jobs.states import Status
+from schedules.models import Schedule
 
 
 class Desk:
@@ -27,7 +28,7 @@ class Desk:
 def follow(schedule_id: int) -> None:
     """Give a schedule the other retry policy, and its records with it."""
     schedule = Schedule.objects.get(pk=schedule_id)
-    schedule.retry_policy = RetryPolicy.objects.exclude(schedule=schedule).order_by("pk")[0]
+    schedule.retry_policy = RetryPolicy.objects.exclude(origin=schedule).order_by("pk")[0]
     schedule.save(update_fields=["retry_policy"])
     rescheduling.follow(schedule)
 

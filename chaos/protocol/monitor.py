@@ -60,7 +60,7 @@ BLOCKING = "SELECT pid, pg_blocking_pids(pid) FROM unnest(%s::int[]) AS pid"
 FREE = "SELECT id FROM jobs_backlogrecord WHERE id = ANY(%s) ORDER BY id FOR UPDATE SKIP LOCKED"
 RECORDS = """
 SELECT id, kind, queue, subject, status, attempt, leased_by_id, lease_token, lease_expires_at, exclusive_key,
-       waiting_for, run_after, lane, cancel_requested_at IS NOT NULL, trigger_at, schedule_id
+       waiting_for, run_after, lane, cancel_requested_at IS NOT NULL, trigger_at, origin_id
   FROM jobs_backlogrecord
 """
 ATTEMPTS = "SELECT record_id, number, worker_id, outcome FROM jobs_attempt"
@@ -68,9 +68,9 @@ TRIGGERS = """
 SELECT t.trigger_at, t.events, t.emitted_at IS NOT NULL, s.next_trigger_at, s.event_count,
        (SELECT count(*)
           FROM jobs_backlogrecord b
-         WHERE b.schedule_id = t.schedule_id AND b.trigger_at = t.trigger_at)
-  FROM jobs_trigger t
-  JOIN jobs_schedule s ON s.id = t.schedule_id
+         WHERE b.origin_id = t.schedule_id AND b.trigger_at = t.trigger_at)
+  FROM schedules_trigger t
+  JOIN schedules_schedule s ON s.origin_id = t.schedule_id
  WHERE t.skipped_for = ''
 """
 BOOKINGS = "SELECT record_id, attempt FROM sim.booking"

@@ -12,14 +12,22 @@ from chaos.protocol.monitor import Monitor
 from chaos.protocol.scenes import Scene
 from chaos.protocol.worker import SimulatedWorker
 from jobs import conf, wakeups
-from jobs.models import BacklogRecord, Lane, RetryPolicy, Schedule, Throttle
+from jobs.models import BacklogRecord, Lane, RetryPolicy, Throttle
 from jobs.states import Status
+from schedules.models import Schedule
 
 EMPTIED = (
-    "jobs_attempt", "jobs_backlogrecord", "jobs_trigger", "jobs_schedule", "jobs_retrypolicy", "jobs_lane",
-    "jobs_throttle", "jobs_worker", "jobs_decision", "sim.booking",
+    "jobs_attempt", "jobs_backlogrecord", "schedules_trigger", "schedules_schedule", "jobs_origin",
+    "jobs_retrypolicy", "jobs_lane", "jobs_throttle", "jobs_worker", "jobs_decision", "sim.booking",
 )  # fmt: skip
-NUMBERED = ("jobs_backlogrecord", "jobs_trigger", "jobs_schedule", "jobs_lane", "jobs_throttle", "jobs_worker")
+NUMBERED = (
+    "jobs_backlogrecord",
+    "schedules_trigger",
+    "schedules_schedule",
+    "jobs_lane",
+    "jobs_throttle",
+    "jobs_worker",
+)
 TRUNCATE_EVERY = 40
 """Seeds: without autovacuum, whose locks would be nobody's choice, deleted rows pile up."""
 
@@ -131,7 +139,7 @@ def _fill(rng: Random, world: World) -> None:
         for number in range(rng.choice((3, 5, 7))):
             queue = "ask" if kind == "relay" else "work"
             record = BacklogRecord(kind=kind, queue=queue, subject=f"{kind}:{number}", run_after=now, lane=lane)
-            record.status, record.schedule, record.retry_policy = Status.READY, schedule, policies[0]
+            record.status, record.origin, record.retry_policy = Status.READY, schedule, policies[0]
             records.append(record)
     rng.shuffle(records)
     BacklogRecord.objects.bulk_create(records)

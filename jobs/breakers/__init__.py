@@ -31,12 +31,12 @@ from django.db.models.expressions import Combinable
 from jobs import conf, decisions
 from jobs.breakers.statements import FIRST_UNTRIED, HELD_BY_IT, TRIED_LONGEST_AGO, WHATEVER_WAITS
 from jobs.clock import database_clock
+from jobs.formatting import storable
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import MAX_ERROR_LENGTH, Claimed, Failed, Guarded, Held, Outcome, Released, Succeeded
 from jobs.prepared import execute
 from jobs.retries import Rule, delay
 from jobs.states import Status
-from jobs.telling import storable
 from jobs.wakeups import notify
 
 BATCH = 1000

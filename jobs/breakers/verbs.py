@@ -8,10 +8,10 @@ from django.db import transaction
 from jobs import breakers
 from jobs.breakers.statements import FORGET, WHATEVER_WAITS
 from jobs.clock import database_clock
+from jobs.formatting import storable
 from jobs.models import Breaker
 from jobs.outcomes import Guarded
 from jobs.prepared import execute
-from jobs.telling import storable
 
 
 @transaction.atomic

@@ -2,9 +2,10 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from jobs import priorities
 from jobs.models.breaker import Breaker
+from jobs.models.origin import Origin
 from jobs.models.retry_policy import RetryPolicy
-from jobs.models.schedule import Schedule
 from jobs.models.worker import Worker
 from jobs.querysets import BacklogRecordQuerySet
 from jobs.states import FINISHED, UNFINISHED, Status, WaitingFor
@@ -61,7 +62,7 @@ class BacklogRecord(models.Model):
         null=True, help_text="When a person cancelled it while it ran; it ends as cancelled unless it succeeds."
     )
 
-    schedule = models.ForeignKey(Schedule, null=True, on_delete=models.SET_NULL, db_index=False, related_name="records")
+    origin = models.ForeignKey(Origin, null=True, on_delete=models.SET_NULL, db_index=False, related_name="records")
     trigger_at = models.DateTimeField(null=True, help_text="The trigger that emitted it; empty: asked for by hand.")
     retry_policy = models.ForeignKey(
         RetryPolicy,
@@ -98,12 +99,12 @@ class BacklogRecord(models.Model):
                 condition=Q(status=Status.RUNNING, exclusive_key__isnull=False),
             ),
             models.UniqueConstraint(
-                "schedule",
+                "origin",
                 "trigger_at",
                 "subject",
                 name="one_record_per_trigger_and_subject",
-                # also what it unites nothing of, without a trigger: who removes a schedule looks for all of its records
-                condition=Q(schedule__isnull=False),
+                # also without a trigger, where it unites nothing: an origin that is removed looks for its records
+                condition=Q(origin__isnull=False),
             ),
             models.CheckConstraint(
                 name="running_iff_leased",
@@ -130,6 +131,10 @@ class BacklogRecord(models.Model):
                 name="waiting_iff_it_says_what_for",
                 condition=Q(status=Status.WAITING, waiting_for__isnull=False)
                 | Q(~Q(status=Status.WAITING), waiting_for__isnull=True),
+            ),
+            models.CheckConstraint(
+                name="priority_within_limits",
+                condition=Q(priority__gte=priorities.LEAST, priority__lte=priorities.GREATEST),
             ),
             models.CheckConstraint(
                 name="failed_at_iff_failures",

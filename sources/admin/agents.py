@@ -13,9 +13,9 @@ from django.urls import reverse
 from unfold.decorators import action
 from unfold.enums import ActionVariant
 
-from jobs.admin.asking import question
-from jobs.admin.base import ago, moment, span
 from jobs.clock import database_clock
+from operations.admin.asking import question
+from operations.admin.base import ago, moment, span
 from sources import tokens
 from sources.admin.protection import present
 from sources.models import Source

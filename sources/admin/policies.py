@@ -7,8 +7,8 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 
 from jobs import rollouts
-from jobs.admin.base import SMALL_TEXT_AREAS, moment
-from jobs.admin.previewing import PreviewedForm
+from operations.admin.base import SMALL_TEXT_AREAS, moment
+from operations.admin.previewing import PreviewedForm
 from sources import edits
 from sources.admin.policy_form import WHEN_FIELDS, PolicyForm
 from sources.admin.preview import preview_of

@@ -11,8 +11,9 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
-from jobs.admin.with_presets import Filling, LinesWithPresets, LineWithPresets
-from jobs.models import RetryPolicy, Schedule, Throttle
+from jobs.models import RetryPolicy, Throttle
+from operations.admin.with_presets import Filling, LinesWithPresets, LineWithPresets
+from schedules.models import Schedule
 from sources import planning
 from sources.domain.presets import PRESETS, WINDOW_PRESETS
 from sources.edits import SCHEDULE_FIELDS

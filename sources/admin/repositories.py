@@ -11,12 +11,12 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from jobs import breakers
-from jobs.admin.breakers import link_to
 from jobs.models import Breaker
+from operations.admin.breakers import link_to
 from sources import edits, reach
 from sources.admin.reach import ReachAdmin, ReachForm
-from sources.guarding import OPEN_BREAKER_OF_REPOSITORY, guarded_by
 from sources.models import Repository
+from sources.repository_breaker import OPEN_BREAKER_OF_REPOSITORY, guarded_by
 
 
 class RepositoryForm(ReachForm):

@@ -14,10 +14,10 @@ from django.utils.html import format_html
 from unfold.admin import TabularInline
 from unfold.decorators import display
 
-from jobs.admin.base import SMALL_TEXT_AREAS, ago, moment, span
-from jobs.admin.decisions import log_url
-from jobs.admin.tables import table
 from jobs.clock import database_clock
+from operations.admin.base import SMALL_TEXT_AREAS, ago, moment, span
+from operations.admin.decisions import log_url
+from operations.admin.tables import table
 from sources import edits, planning, reach
 from sources.admin.agents import AGENT_FIELDS, AgentActions, AgentFields
 from sources.admin.protection import (

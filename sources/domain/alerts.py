@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from jobs.cron import Period
+from schedules.cron import Period
 
 CLEARED_BELOW = 0.8
 """Of `alert_after`: how old the last success may be for an alert to end."""

@@ -3,7 +3,7 @@
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
-from jobs.cron import Period
+from schedules.cron import Period
 
 
 def next_backup_at(period: Period, started_at: datetime, now: datetime) -> datetime:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
-from jobs.cron import Period
+from schedules.cron import Period
 from sources.domain.windows import Opening, Window
 
 CHECKED_PERIODS = 10

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from jobs.cron import check_zone, instant_of
+from schedules.cron import check_zone, instant_of
 from sources.domain.excluded_dates import ExcludedDates
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

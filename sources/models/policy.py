@@ -6,9 +6,10 @@ from django.core.validators import MinValueValidator
 from django.db import models
 from django.utils import timezone
 
-from jobs.cron import check_expression, check_zone
-from jobs.models import Schedule, Throttle
+from jobs.models import Throttle
 from jobs.retries import LONGEST
+from schedules.cron import check_expression, check_zone
+from schedules.models import Schedule
 from sources.domain.windows import Window
 from sources.models.repository import Repository
 

@@ -13,13 +13,13 @@ from django.db import connection, transaction
 
 from jobs import decisions
 from jobs.clock import database_clock
-from jobs.models import Schedule
 from jobs.order import LONGEST_DEMOTION_DAYS
 from jobs.prepared import execute
-from jobs.schedules.watermarks import can_emit
 from jobs.set_aside import bad_ones
 from jobs.states import UNFINISHED, Status, WaitingFor
 from jobs.wakeups import notify
+from schedules.models import Schedule
+from schedules.watermarks import can_emit
 from sources.models import Policy
 from sources.planning.lanes import lanes_of
 from sources.planning.names import AVAILABILITY, KIND, subject_of_policy
@@ -34,7 +34,7 @@ EMIT = f"""
 WITH emitted AS (
 INSERT INTO jobs_backlogrecord
        (kind, queue, subject, payload, status, waiting_for, run_after, closes_at, priority, due_day, rank_day,
-        expected_seconds, failures, first_failure_at, last_error, attempt, schedule_id, trigger_at,
+        expected_seconds, failures, first_failure_at, last_error, attempt, origin_id, trigger_at,
         retry_policy_id, lane)
 SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id, jsonb_build_object('assignment', a.id, 'title', s.name),
        CASE WHEN GREATEST(p.opens_at, s.snoozed_until) <= %(now)s THEN {Status.READY} ELSE {Status.WAITING} END,
@@ -71,9 +71,9 @@ SELECT '{KIND}', '{AVAILABILITY}', 'assignment:' || a.id, jsonb_build_object('as
    AND (%(assignment_ids)s::bigint[] IS NULL OR a.id = ANY(%(assignment_ids)s::bigint[]))
  ORDER BY a.id
     ON CONFLICT DO NOTHING
-RETURNING schedule_id
+RETURNING origin_id
 )
-SELECT schedule_id, count(*) FROM emitted GROUP BY schedule_id
+SELECT origin_id, count(*) FROM emitted GROUP BY origin_id
 """
 
 

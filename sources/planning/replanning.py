@@ -14,9 +14,10 @@ from django.db.models import Q, QuerySet
 
 from jobs import rollouts
 from jobs.clock import database_clock
-from jobs.cron import Period
-from jobs.models import BacklogRecord, Schedule
+from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
+from schedules.cron import Period
+from schedules.models import Schedule
 from sources.domain.due import next_backup_at
 from sources.models import Assignment, Policy
 from sources.planning.idle import cancel

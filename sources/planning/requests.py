@@ -107,7 +107,7 @@ def _asked_for(assignment: Assignment, now: datetime) -> BacklogRecord:
         expected_seconds=assignment.last_backup_for,
         failures=assignment.failures,
         first_failure_at=assignment.first_failure_at if assignment.failures else None,
-        schedule=schedule,
+        origin=schedule,
         retry_policy_id=schedule.retry_policy_id,
         lane=lane_of(assignment.policy, first_backup=assignment.last_backup_at is None),
     )

@@ -4,28 +4,29 @@ hundred thousand agents ask every five minutes."""
 from datetime import datetime
 from typing import NamedTuple
 
-from jobs.cron import Period
 from jobs.prepared import execute
 from jobs.states import UNFINISHED, Status, WaitingFor
+from schedules.cron import Period
 from sources.domain.alerts import AlertFacts
 from sources.planning.names import AVAILABILITY, KIND, subject_of
 
 # Served by the index of the assignments' source and by `one_unfinished_record_per_subject`, one descent each.
 STANDINGS = f"""
-SELECT a.id, schedule.name, schedule.cron, schedule.zone, schedule.enabled AND s.paused_at IS NULL,
+SELECT a.id, origin.name, schedule.cron, origin.zone, schedule.enabled AND s.paused_at IS NULL,
        p.on_battery, p.on_metered, p.alert_after, a.inserted_at, a.last_backup_at, a.next_backup_at, a.overdue_since,
        a.vanished_at, b.status, b.waiting_for, b.queue
   FROM sources_assignment a
   JOIN sources_source s ON s.id = a.source_id
   JOIN sources_policy p ON p.id = a.policy_id
-  JOIN jobs_schedule schedule ON schedule.id = p.schedule_id
+  JOIN schedules_schedule schedule ON schedule.origin_id = p.schedule_id
+  JOIN jobs_origin origin ON origin.id = p.schedule_id
   LEFT JOIN LATERAL (
        SELECT status, waiting_for, queue
          FROM jobs_backlogrecord
         WHERE kind = '{KIND}' AND subject = 'assignment:' || a.id AND status IN {tuple(map(int, UNFINISHED))}
         LIMIT 1) AS b ON TRUE
  WHERE a.source_id = %(source)s
- ORDER BY schedule.name
+ ORDER BY origin.name
 """
 
 

@@ -21,7 +21,7 @@ from schemathesis.core.failures import Failure
 from schemathesis.engine import Status, events
 from schemathesis.engine.recorder import ScenarioRecorder
 
-from sources.api import api
+from api.root import api
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 

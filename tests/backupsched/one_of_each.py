@@ -5,12 +5,14 @@ from typing import Any
 
 from django.utils import timezone
 
-from jobs.models import Attempt, Breaker, Endpoint, Schedule, Trigger
+from delivery.models import Endpoint
+from jobs.models import Attempt, Breaker
 from jobs.states import AttemptOutcome, Status
+from schedules.models import Schedule, Trigger
 from sources import tokens
 from sources.models import Assignment
+from tests.api.sources.making import add_backup
 from tests.factories import make_record, make_retry_policy, make_throttle, make_worker
-from tests.sources.api.making import add_backup
 from tests.sources.factories import make_assignment, make_policy, make_source
 
 
@@ -24,7 +26,7 @@ def make_one_of_each() -> tuple[dict[str, Any], Assignment]:
         next_trigger_at=now + timedelta(hours=1),
     )  # fmt: skip
     trigger = Trigger.objects.create(schedule=schedule, trigger_at=now, emitted_at=now, events=1)
-    record = make_record(Status.WAITING, schedule=schedule, trigger_at=now, kind="http_callback", queue="callbacks")
+    record = make_record(Status.WAITING, origin=schedule, trigger_at=now, kind="http_callback", queue="callbacks")
     failed = make_record(Status.FAILED, worker=worker, kind="http_callback", queue="callbacks", last_error="refused")
     Attempt.objects.create(
         record=failed, number=1, queue="callbacks", worker=worker, started_at=now, ended_at=now,

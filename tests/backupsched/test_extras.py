@@ -12,11 +12,11 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from backupsched.embedded import EmbeddedDatabaseError
-from jobs.delivery import sqs_clients
+from delivery.sqs import clients
 from jobs.extras import EXTRAS
+from sources.address_tracking import ask_where_it_is
 from sources.availability import Answer
 from sources.models import Policy
-from sources.moved import ask_where_it_is
 from tests.factories import make_schedule
 from tests.sources.factories import MONDAY, make_source
 from tests.waiting import PATIENCE
@@ -51,7 +51,7 @@ def test_a_picture_in_a_file(without: Any, tmp_path: Path) -> None:
 
 @pytest.mark.django_db
 def test_a_picture_on_a_page(without: Any, admin_client: Client) -> None:
-    pages = ("/backoff/", f"/admin/jobs/schedule/{make_schedule().pk}/change/")
+    pages = ("/backoff/", f"/admin/schedules/schedule/{make_schedule().pk}/change/")
     without("matplotlib")
     for page in pages:
         answer = admin_client.get(page)
@@ -71,8 +71,8 @@ def test_the_embedded_server(without: Any, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_queue(without: Any) -> None:
     said = without("boto3")
-    with pytest.raises(sqs_clients.Unready, match="then restart the worker") as caught:
-        sqs_clients.client_for(sqs_clients.ClientKey("https://127.0.0.1", "eu-west-1", 1, 1))
+    with pytest.raises(clients.Unready, match="then restart the worker") as caught:
+        clients.client_for(clients.ClientKey("https://127.0.0.1", "eu-west-1", 1, 1))
     assert said in str(caught.value)
 
 

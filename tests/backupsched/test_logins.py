@@ -10,8 +10,8 @@ from django.test import Client
 
 from backupsched import logins
 from backupsched.logins import ADDRESS, PAIR
-from jobs.api import limits
-from jobs.models import RateCount
+from operations import limits
+from operations.models import RateCount
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "swordfish-7-lanterns"

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import pytest
 from django.contrib.auth.models import Permission
 
-from jobs import api_tokens
-from jobs.models.event import Event
+from api import tokens as api_tokens
+from delivery.models import Event
 from sources import edits, tokens
+from tests.api.asking import make_user
 from tests.backupsched.conformance import Asker, Findings, ask
 from tests.backupsched.one_of_each import make_one_of_each
 from tests.factories import install_presets
-from tests.jobs.api.asking import make_user
 
 EXAMPLES = int(os.environ.get("BACKUPSCHED_OPENAPI_EXAMPLES") or 0)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ninja import Schema
 
-from sources.api import api
+from api.root import api
 
 METHODS = {"get", "post", "put", "patch", "delete"}
 

@@ -12,7 +12,7 @@ from django_q.models import Failure, OrmQ, Schedule, Success
 from django_q.scheduler import scheduler
 from django_q.tasks import async_task
 
-from jobs.periodic_broker import ALLOWED
+from operations.periodic_broker import ALLOWED
 from tests.people import staff
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -15,14 +15,14 @@ from django.template.response import SimpleTemplateResponse
 from django.test import Client, RequestFactory
 from django.urls import URLPattern, get_resolver
 
-from jobs import api_tokens
+from api import tokens as api_tokens
+from api.root import api
 from sources import tokens
-from sources.api import api
 from sources.models import Assignment
+from tests.api.asking import make_user
 from tests.backupsched.one_of_each import make_one_of_each
 from tests.backupsched.role_table import ACTIONS, MAY, OPERATIONS, PAGES
 from tests.documents import ROOT, table_rows
-from tests.jobs.api.asking import make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.timeout(240)]
 

@@ -34,4 +34,6 @@ def test_marks_the_page_that_is_open_and_no_other(admin_client: Client) -> None:
 
 def test_begins_with_what_is_backed_up(admin_client: Client) -> None:
     groups = admin_client.get("/admin/").context["sidebar_navigation"]
-    assert [str(group["items"][0]["link"]).split("/")[2] for group in groups] == ["sources", "jobs", "django_q", "auth"]
+    assert [str(group["items"][0]["link"]).split("/")[2] for group in groups] == [
+        "sources", "schedules", "jobs", "delivery", "api", "django_q", "auth",
+    ]  # fmt: skip

@@ -5,9 +5,10 @@ import pytest
 from bench.fleets import events as fleet
 from bench.parts.events import fullest_minute, most_a_minute
 from jobs.clock import database_clock
-from jobs.models import BacklogRecord, Schedule
-from jobs.schedules import emitter
+from jobs.models import BacklogRecord
 from jobs.states import Status
+from schedules import emitter
+from schedules.models import Schedule
 
 pytestmark = pytest.mark.django_db
 
@@ -44,7 +45,7 @@ class TestLaunches:
         assert before < trigger_at <= database_clock().timestamp() + 60
         due = Schedule.objects.values_list("next_trigger_at", flat=True)[0]
         assert emitter.emit_triggers(due) == 7
-        launched = BacklogRecord.objects.filter(schedule__name="staggered", status=Status.WAITING)
+        launched = BacklogRecord.objects.filter(origin__name="staggered", status=Status.WAITING)
         assert all(event.payload["body"]["at"][:19] == f"{event.run_after:%Y-%m-%dT%H:%M:%S}" for event in launched)
         assert launched.count() >= 3
 

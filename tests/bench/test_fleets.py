@@ -85,7 +85,7 @@ class TestWhatADecisionLooksAt:
     def test_one_throttle_is_full_and_half_of_all_waits_behind_it(self):
         decisions.make_due(DUE, lanes=True)
         full = Throttle.objects.get(max_in_flight=decisions.FULL_AT)
-        records = BacklogRecord.objects.filter(schedule__throttle=full)
+        records = BacklogRecord.objects.filter(origin__schedule__throttle=full)
         assert records.running().count() == decisions.FULL_AT
         waiting = records.filter(status=Status.READY, queue="availability")
         assert abs(waiting.count() - DUE / 2) < DUE / 10

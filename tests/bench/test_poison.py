@@ -21,11 +21,12 @@ from bench.virtual import DAY, HOUR, MINUTE, START, Backlog, Tried, instant
 from jobs import conf
 from jobs.backlog import NewRecord, enqueue
 from jobs.handlers import Kind, registry
-from jobs.models import Attempt, BacklogRecord, Breaker, Decision, RetryPolicy, Schedule, Sweep
+from jobs.models import Attempt, BacklogRecord, Breaker, Decision, RetryPolicy, Sweep
 from jobs.order import in_claim_order
 from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
-from jobs.schedules import providers
 from jobs.states import Status
+from schedules import providers
+from schedules.models import Schedule
 from tests.bench.test_bench_command import LONGEST_SECONDS, contestants, directory, measure
 from tests.factories import install_presets, make_record, make_retry_policy
 
@@ -211,7 +212,7 @@ class TestPoison:
 
 class TestAnExhaustedSweep:
     def test_warns(self, caplog):
-        with caplog.at_level(logging.WARNING, "jobs.sweeps"):
+        with caplog.at_level(logging.WARNING, "jobs.retries.sweeps"):
             told = poison.figures(replace(SMALL, batches=1, max_records=10), preset("progressive"))
         assert told.left_some == sum("SWEEP_MAX_RECORDS" in said for said in caplog.messages) > 0
         assert Sweep.objects.filter(left_some=True).exists()

@@ -1,6 +1,6 @@
 """360 days of the progressive schedule in virtual time: the records, the instants to look at, and the series expected.
 
-Nothing here knows `jobs/waits/tiers.py`: what is expected is written out. Beside the instants of the series, after
+Nothing here knows `jobs/retries/tiers.py`: what is expected is written out. Beside the instants of the series, after
 every fifth attempt the next multiple of each of the six intervals is visited, so that one too many would be seen.
 """
 

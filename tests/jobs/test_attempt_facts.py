@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 
 from jobs import claiming
+from jobs.formatting import LARGEST_FACTS, facts_as_json
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
 from jobs.states import WaitingFor
-from jobs.telling import LARGEST_FACTS, facts_as_json
 from tests.factories import NOON, make_record, make_worker
 
 pytestmark = pytest.mark.django_db

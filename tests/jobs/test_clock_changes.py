@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.cron import Period, instant_of
-from tests.jobs.calendars import CLOCK_CHANGES, ZONES, periods, triggers, utc
+from schedules.cron import Period, instant_of
+from tests.schedules.calendars import CLOCK_CHANGES, ZONES, periods, triggers, utc
 
 
 class TestClockChanges:

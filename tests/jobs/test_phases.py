@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.waits.phases import GRAIN, LAST_PLACE, STEP, Line, base, phase
+from jobs.retries.phases import GRAIN, LAST_PLACE, STEP, Line, base, phase
 
 DAY = 86_400
 FOREVER = float("inf")

@@ -15,11 +15,11 @@ from django_q.models import Failure
 from django_q.models import Schedule as PeriodicTask
 from django_q.scheduler import scheduler
 
-from jobs import sweeps
 from jobs.conf import QueueRule
 from jobs.handlers import Kind, Run, registry
 from jobs.models import BacklogRecord
 from jobs.outcomes import Claimed
+from jobs.retries import sweeps
 from jobs.states import Status
 from jobs.worker import process
 from jobs.worker.process import WorkerProcess

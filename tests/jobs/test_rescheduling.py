@@ -10,9 +10,9 @@ from django.test.utils import CaptureQueriesContext
 from jobs import rescheduling, rollouts
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.retries import Rule
+from jobs.retries.phases import Line, phase
 from jobs.states import Status, WaitingFor
 from jobs.tick import promote
-from jobs.waits.phases import Line, phase
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule
 from tests.jobs.backoffs import DAY, HOUR, LATER, MINUTE, failing, wait
 
@@ -197,11 +197,9 @@ class TestAScheduleWithAnotherPolicy:
     def test_gives_it_to_its_unfinished_records_and_what_waits_by_it_waits_anew(self):
         before, chosen = make_retry_policy(parameters={"base": 36_000}), make_retry_policy(parameters={"base": 7200})
         schedule = make_schedule(retry_policy=chosen)
-        waiting = failing(before, schedule=schedule)
-        without = failing(None, schedule=schedule)
-        idle = [
-            make_record(status, schedule=schedule, retry_policy=before) for status in (Status.READY, Status.RUNNING)
-        ]
+        waiting = failing(before, origin=schedule)
+        without = failing(None, origin=schedule)
+        idle = [make_record(status, origin=schedule, retry_policy=before) for status in (Status.READY, Status.RUNNING)]
         assert rescheduling.follow(schedule, now=LATER) == 2
         assert wait(waiting) == wait(without) == (WaitingFor.BACKOFF, NOON + 2 * HOUR)
         for record in (waiting, without, *idle):
@@ -211,7 +209,7 @@ class TestAScheduleWithAnotherPolicy:
 
     def test_that_is_none_brings_the_default(self):
         schedule = make_schedule(retry_policy=None)
-        record = failing(make_retry_policy(), schedule=schedule)
+        record = failing(make_retry_policy(), origin=schedule)
         assert rescheduling.follow(schedule, now=NOON) == 1
         assert wait(record) == (WaitingFor.BACKOFF, NOON + 2 * MINUTE)
         assert record.retry_policy_id is None
@@ -220,10 +218,10 @@ class TestAScheduleWithAnotherPolicy:
         chosen, other = make_retry_policy(parameters={"base": 60}), make_retry_policy(parameters={"base": 7200})
         schedule = make_schedule(retry_policy=chosen)
         records = [
-            failing(chosen, schedule=schedule),
+            failing(chosen, origin=schedule),
             failing(other),
-            failing(other, schedule=make_schedule(retry_policy=other)),
-            make_record(Status.FAILED, failures=3, schedule=schedule, retry_policy=other),
+            failing(other, origin=make_schedule(retry_policy=other)),
+            make_record(Status.FAILED, failures=3, origin=schedule, retry_policy=other),
         ]
         before = BacklogRecord.objects.filter(pk__in=[record.pk for record in records]).order_by("pk").values()
         facts = list(before)
@@ -233,7 +231,7 @@ class TestAScheduleWithAnotherPolicy:
     def test_lets_what_waits_for_something_else_wait_but_under_it(self):
         chosen, other = make_retry_policy(parameters={"base": 60}), make_retry_policy()
         schedule = make_schedule(retry_policy=chosen)
-        record = failing(other, schedule=schedule, waiting_for=WaitingFor.SNOOZE)
+        record = failing(other, origin=schedule, waiting_for=WaitingFor.SNOOZE)
         assert rescheduling.follow(schedule, now=LATER) == 0
         assert wait(record) == (WaitingFor.SNOOZE, NOON + 10 * HOUR)
         assert record.retry_policy_id == chosen.pk

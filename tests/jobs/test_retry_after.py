@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from jobs import backlog, claiming, rescheduling
+from jobs.formatting import LARGEST_FACTS, facts_in_words
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Failed, Outcome
 from jobs.states import Status, WaitingFor
-from jobs.telling import LARGEST_FACTS, facts_in_words
 from jobs.tick import promote
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_worker
 from tests.jobs.backoffs import DAY, HOUR, LATER, MINUTE, wait
@@ -126,7 +126,7 @@ class TestAnEditedPolicy:
 class TestAScheduleWithAnotherPolicy:
     def test_does_not_bring_it_forward(self, policy: RetryPolicy) -> None:
         schedule = make_schedule(retry_policy=make_retry_policy(parameters={"base": 60}))
-        record = busy(policy, schedule=schedule)
+        record = busy(policy, origin=schedule)
         assert rescheduling.follow(schedule, now=LATER) == 1
         assert wait(record) == (WaitingFor.BACKOFF, NOON + 5 * HOUR)
 

@@ -6,9 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.core.exceptions import ValidationError
-from django.db import connection
 from django.db.models import ProtectedError
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -194,8 +192,7 @@ class TestDeleting:
         assert not RetryPolicy.objects.filter(name=policy.name).exists()
 
 
-PRESETS = import_module("jobs.migrations.0019_published_retry_policies")
-BEFORE = import_module("jobs.migrations.0010_preset_retry_policies")
+PRESETS = import_module("jobs.migrations.0002_functions_and_presets")
 FIBONACCI = [1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584, 4181, 6765]
 PUBLISHED = {
     "constant": lambda r: (300, 300),
@@ -205,12 +202,6 @@ PUBLISHED = {
     "fibonacci": lambda r: (FIBONACCI[r] * 60,) * 2,
 }
 """Retry r, from 0: the shortest and the longest wait in seconds."""
-
-
-def begin_as_before() -> None:
-    """With what an installation of the last version has."""
-    RetryPolicy.objects.all().delete()
-    BEFORE.install(apps, SimpleNamespace(connection=connection))
 
 
 @pytest.mark.django_db
@@ -230,15 +221,6 @@ class TestPresets:
         assert policies.count() == len(names)
         for policy in policies:
             policy.full_clean()
-
-    @pytest.mark.parametrize("use", [make_schedule, make_record])
-    def test_what_is_in_use_keeps_its_meaning(self, use):
-        begin_as_before()
-        use(retry_policy=RetryPolicy.objects.get(name="buckets"))
-        install_presets()
-        found = {name: RetryPolicy.objects.get(name=name).parameters for name in ("buckets", "buckets, 15 s")}
-        assert found == {"buckets": {"unit": 15}, "buckets, 15 s": {"unit": 15}}
-        assert RetryPolicy.objects.get(name="fibonacci").max_delay == LARGEST
 
     def test_installing_them_again_changes_nothing(self):
         install_presets()

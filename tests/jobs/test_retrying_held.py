@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from jobs import backlog, breakers, claiming, sweeps
+from jobs import backlog, breakers, claiming
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Failed, Guarded, Held
+from jobs.retries import sweeps
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_worker
 from tests.threads import at_once, beside, somebody_waits_for_a_lock

@@ -8,12 +8,13 @@ import pytest
 from jobs import backlog, closing, tick
 from jobs.clock import database_clock
 from jobs.handlers import Kind, Opening, registry
-from jobs.models import BacklogRecord, Decision, Late, Schedule, Trigger
-from jobs.schedules import batches, emitter, providers, triggers, unemitted
+from jobs.models import BacklogRecord, Decision
 from jobs.set_aside import SetAside
 from jobs.states import Status, WaitingFor
+from schedules import batches, emitter, providers, triggers, unemitted
+from schedules.models import Late, Schedule, Trigger
 from tests.factories import NOON, make_record, make_schedule
-from tests.jobs.doctor.examining import OK, PROBLEM, finding
+from tests.operations.doctor.examining import OK, PROBLEM, finding
 from tests.sources.factories import make_assignment, make_policy
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -25,7 +26,7 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 def nothing_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triggers, "_unreadable", SetAside())
     monkeypatch.setattr(unemitted, "failing", SetAside())
-    monkeypatch.setattr("jobs.schedules.provided.failing", unemitted.failing)
+    monkeypatch.setattr("schedules.provided.failing", unemitted.failing)
     monkeypatch.setattr("jobs.set_aside._named", set())
 
 
@@ -79,7 +80,7 @@ class TestTheClosingOfWindows:
     def test_leaves_a_kind_that_only_other_workers_know_to_them(self, status: Status, own_kinds: None) -> None:
         schedule = make_schedule(late=Late.DROP)
         Trigger.objects.create(schedule=schedule, trigger_at=NOON, events=1, emitted_at=NOON, closes_at=NOON)
-        closed = {"kind": "newer", "closes_at": NOON, "trigger_at": NOON, "schedule": schedule}
+        closed = {"kind": "newer", "closes_at": NOON, "trigger_at": NOON, "origin": schedule}
         record = make_record(status, **closed)
         for _ in range(2):
             closing.close_windows(NOON)

@@ -14,7 +14,7 @@ from jobs.outcomes import Claimed, Failed, Handoff, Outcome, Released, Succeeded
 from jobs.set_aside import SetAside
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import NOON, make_record, make_retry_policy, make_worker
-from tests.jobs.doctor.examining import finding
+from tests.operations.doctor.examining import finding
 from tests.threads import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)

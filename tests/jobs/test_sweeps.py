@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 import pytest
 
 from jobs.models import BacklogRecord, Decision, Sweep
+from jobs.retries.sweeps import LARGEST, Swept, process_backlog, run_overdue, sweep_by_hand
+from jobs.retries.tiers import TIERS
 from jobs.states import Status, WaitingFor
-from jobs.sweeps import LARGEST, Swept, process_backlog, run_overdue, sweep_by_hand
-from jobs.waits.tiers import TIERS
 from tests.jobs.sweeping import DAY, HOUR, MINUTE, NOW, SLOT, make_waiting, ready, statuses
 
 
@@ -142,8 +142,8 @@ class TestSweepsThatCoincide:
 class TestAFullSweep:
     @pytest.fixture
     def warnings(self, caplog):
-        caplog.set_level(logging.WARNING, "jobs.sweeps")
-        return lambda: [record.getMessage() for record in caplog.records if record.name == "jobs.sweeps"]
+        caplog.set_level(logging.WARNING, "jobs.retries.sweeps")
+        return lambda: [record.getMessage() for record in caplog.records if record.name == "jobs.retries.sweeps"]
 
     def sweep(self, now: datetime) -> Swept:
         BacklogRecord.objects.update(status=Status.WAITING, waiting_for=WaitingFor.SWEEP)

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from jobs import sweeps
 from jobs.models import BacklogRecord, Sweep
+from jobs.retries import sweeps
+from jobs.retries.sweeps import ANOTHER, SWEEP, Swept, process_backlog, run_overdue, wanted
+from jobs.retries.tiers import TIERS
 from jobs.states import Status, WaitingFor
-from jobs.sweeps import ANOTHER, SWEEP, Swept, process_backlog, run_overdue, wanted
-from jobs.waits.tiers import TIERS
 from tests.factories import NOON
 from tests.jobs.sweeping import DAY, HOUR, MINUTE, NOW, SLOT, build_waiting, make_waiting, statuses
 from tests.threads import another_connection, at_once, beside, impatience

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.retries import Failure, Rule, delay
-from jobs.waits.tiers import DAY, HOUR, MINUTE, OLDEST, SHORTEST, TIERS, next_sweep, slot_of
+from jobs.retries.tiers import DAY, HOUR, MINUTE, OLDEST, SHORTEST, TIERS, next_sweep, slot_of
 
 instants = st.integers(0, 4_000_000_000)
 intervals = st.sampled_from([tier.every for tier in TIERS])

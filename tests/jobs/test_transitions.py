@@ -21,9 +21,9 @@ from jobs.outcomes import (
 )
 from jobs.priorities import FIRST_IN_LINE
 from jobs.retries import ALGORITHMS, LARGEST, LONGEST, SHORTEST, Failure, Rule
+from jobs.retries.phases import Line, phase
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from jobs.transitions import LOOKED_AT_AGAIN_AFTER, Transition, transition, wait_after
-from jobs.waits.phases import Line, phase
 from tests.factories import NOON, make_claimed
 
 TODAY = NOON.date()

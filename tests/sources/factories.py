@@ -6,8 +6,9 @@ from typing import Any
 from uuid import uuid4
 
 from jobs import claiming
-from jobs.models import BacklogRecord, Schedule
+from jobs.models import BacklogRecord
 from jobs.outcomes import Claimed, Handoff, Outcome
+from schedules.models import Schedule
 from sources.models import Assignment, Policy, Repository, Source
 from sources.planning import AVAILABILITY, KIND, subject_of
 from tests.factories import make_claimed, make_worker

@@ -9,7 +9,7 @@ from django.db import connection
 from jobs import breakers, claiming, periodic
 from jobs.models import Breaker
 from jobs.outcomes import Succeeded
-from sources import guarding, planning
+from sources import planning, repository_breaker
 from sources.engines.base import EngineResult, Verdict
 from tests.sources.factories import MONDAY, handed_on, make_assignment, make_policy, record_of
 from tests.threads import another_connection, beside, somebody_waits_for_a_lock
@@ -60,7 +60,7 @@ def clock() -> Iterator[Clock]:
 @pytest.mark.parametrize("hold", HOLDS)
 def test_a_settle_reads_the_clock_after_the_last_lock_that_it_waits_for(clock, hold):
     assignment = make_assignment()
-    repository = guarding.guarded_by(assignment.policy.repository)
+    repository = repository_breaker.guarded_by(assignment.policy.repository)
     Breaker.objects.create(key=breakers.key_of(repository), title="it has failed before", failures=1)
     planning.emit_due(NINE)
     claimed = handed_on(assignment, NINE)

@@ -12,8 +12,9 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from jobs.models import BacklogRecord, Schedule, Throttle
+from jobs.models import BacklogRecord, Throttle
 from jobs.states import Status
+from schedules.models import Schedule
 from sources import planning
 from sources.admin.policy_form import PERIODS, WINDOWS, PolicyForm
 from sources.domain.presets import PRESETS, WINDOW_PRESETS

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from jobs.models import Breaker
-from sources import guarding
+from sources import repository_breaker
 from sources.models import Repository
 from tests.sources.factories import MONDAY
 
@@ -22,7 +22,7 @@ def vault(tmp_path: Path) -> Repository:
 
 
 def failing(repository: Repository) -> Breaker:
-    guarded = guarding.guarded_by(repository)
+    guarded = repository_breaker.guarded_by(repository)
     return Breaker.objects.create(
         key=guarded.key, title=guarded.title, opened_at=MONDAY, failures=3, last_error="it is full",
         probe_at=MONDAY + timedelta(minutes=1),

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs import periodic
-from jobs.models import Decision, Schedule
+from jobs.models import Decision
 from jobs.outcomes import Succeeded
+from schedules.models import Schedule
 from sources import alerts, planning
 from sources.domain.alerts import AlertState, overdue_since, thresholds
 from sources.engines.base import EngineResult, Verdict

@@ -7,9 +7,10 @@ import pytest
 from django.db import connection, transaction
 
 from jobs import claiming, closing, tick
-from jobs.models import BacklogRecord, Schedule
+from jobs.models import BacklogRecord
 from jobs.outcomes import Handoff, Released
 from jobs.states import Status, WaitingFor
+from schedules.models import Schedule
 from sources import planning
 from sources.models import Source
 from tests.factories import make_record

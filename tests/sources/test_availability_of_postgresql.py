@@ -16,7 +16,7 @@ from django.db import connection
 
 from sources import availability
 from sources.availability import Answer, ask_now
-from sources.copying import specification_of
+from sources.backup_handler import specification_of
 from sources.engines.pg_dump import connection_environment, dump_arguments
 from sources.engines.programs import find_postgresql_program
 from sources.models import Source

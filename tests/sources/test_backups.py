@@ -15,9 +15,9 @@ from jobs.handlers import Run
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Cancelled, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
 from jobs.states import Status, WaitingFor
-from sources import copying, planning, repositories
-from sources.asking import ask_source
-from sources.copying import copy_source
+from sources import backup_handler, planning, repositories
+from sources.availability_check import ask_source
+from sources.backup_handler import copy_source
 from sources.engines.base import BackupTask, EngineResult, Verdict
 from sources.engines.versions import locked
 from sources.models import Assignment, Backup, Policy, Repository, Source
@@ -237,7 +237,7 @@ class TestCopying:
     def test_a_copy_is_stopped_when_its_window_closes(
         self, folder: Path, policy: Policy, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(copying, "_seconds_to_close", lambda *_: 0.5)
+        monkeypatch.setattr(backup_handler, "_seconds_to_close", lambda *_: 0.5)
         (folder / "large").write_bytes(bytes(5_000_000))
         policy.engine_options = {"bwlimit": "100K"}
         policy.save()

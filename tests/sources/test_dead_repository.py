@@ -16,9 +16,9 @@ from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Failed
 from jobs.states import AttemptOutcome, Status
 from sources import edits, planning, repositories
-from sources.copying import copy_source
-from sources.guarding import guarded_by
+from sources.backup_handler import copy_source
 from sources.models import Assignment, Backup, Policy, Repository
+from sources.repository_breaker import guarded_by
 from tests.sources.dead_mount import dead_mount
 from tests.sources.factories import claimed_for, make_assignment, make_policy, make_source, record_of
 from tests.sources.worker_process import worker_process

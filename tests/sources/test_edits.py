@@ -7,11 +7,11 @@ import pytest
 from django.db import transaction
 from django.test import Client
 
-from jobs.models import Schedule
+from api.policies import Policies
+from schedules.models import Schedule
 from sources import edits
-from sources.api.policies import Policies
 from sources.models import Policy, Repository
-from tests.jobs.api.asking import Program
+from tests.api.asking import Program
 from tests.sources.factories import make_policy
 from tests.threads import beside, somebody_waits_for_a_lock
 from tests.waiting import PATIENCE, eventually

@@ -11,8 +11,9 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from jobs.models import BacklogRecord, RetryPolicy, Schedule
+from jobs.models import BacklogRecord, RetryPolicy
 from jobs.states import Status
+from schedules.models import Schedule
 from sources.fleet import FleetError, FleetReport, import_fleet
 from sources.models import Assignment, Backup, Policy, Repository, Source
 from tests.threads import at_once

@@ -12,15 +12,16 @@ from django.db import transaction
 from jobs import claiming, rollouts
 from jobs.clock import database_clock
 from jobs.handlers import Run
-from jobs.models import BacklogRecord, Schedule
+from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Handoff, Outcome, Succeeded
 from jobs.states import Status
+from schedules.models import Schedule
 from sources import edits, planning
 from sources.domain.due import next_backup_at
 from sources.engines.base import EngineResult, Verdict
 from sources.models import Assignment, Policy, Source
 from sources.planning import replanning
-from tests.jobs.api.asking import Program
+from tests.api.asking import Program
 from tests.people import staff
 from tests.sources.factories import MONDAY, backed_up, claim, handed_on, make_assignment, make_policy, record_of, settle
 from tests.sources.worker_process import worker_process

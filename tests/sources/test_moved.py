@@ -9,10 +9,10 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from sources import contact, moved
+from sources import address_tracking, contact
+from sources.address_tracking import ask_where_it_is, candidates_of, find, pinned_keys, shows_pinned_key
 from sources.availability import Answer
 from sources.models import Policy, Source
-from sources.moved import ask_where_it_is, candidates_of, find, pinned_keys, shows_pinned_key
 from tests.sources.factories import MONDAY
 from tests.sources.hosts import Host, Hosts, another_address
 from tests.sources.strangers import black_hole
@@ -69,7 +69,7 @@ class TestWhereItIs:
                 other.accept()
 
     def test_one_that_is_slow_to_answer_stays_where_it_is(self, hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(moved, "HEAD_START_SECONDS", 0)
+        monkeypatch.setattr(address_tracking, "HEAD_START_SECONDS", 0)
         host = hosts().come()
         elsewhere = another_address()
         with socket.create_server((elsewhere, host.port)):  # and nobody accepts

@@ -8,10 +8,10 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.db import connection
 
-from jobs import doctor
 from jobs.handlers import Run
 from jobs.outcomes import Succeeded
-from sources.copying import copy_source
+from operations import doctor
+from sources.backup_handler import copy_source
 from sources.models import Repository, Source
 from tests.sources.factories import MONDAY, claimed_for, make_assignment, make_policy, make_source
 

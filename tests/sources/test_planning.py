@@ -7,10 +7,11 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from jobs import claiming, closing, tick
-from jobs.models import BacklogRecord, Schedule
+from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Unavailable
-from jobs.schedules import emitter
 from jobs.states import Status, WaitingFor
+from schedules import emitter
+from schedules.models import Schedule
 from sources import planning
 from sources.models import Assignment, Policy
 from sources.planning import emission
@@ -335,7 +336,7 @@ class TestAClockThatWasWrong:
         schedule = make_policy(next_trigger_at=NINE + DAY).schedule
         with another_connection() as other, transaction.atomic():
             assert emitter.correct_watermarks(NINE + HOUR) == 0
-            other.execute("SELECT FROM jobs_schedule WHERE id = %s FOR UPDATE NOWAIT", [schedule.pk])
+            other.execute("SELECT FROM schedules_schedule WHERE origin_id = %s FOR UPDATE NOWAIT", [schedule.pk])
 
     def test_a_watermark_in_the_future_comes_back_to_the_next_trigger(self) -> None:
         far, near = make_policy(next_trigger_at=NINE + self.YEAR), make_policy(next_trigger_at=NINE + DAY)

@@ -15,14 +15,14 @@ from django.core.management import CommandError, call_command
 from freezegun import freeze_time
 
 from jobs.clock import database_clock
-from jobs.cron import Period
-from jobs.models import Schedule, Trigger
+from schedules.cron import Period
+from schedules.models import Schedule, Trigger
 from sources import previews
 from sources.domain.windows import Opening, Window
 from sources.models import Policy
 from sources.validation import check_period_and_window, check_window
-from tests.jobs.planner.plans import make_events, make_throttle
 from tests.jobs.worker_processes import database_url
+from tests.operations.planner.plans import make_events, make_throttle
 from tests.sources.factories import MONDAY, make_policy
 
 pytestmark = pytest.mark.django_db

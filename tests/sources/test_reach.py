@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from sources.models import Repository, Source
-from tests.jobs.api.asking import Program, make_user
+from tests.api.asking import Program, make_user
 from tests.people import staff
 
 pytestmark = pytest.mark.django_db

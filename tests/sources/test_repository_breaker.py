@@ -19,9 +19,9 @@ from jobs.handlers import Run
 from jobs.models import Attempt, BacklogRecord, Breaker, Decision
 from jobs.outcomes import Failed, Handoff, Held, Outcome, Succeeded
 from jobs.states import AttemptOutcome, Status, WaitingFor
-from sources import guarding, planning
-from sources.asking import _look_up, ask_source
-from sources.copying import copy_source
+from sources import planning, repository_breaker
+from sources.availability_check import _look_up, ask_source
+from sources.backup_handler import copy_source
 from sources.fleet import import_fleet
 from sources.models import Assignment, Backup, Policy, Repository
 from tests.factories import make_retry_policy
@@ -70,7 +70,7 @@ def copy(assignment: Assignment) -> Outcome:
 
 def break_it(repository: Repository, now: object = NINE) -> Breaker:
     """Open the breaker of a repository."""
-    guarded = guarding.guarded_by(repository)
+    guarded = repository_breaker.guarded_by(repository)
     fields = {"title": guarded.title, "opened_at": now, "failures": 3, "probe_at": now + MINUTE, "last_error": "full"}
     return Breaker.objects.create(key=guarded.key, **fields)
 
@@ -80,7 +80,7 @@ class TestWhoseFaultItIs:
         assignment = make_assignment(policy_into(tmp_path / "gone"), make_source(path=str(folder)))
         outcome = copy(assignment)
         assert isinstance(outcome, Failed)
-        assert outcome.fault_of == guarding.guarded_by(assignment.policy.repository)
+        assert outcome.fault_of == repository_breaker.guarded_by(assignment.policy.repository)
         assert outcome.error.endswith("gone is no directory here; is it mounted?")
 
     def test_a_file_in_its_place_and_one_below_it_are_the_repositorys(self, folder: Path, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ class TestWhoseFaultItIs:
         assignment = make_assignment(policy_into(tmp_path / "vault"), make_source(path=str(folder)))
         outcome = copy(assignment)
         assert isinstance(outcome, Succeeded)
-        assert outcome.proves == guarding.guarded_by(assignment.policy.repository)
+        assert outcome.proves == repository_breaker.guarded_by(assignment.policy.repository)
 
 
 class TestHandlersAsk:
@@ -189,7 +189,9 @@ class TestWhatIsWrittenDown:
         planning.emit_due(NINE, [assignment.pk])
         if tried:
             Breaker.objects.filter(pk=break_it(assignment.policy.repository).pk).update(opened_at=None, failures=2)
-            outcome: Outcome = Failed("vault: full", fault_of=guarding.guarded_by(assignment.policy.repository))
+            outcome: Outcome = Failed(
+                "vault: full", fault_of=repository_breaker.guarded_by(assignment.policy.repository)
+            )
             settle(handed_on(assignment, NINE), outcome, NINE)
         else:
             breaker = break_it(assignment.policy.repository)
@@ -264,7 +266,7 @@ class TestRepositoriesComeAndGo:
         breaker = break_it(policy.repository)
         planning.emit_due(NINE)
         settle(claim("availability", NINE), Held(breaker.pk, "closed for now"), NINE)
-        verbs.forget(guarding.guarded_by(policy.repository), now=NINE)
+        verbs.forget(repository_breaker.guarded_by(policy.repository), now=NINE)
         assert record_of(assignment).status == Status.READY
         assert not Breaker.objects.exists()
 
@@ -274,7 +276,7 @@ class TestRepositoriesComeAndGo:
         breaker = break_it(policy.repository)
         planning.emit_due(NINE)
         record = claim("availability", NINE)
-        verbs.forget(guarding.guarded_by(policy.repository), now=NINE)
+        verbs.forget(repository_breaker.guarded_by(policy.repository), now=NINE)
         settle(record, Held(breaker.pk, "closed for now"), NINE)
         assert record_of(assignment).status == Status.READY
 
@@ -305,7 +307,7 @@ class TestRepositoriesComeAndGo:
         repository = policy_into(tmp_path).repository
         break_it(repository)
         repository.name = "attic"
-        verbs.rename(guarding.guarded_by(repository))
+        verbs.rename(repository_breaker.guarded_by(repository))
         assert str(Breaker.objects.get()) == "repository attic"
 
 

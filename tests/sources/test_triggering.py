@@ -2,8 +2,9 @@
 
 import pytest
 
-from jobs.models import BacklogRecord, Trigger
-from jobs.schedules import verbs
+from jobs.models import BacklogRecord
+from schedules import verbs
+from schedules.models import Trigger
 from sources.models import Policy
 from tests.people import staff
 from tests.sources.factories import make_assignment, make_policy

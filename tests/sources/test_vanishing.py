@@ -11,14 +11,14 @@ import pytest
 
 from jobs.handlers import Run
 from jobs.outcomes import Unavailable
-from sources import availability, vanishing
+from sources import availability, liveness
 from sources.availability import Answer
-from sources.copying import copy_source
+from sources.backup_handler import copy_source
 from sources.engines import engine_for
 from sources.engines.base import EngineProgress, EngineResult, Verdict
+from sources.liveness import Silence, Vigil
 from sources.models import Policy, Repository, Source
 from sources.planning import BACKUPS
-from sources.vanishing import Silence, Vigil
 from tests.sources.engines.peers import PASSWORD, task_for
 from tests.sources.factories import claimed_for, make_assignment, make_policy
 from tests.sources.hosts import Host, Hosts
@@ -79,8 +79,8 @@ class TestSilence:
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Vigils that look after a tenth of a second."""
-    monkeypatch.setattr(vanishing, "LOOK_AFTER_SECONDS", 0.1)
-    monkeypatch.setattr(vanishing, "ASK_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(liveness, "LOOK_AFTER_SECONDS", 0.1)
+    monkeypatch.setattr(liveness, "ASK_AGAIN_SECONDS", 0.05)
 
 
 class Neighbour:

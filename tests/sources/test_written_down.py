@@ -7,12 +7,13 @@ import pytest
 
 from jobs import tick
 from jobs.lease_answers import LeaseLost
-from jobs.models import BacklogRecord, Schedule
+from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Failed, Outcome, Released, Succeeded, Unavailable
-from jobs.schedules import emitter
 from jobs.states import Status, WaitingFor
+from schedules import emitter
+from schedules.models import Schedule
 from sources import planning
-from sources.copying import ProgressWriter
+from sources.backup_handler import ProgressWriter
 from sources.engines.base import EngineProgress, EngineResult, Verdict
 from sources.models import Assignment, Backup, Progress, Source
 from tests.sources.factories import (

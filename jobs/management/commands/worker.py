@@ -5,12 +5,13 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error
 
-from jobs import conf, unreachable
+from jobs import conf
 from jobs.conf import QueueRule
 from jobs.database_errors import is_refusal
-from jobs.doctor.finding import Severity
-from jobs.doctor.installation import migrations
 from jobs.worker.process import WorkerProcess
+from operations import unreachable
+from operations.doctor.finding import Severity
+from operations.doctor.installation import migrations
 
 OUTDATED = "the database was migrated after this worker started. What to do: start the version that migrated it."
 

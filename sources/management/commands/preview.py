@@ -7,15 +7,15 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Group
 from rich.text import Text
 
-from jobs.backlog.facts import as_json as json_text
-from jobs.backlog.rendering import Column, plain, table, text_of
-from jobs.cron import check_zone, instant_of
-from jobs.models import Schedule
-from jobs.schedules import plan_preview
-from jobs.schedules.plan_preview import ComingBatch, coming_batches
-from jobs.schedules.plan_rendering import said_view
-from jobs.schedules.plan_sentences import Sentence
-from jobs.telling import moment, span
+from jobs.formatting import moment, span
+from operations.backlog.facts import as_json as json_text
+from operations.backlog.rendering import Column, plain, table, text_of
+from operations.plan.rendering import said_view
+from schedules import plan_preview
+from schedules.cron import check_zone, instant_of
+from schedules.models import Schedule
+from schedules.plan_preview import ComingBatch, coming_batches
+from schedules.plan_sentences import Sentence
 from sources.domain.preview import PreviewedPeriod
 from sources.domain.windows import Opening
 from sources.models import Policy

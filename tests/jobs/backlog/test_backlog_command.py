@@ -16,9 +16,9 @@ from django.core.management import CommandError, call_command
 
 from jobs import backlog, claiming
 from jobs.backlog.selection import Filters, locked_batches
-from jobs.management.commands import backlog as command
 from jobs.models import Attempt, BacklogRecord, PausedQueue
 from jobs.states import UNFINISHED, AttemptOutcome, Status
+from operations.management.commands import backlog as command
 from tests.factories import NOON, build_record, make_record, make_worker
 from tests.jobs.backlog_command import refused, run
 from tests.jobs.worker_processes import database_url

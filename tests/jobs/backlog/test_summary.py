@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from jobs import backlog, conf
-from jobs.backlog import QueueSummary, Summary, WorkerSummary, summary_statements
-from jobs.backlog.attention import attention
-from jobs.backlog.rendering import summary_view, text_of
-from jobs.backlog.summary import BreakerSummary
+from jobs import conf
 from jobs.models import BacklogRecord, Breaker, PausedQueue
 from jobs.prepared import execute
 from jobs.states import Status, WaitingFor
+from operations.backlog import summary_statements
+from operations.backlog.attention import attention
+from operations.backlog.rendering import summary_view, text_of
+from operations.backlog.summary import BreakerSummary, QueueSummary, Summary, WorkerSummary, summary
 from tests.factories import NOON, build_record, make_record, make_worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_kind")]
@@ -31,7 +31,7 @@ class TestSummary:
             for _ in range(number):
                 make_record(status, worker=None)
         make_record(queue="backups")
-        found = backlog.summary(NOON)
+        found = summary(NOON)
         queue = queue_of(found)
         assert [getattr(queue, status.label) for status in Status] == [1, 2, 3, 4, 5, 6]
         assert [queue_of(found, "backups").ready, queue_of(found, "availability").ready] == [1, 0]
@@ -43,14 +43,14 @@ class TestSummary:
         make_record(run_after=NOON + timedelta(minutes=5), priority=9)
         make_record(Status.WAITING, run_after=NOON + timedelta(minutes=7))
         make_record(Status.WAITING, run_after=LATER + timedelta(minutes=1), waiting_for=WaitingFor.BACKOFF)
-        queue = queue_of(backlog.summary(LATER))
+        queue = queue_of(summary(LATER))
         assert (queue.oldest_ready_for, queue.overdue_for, queue.backing_off) == (600, 180, 1)
-        assert queue_of(backlog.summary(NOON)).overdue_for is None
+        assert queue_of(summary(NOON)).overdue_for is None
 
     def test_counts_what_waits_for_a_sweep_as_backing_off(self):
         make_record(Status.WAITING, run_after=LATER + timedelta(days=300), waiting_for=WaitingFor.SWEEP)
         make_record(Status.WAITING, run_after=LATER + timedelta(days=1), waiting_for=WaitingFor.BREAKER)
-        assert queue_of(backlog.summary(LATER)).backing_off == 1
+        assert queue_of(summary(LATER)).backing_off == 1
 
     def test_tells_open_breakers_and_how_many_wait_for_each(self):
         shut = Breaker.objects.create(key="repository:1", title="repository nas", failures=2)
@@ -59,7 +59,7 @@ class TestSummary:
         )
         for breaker in (shut, opened, opened):
             make_record(Status.WAITING, waiting_for=WaitingFor.BREAKER, breaker=breaker)
-        assert backlog.summary(LATER).breakers == [
+        assert summary(LATER).breakers == [
             BreakerSummary("repository:2", "repository tape", (LATER - NOON).total_seconds(), 2, "full")
         ]
 
@@ -67,7 +67,7 @@ class TestSummary:
         for status, ago in [(Status.SUCCEEDED, 5), (Status.FAILED, 59), (Status.FAILED, 61), (Status.CANCELLED, 3599)]:
             make_record(status, finished_at=LATER - timedelta(seconds=ago))
         make_record(Status.FAILED, finished_at=LATER - timedelta(seconds=3601))
-        queue = queue_of(backlog.summary(LATER))
+        queue = queue_of(summary(LATER))
         assert (queue.finished_last_minute, queue.finished_last_hour, queue.failed_last_hour) == (2, 4, 2)
 
     def test_knows_who_serves_a_queue_and_who_is_silent(self):
@@ -79,7 +79,7 @@ class TestSummary:
         holding = make_worker("gone, holding", heartbeat_at=LATER - timedelta(days=2))
         for worker in (alive, alive, silent, holding):
             make_record(Status.RUNNING, worker=worker)
-        found = backlog.summary(LATER)
+        found = summary(LATER)
         assert (queue_of(found).workers, queue_of(found).places) == (2, 7)
         assert [(worker.name, worker.alive, worker.running) for worker in found.workers] == [
             ("a", True, 2), ("b", True, 0), ("c", False, 1), ("gone, holding", False, 1),
@@ -91,7 +91,7 @@ class TestSummary:
         make_record(Status.WAITING, queue="waiting there")
         make_record(Status.SUCCEEDED, queue="ended there", kind="ended")
         PausedQueue.objects.create(name="paused there")
-        found = backlog.summary(NOON)
+        found = summary(NOON)
         names = {queue.name for queue in found.queues if not queue.in_settings}
         assert names == {f"{what} there" for what in ("ready", "running", "waiting", "ended", "paused")}
         assert found.unknown_kinds == ["strange"]
@@ -99,12 +99,12 @@ class TestSummary:
     def test_beyond_its_bound_it_says_at_least(self):
         for status in (Status.READY, Status.WAITING, Status.FAILED):
             BacklogRecord.objects.bulk_create(build_record(status) for _ in range(11))
-        within, beyond = (queue_of(backlog.summary(LATER, bound=bound)) for bound in (11, 10))
+        within, beyond = (queue_of(summary(LATER, bound=bound)) for bound in (11, 10))
         assert (within.ready, within.waiting, within.failed, within.at_least) == (11, 11, 11, set())
         assert beyond.ready == 10
         assert {"ready", "oldest_ready_for", "waiting", "failed", "finished_last_hour"} <= beyond.at_least
         assert "finished_last_minute" not in beyond.at_least
-        assert "10+" in text_of(summary_view(backlog.summary(LATER, bound=10)))
+        assert "10+" in text_of(summary_view(summary(LATER, bound=10)))
 
     @pytest.mark.parametrize(
         "name", ["QUEUES_WITH_READY", "READY", "WAITING", "RUNNING", "FINISHED", "UNFINISHED_KINDS"]
@@ -123,7 +123,7 @@ class TestSummary:
             assert "Sort" not in plan.split("Limit", 1)[1], plan
 
     def test_leaves_the_planner_as_it_was(self):
-        backlog.summary()
+        summary()
         with connection.cursor() as cursor:
             cursor.execute("SELECT current_setting('enable_seqscan'), current_setting('enable_sort')")
             assert cursor.fetchone() == ("on", "on")

@@ -138,7 +138,7 @@ class TestDelete:
         throttle = make_throttle(4)
         schedules = [make_schedule(name=f"<b>{number:02}", throttle=throttle) for number in range(count)]
         page = admin_client.get(f"{LIST}{throttle.pk}/delete/").content.decode()
-        link = f'<a href="/admin/jobs/schedule/{schedules[0].pk}/change/" class="text-link">&lt;b&gt;00</a>'
+        link = f'<a href="/admin/schedules/schedule/{schedules[0].pk}/change/" class="text-link">&lt;b&gt;00</a>'
         assert f"{throttle}: the schedule {link}; choose another throttle there, or none." in page
         assert page.count("choose another throttle there, or none") == min(count, 20)
         assert ("and further schedules" in page) == (count > 20)

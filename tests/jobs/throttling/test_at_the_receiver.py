@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from delivery.models import Endpoint
 from jobs import throttles
-from jobs.models import Attempt, BacklogRecord, Endpoint, Schedule, Throttle, Worker
-from jobs.schedules import verbs
+from jobs.models import Attempt, BacklogRecord, Throttle, Worker
 from jobs.states import AttemptOutcome, Status
+from schedules import verbs
+from schedules.models import Schedule
 from tests.factories import make_retry_policy
 from tests.jobs.throttling.counting_receiver import CountingReceiver, counting_receiver
 from tests.jobs.throttling.delivering_workers import Start, delivering_workers

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from jobs.backlog.reasons import reasons
 from jobs.models import BacklogRecord
+from operations.backlog.reasons import reasons
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
 from tests.jobs.throttling.rated import claim, make_rated, ready
 

@@ -9,9 +9,10 @@ from django.test import Client
 
 from jobs import backlog, claiming, throttle_verbs, throttles
 from jobs.handlers import Kind, registry
-from jobs.models import BacklogRecord, Schedule, Throttle
-from jobs.schedules import emitter
+from jobs.models import BacklogRecord, Throttle
 from jobs.states import Status
+from schedules import emitter
+from schedules.models import Schedule
 from tests.factories import NOON, install_presets, make_lane, make_record, make_schedule, make_throttle, make_worker
 from tests.people import staff
 from tests.threads import another_connection, beside, impatience, somebody_waits_for_a_lock

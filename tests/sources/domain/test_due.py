@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.cron import Period
+from schedules.cron import Period
 from sources.domain.due import due_day, next_backup_at
 from tests.sources.domain.zones import utc, wall
 

@@ -5,7 +5,7 @@ from itertools import islice, pairwise
 
 import pytest
 
-from jobs.cron import Period, check_expression
+from schedules.cron import Period, check_expression
 from sources.domain.presets import PRESETS, WINDOW_PRESETS
 from sources.domain.windows import Window
 from sources.validation import check_window

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from jobs.cron import Period
+from schedules.cron import Period
 from sources.domain.preview import check_period_meets_window, coming_periods
 from sources.domain.windows import Opening, Window
 from tests.sources.domain.zones import utc, wall

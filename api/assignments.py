@@ -1,0 +1,159 @@
+"""Assignments: a source under a policy, with what the next decision about it knows."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from ninja import Field, Schema
+
+from api import history
+from api.assignment_schemas import MovedAnswer
+from api.auth import Staff, user_of
+from api.errors import ApiError
+from api.fields import Body, RowId
+from api.models import Scope
+from api.resources import Resource
+from jobs.models import BacklogRecord
+from jobs.states import Status, WaitingFor
+from sources import edits, planning
+from sources.models import Assignment
+from sources.protection import present, with_alert_state
+
+StateName = Literal["never", "protected", "due", "overdue"]
+
+
+class AssignmentBody(Body):
+    """Which source is to be backed up by which policy."""
+
+    source: RowId
+    policy: RowId
+
+
+class RecordOfAssignment(Schema):
+    """Its unfinished record on the backlog. `GET /api/records/{record_id}` tells why it does not run now."""
+
+    id: int
+    status: Literal["waiting", "ready", "running"]
+    queue: str
+    waiting_for: str | None = Field(description="What a waiting one waits for")
+    run_after: datetime
+    closes_at: datetime | None
+    failures: int
+
+
+class AssignmentAnswer(Schema):
+    """A source under a policy. Instants, durations and numbers are of its last success, but for the failures since."""
+
+    id: int
+    source: int
+    source_name: str
+    policy: int
+    policy_name: str
+    state: StateName
+    next_backup_at: datetime | None = Field(description="Null: never backed up, so it is due")
+    last_backup_at: datetime | None
+    last_backup_for: float | None = Field(description="Seconds")
+    last_backup_size: int | None = Field(description="Bytes")
+    last_contacted_at: datetime | None
+    overdue_since: datetime | None
+    failures: int = Field(description="Consecutive, since the last success")
+    first_failure_at: datetime | None
+    skips: int
+    vanished_at: datetime | None
+    directory: str = Field(description="Where in the repository its backups lie")
+    inserted_at: datetime
+    record: RecordOfAssignment | None
+
+
+class AssignmentFilters(Schema):
+    """Which assignments."""
+
+    source: Annotated[int, Field(ge=1)] | None = None
+    policy: Annotated[int, Field(ge=1)] | None = None
+    state: StateName | None = None
+    failing: bool | None = None
+
+
+class Assignments(Resource[Assignment]):
+    model, name, plural, tag = Assignment, "assignment", "assignments", "assignments"
+    body, answer, filters = AssignmentBody, AssignmentAnswer, AssignmentFilters
+    changes = False
+    orderings = ("id", "next_backup_at", "last_backup_at", "failures", "source__name")
+    moving = tuple(sorted(set(AssignmentAnswer.model_fields) - {"id", "source", "policy"}))
+
+    def rows(self) -> QuerySet[Any]:
+        return with_alert_state(Assignment.objects.select_related("source", "policy__schedule"), present())
+
+    def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
+        failing = asked.pop("failing", None)
+        if failing is not None:
+            rows = rows.filter(failures__gt=0) if failing else rows.filter(failures=0)
+        return rows.filter(**asked)
+
+    def facts(self, rows: Sequence[Assignment]) -> list[dict[str, Any]]:
+        records = _unfinished_records(rows)
+        return [
+            self.own_facts(row)
+            | {
+                "source_name": row.source.name,
+                "policy_name": row.policy.schedule.name,
+                "record": records.get(planning.subject_of(row.pk)),
+            }
+            for row in rows
+        ]
+
+    def check(self, row: Assignment) -> None:
+        row.clean_fields()
+        if Assignment.objects.filter(source=row.source_id, policy=row.policy_id).exclude(pk=row.pk).exists():
+            raise ValidationError({"policy": "the source is under this policy already"})
+
+    def saved(self, request: HttpRequest, row: Assignment, changed: set[str] | None) -> None:
+        edits.emit_after_commit([row.pk])
+
+    def uses_of(self, row: Assignment) -> list[str]:
+        return edits.backups_of(row.backups.all())
+
+
+def _unfinished_records(assignments: Sequence[Assignment]) -> dict[str, dict[str, Any]]:
+    """By subject: at most one each, found by the index of that promise."""
+    subjects = [planning.subject_of(assignment.pk) for assignment in assignments]
+    found = BacklogRecord.objects.unfinished().filter(kind=planning.KIND, subject__in=subjects)
+    return {
+        record.subject: {
+            "id": record.pk,
+            "status": Status(record.status).name.lower(),
+            "queue": record.queue,
+            "waiting_for": None if record.waiting_for is None else WaitingFor(record.waiting_for).label,
+            "run_after": record.run_after,
+            "closes_at": record.closes_at,
+            "failures": record.failures,
+        }
+        for record in found
+    }
+
+
+assignments = Assignments()
+router = assignments.router()
+
+
+@router.post(
+    f"{assignments.one_path}/back-up-now",
+    auth=Staff(Scope.OPERATE, "sources.change_source"),
+    response=MovedAnswer,
+    operation_id="back_up_assignment_now",
+    summary="Back up now",
+    openapi_extra={"x-has": ["conflict"]},
+)
+def back_up_now(request: HttpRequest, assignment_id: int) -> dict[str, int]:
+    """Out of its period and window; a snooze of its source is over. `moved` is 0 while it is copied already."""
+    assignment = assignments.get(assignment_id)
+    if assignment.source.paused_at is not None:
+        raise ApiError(409, "its source is paused", f"resume it first: POST /api/sources/{assignment.source_id}/resume")
+    if not assignment.policy.schedule.enabled:
+        raise ApiError(409, "its policy is disabled", "enable the policy first")
+    moved = planning.back_up_now([assignment], asked_by=user_of(request).get_username())
+    history.noted(request, assignment, "Back up now")
+    return {"moved": moved}

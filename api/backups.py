@@ -1,0 +1,79 @@
+"""Backups: every completed run, to look at."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+from django.db.models import QuerySet
+from ninja import Field, Schema
+
+from api.fields import Instant
+from api.resources import Resource
+from sources.models import Backup
+
+Id = Annotated[int, Field(ge=1)]
+
+
+class BackupAnswer(Schema):
+    """One completed run. Sizes are in bytes."""
+
+    id: int
+    assignment: int
+    source: int
+    source_name: str
+    policy: int
+    policy_name: str
+    repository: int
+    record_id: int = Field(description="The backlog record it ran as; that may have been pruned since")
+    attempt: int
+    engine: str
+    started_at: datetime
+    ended_at: datetime
+    size: int = Field(description="That it protects")
+    transferred: int = Field(description="That had to be copied")
+    files: int
+    snapshot: str = Field(description="Where in the repository it lies")
+    warnings: str
+
+
+class BackupFilters(Schema):
+    """Which backups. `since`: those that ended then or later."""
+
+    source: Id | None = None
+    assignment: Id | None = None
+    policy: Id | None = None
+    repository: Id | None = None
+    since: Instant | None = None
+
+
+COLUMN = {"source": "assignment__source", "policy": "assignment__policy", "since": "ended_at__gte"}
+
+
+class Backups(Resource[Backup]):
+    model, name, plural, tag = Backup, "backup", "backups", "backups"
+    answer, filters = BackupAnswer, BackupFilters
+    orderings = ("id", "ended_at", "started_at", "size")
+    usual_ordering = "-ended_at"
+
+    def rows(self) -> QuerySet[Any]:
+        return Backup.objects.order_by().select_related("assignment__source", "assignment__policy__schedule")
+
+    def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
+        return rows.filter(**{COLUMN.get(name, name): value for name, value in asked.items()})
+
+    def facts(self, rows: Sequence[Backup]) -> list[dict[str, Any]]:
+        return [self.own_facts(row) | _whose(row) for row in rows]
+
+
+def _whose(backup: Backup) -> dict[str, Any]:
+    assignment = backup.assignment
+    return {
+        "source": assignment.source_id,
+        "source_name": assignment.source.name,
+        "policy": assignment.policy_id,
+        "policy_name": assignment.policy.schedule.name,
+    }
+
+
+backups = Backups()
+router = backups.router()

@@ -1,0 +1,72 @@
+"""Which bodies are read at all: small ones, of known length, that call themselves JSON."""
+
+import functools
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, UnreadablePostError
+from ninja.parser import Parser
+
+from api.errors import ApiError
+
+LARGEST_BODY = 64 * 1024
+"""Bytes. A check-in has a few hundred."""
+
+
+class ObjectParser(Parser):
+    """Reads objects only: a schema whose fields may all be left out would be content with a list, too."""
+
+    def parse_body(self, request: HttpRequest) -> dict[str, Any]:
+        """Raises: ValueError for JSON that is no object, or no JSON: it knows neither NaN nor infinity."""
+        body: object = json.loads(request.body, parse_constant=_refuse, parse_float=_finite)
+        if not isinstance(body, dict):
+            raise ValueError("not an object")
+        return body
+
+
+def _refuse(text: str) -> float:
+    raise ValueError("not a number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
+
+
+def checked(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Let an operation run only for requests whose body may be read; nothing of another body is read.
+
+    Django reads no more of a body than its Content-Length says, so that header is all there is to check: a body that is
+    longer than it says is cut off there. The body is read here, before anything looks at a clock: a slow sender must
+    not check in as of the moment at which it began to send.
+    """
+
+    @functools.wraps(run)
+    def checked_run(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            _read(request)
+        except ApiError as error:
+            return error.response(request)
+        return run(request, *args, **kwargs)
+
+    return checked_run
+
+
+def _read(request: HttpRequest) -> None:
+    said = request.META.get("CONTENT_LENGTH") or ""
+    if not said:
+        if request.META.get("HTTP_TRANSFER_ENCODING"):
+            raise ApiError(411)
+        return
+    if not (said.isascii() and said.isdecimal()):
+        raise ApiError(400, hint="the header Content-Length is no number")
+    if len(said) > 9 or int(said) > LARGEST_BODY:
+        raise ApiError(413, f"the body is larger than {LARGEST_BODY} bytes")
+    if int(said) and request.content_type not in ("", "application/json"):
+        raise ApiError(415)
+    try:
+        _ = request.body
+    except UnreadablePostError as error:
+        raise ApiError(400, "the body ended too early") from error

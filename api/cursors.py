@@ -1,0 +1,128 @@
+"""Pages of a list: `limit`, `ordering` and an opaque `cursor`.
+
+A cursor says after which row the next page begins, by the value it is ordered by and its id (or what else tells rows
+with the same value apart). So rows that come or go
+meanwhile neither repeat nor hide others. It is signed, and good for one list in one ordering.
+
+In every ordering rows without a value come last, or are left out where an index is to yield the order; those with the
+same value are in the order of their ids.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from django.core import signing
+from django.core.exceptions import ValidationError
+from django.db.models import F, Model, Q, QuerySet
+
+from api.errors import not_valid
+
+LARGEST_PAGE = 500
+USUAL_PAGE = 50
+LONGEST_CURSOR = 2000
+
+NOT_OURS = "is not one that this list gave with this ordering"
+
+
+@dataclass(frozen=True)
+class Place:
+    """How a list is ordered: by a field of the model, in one direction, and then by `tie` in the same one.
+
+    `nullable`: rows without a value are listed, last.
+    """
+
+    field: str
+    descending: bool
+    tie: str
+    nullable: bool
+
+    @classmethod
+    def of(cls, model: type[Model], ordering: str, tie: str = "id", with_value: Collection[str] = ()) -> "Place":
+        """`name`, or `-name` for the other direction. `with_value`: of these fields only rows that have a value."""
+        field = ordering.lstrip("-")
+        nullable = field not in with_value and _is_nullable(model, field)
+        return cls(field, ordering.startswith("-"), tie, nullable)
+
+    @property
+    def ordering(self) -> str:
+        return f"{'-' if self.descending else ''}{self.field}"
+
+
+def page_of(
+    rows: QuerySet[Any], place: Place, limit: int, cursor: str | None, name: str
+) -> tuple[list[Any], str | None]:
+    """A page of `rows`, and the cursor of the next one: None when there is none.
+
+    `name`: of the list; cursors of others are refused.
+
+    Raises: ApiError (422) for a cursor that is not of this list.
+    """
+    if cursor is not None:
+        rows = rows.filter(_after(place, _read(cursor, place, name, rows.model)))
+    found = list(_ordered(rows, place)[: limit + 1])
+    shown = found[:limit]
+    return shown, (_write(shown[-1], place, name) if len(found) > limit else None)
+
+
+def _ordered(rows: QuerySet[Any], place: Place) -> QuerySet[Any]:
+    tie = f"-{place.tie}" if place.descending else place.tie
+    if place.field == place.tie:
+        return rows.order_by(tie)
+    field = F(place.field)
+    if place.nullable:
+        return rows.order_by(field.desc(nulls_last=True) if place.descending else field.asc(nulls_last=True), tie)
+    if _is_nullable(rows.model, place.field):
+        rows = rows.filter(**{f"{place.field}__isnull": False})
+    return rows.order_by(field.desc() if place.descending else field.asc(), tie)  # NULLS LAST would pass an index by
+
+
+def _after(place: Place, at: tuple[Any, Any]) -> Q:
+    """Which rows come after the one with that value and tie."""
+    value, tie = at
+    beyond = "lt" if place.descending else "gt"
+    later = Q(**{f"{place.tie}__{beyond}": tie})
+    if place.field == place.tie:
+        return later
+    if value is None:
+        return Q(**{f"{place.field}__isnull": True}) & later
+    if not place.nullable:  # written so that an index on both finds where to begin
+        return Q(**{f"{place.field}__{beyond}e": value}) & (Q(**{f"{place.field}__{beyond}": value}) | later)
+    after = Q(**{f"{place.field}__{beyond}": value}) | (Q(**{place.field: value}) & later)
+    return after | Q(**{f"{place.field}__isnull": True})
+
+
+def _is_nullable(model: type[Model], path: str) -> bool:
+    *relations, name = path.split("__")
+    for relation in relations:
+        field = model._meta.get_field(relation)
+        if getattr(field, "null", False):
+            return True
+        model = field.related_model  # type: ignore[assignment]
+    return bool(getattr(model._meta.get_field(name), "null", False))
+
+
+def _field_of(model: type[Model], path: str) -> Any:
+    *relations, name = path.split("__")
+    for relation in relations:
+        model = model._meta.get_field(relation).related_model  # type: ignore[assignment]
+    return model._meta.get_field(name)
+
+
+def _write(row: Any, place: Place, name: str) -> str:
+    value = row
+    for part in place.field.split("__"):
+        value = getattr(value, part) if value is not None else None
+    text = value.isoformat() if hasattr(value, "isoformat") else value
+    return signing.dumps([place.ordering, text, getattr(row, place.tie)], salt=f"{__name__}:{name}")
+
+
+def _read(cursor: str, place: Place, name: str, model: type[Model]) -> tuple[Any, Any]:
+    """Raises: ApiError (422)."""
+    try:
+        ordering, text, tie = signing.loads(cursor, salt=f"{__name__}:{name}")
+        if ordering != place.ordering:
+            raise not_valid([("cursor", NOT_OURS)])
+        return _field_of(model, place.field).to_python(text), _field_of(model, place.tie).to_python(tie)
+    except (signing.BadSignature, ValidationError, ValueError, TypeError) as error:
+        raise not_valid([("cursor", NOT_OURS)]) from error

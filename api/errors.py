@@ -1,0 +1,206 @@
+"""Every error of the API is a problem document (RFC 9457), whoever refuses: the API, Django, or the database.
+
+    {"type": "about:blank", "title": "Not Found", "status": 404, "detail": what is wrong, "hint": what to do,
+     "instance": "/api/schedules/7", "errors": [{"field", "message"}]}
+
+`errors` comes with 422 alone. `type` is always `about:blank`: the status says of which sort a problem is. `instance` is
+the path, where there is something at it. Nothing else repeats what was sent: it may be a secret.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from django.conf import settings
+from django.core.exceptions import DisallowedHost, ObjectDoesNotExist
+from django.db import DataError, IntegrityError
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
+
+from api.wording import field_errors
+from jobs.database_errors import Trouble, trouble_of
+from operations.limits import TooMany
+from operations.web.database_away import DATABASE_AWAY, DATABASE_AWAY_SECONDS
+
+log = logging.getLogger(__name__)
+
+ROOT = "/api/"
+
+CONTENT_TYPE = "application/problem+json"
+
+NOT_KEPT = "no-store"
+"""No cache keeps an answer: some hold secrets that are shown once, and ETags here do not cover what machines move."""
+
+USUAL: dict[int, tuple[str, str]] = {
+    400: ("the request cannot be read", "send one JSON object, encoded in UTF-8"),
+    401: ("not accepted", "log in at /admin/, or send a valid token as `Authorization: Bearer TOKEN`"),
+    403: ("not allowed", "sessions need their CSRF token, and their user the permission"),
+    404: ("there is nothing here", "/api/docs lists what there is"),
+    405: ("this method is not allowed here", "the header Allow names those that are"),
+    409: ("it cannot be done as things stand", "look at it again"),
+    411: ("the length of the body is missing", "send the header Content-Length"),
+    412: ("it was changed meanwhile", "read it again, and send its new ETag as If-Match"),
+    413: ("the body is too large", "a body of this API is a small JSON object"),
+    415: ("the body is not JSON", "send `Content-Type: application/json`"),
+    422: ("what was sent is not valid", "correct what `errors` names; /api/docs says how it looks"),
+    500: ("the server failed", "try again later; its log says what happened"),
+    503: ("the database cannot answer now", "try again later"),
+}
+
+WRONG_HOST = (
+    "this server has not that host name",
+    "ask it by one that it has, or have this one added to its setting ALLOWED_HOSTS",
+)
+
+FieldErrors = Sequence[tuple[str, str]]
+"""(field, what is wrong with it). A field `""` is the whole."""
+
+
+class ApiError(Exception):
+    """An answer that is a problem. `detail` and `hint` are taken from `USUAL` where they are empty.
+
+    `errors`: for 422, what is wrong by field; they make up the detail where that is empty.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        detail: str = "",
+        hint: str = "",
+        headers: dict[str, str] | None = None,
+        errors: FieldErrors = (),
+    ) -> None:
+        super().__init__(status, detail)
+        self.status, self.detail, self.hint = status, detail, hint
+        self.headers, self.errors = headers or {}, errors
+
+    def response(self, request: HttpRequest) -> HttpResponse:
+        """The answer to `request`."""
+        return problem(request, self.status, self.detail, self.hint, self.headers, self.errors)
+
+
+def not_valid(errors: FieldErrors, hint: str = "") -> ApiError:
+    """Status 422 with what is wrong by field."""
+    return ApiError(422, hint=hint, errors=errors)
+
+
+def too_many(seconds: float) -> ApiError:
+    """Status 429: try again in `seconds`."""
+    wait = max(1, math.ceil(seconds))
+    return ApiError(429, "too many requests", f"try again in {wait} s", {"Retry-After": str(wait)})
+
+
+def problem(
+    request: HttpRequest,
+    status: int,
+    detail: str = "",
+    hint: str = "",
+    headers: dict[str, str] | None = None,
+    errors: FieldErrors = (),
+) -> HttpResponse:
+    """A problem document as an answer to `request`."""
+    usual_detail, usual_hint = USUAL.get(status, (f"refused with status {status}", "see /api/docs"))
+    told = "; ".join(f"{field}: {message}" if field else message for field, message in errors)
+    body: dict[str, Any] = {
+        "type": "about:blank",
+        "title": _title(status),
+        "status": status,
+        "detail": detail or told or usual_detail,
+        "hint": hint or usual_hint,
+    }
+    if getattr(request, "resolver_match", None) is not None:
+        body["instance"] = quote(request.path)
+    if status == 422:
+        body["errors"] = [{"field": field, "message": message} for field, message in errors] or [
+            {"field": "", "message": body["detail"]}
+        ]
+    found = {**({"WWW-Authenticate": "Bearer"} if status == 401 else {}), **(headers or {})}
+    return JsonResponse(body, status=status, headers=found, content_type=CONTENT_TYPE)
+
+
+def _title(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return f"Status {status}"
+
+
+def add_handlers(api: NinjaAPI) -> None:
+    """Make problem documents of the errors of django-ninja and of the database, too."""
+    handlers: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
+        ApiError: lambda request, error: error.response(request),
+        AuthenticationError: lambda request, error: problem(request, 401),
+        Throttled: lambda request, error: too_many(error.wait or 60).response(request),
+        TooMany: lambda request, error: too_many(error.seconds).response(request),
+        HttpError: lambda request, error: problem(request, error.status_code),
+        ValidationError: lambda request, error: not_valid(field_errors(error.errors)).response(request),
+        Http404: lambda request, error: problem(request, 404),
+        ObjectDoesNotExist: _deleted_meanwhile,
+        **dict.fromkeys(DATABASE_AWAY, database_away),
+        IntegrityError: _clash,
+        DataError: _not_storable,
+    }
+    for exception, handler in handlers.items():
+        api.add_exception_handler(exception, handler)
+
+
+def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Status 503, with a line in the log. Raises: `error` when it is ours."""
+    if trouble_of(error) is Trouble.OURS:
+        raise error
+    log.error("an answer was not possible: %s", error)
+    return problem(request, 503, headers={"Retry-After": str(DATABASE_AWAY_SECONDS)})
+
+
+def _deleted_meanwhile(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Every operation looks for its row first, and then locks it: in between another one may have deleted it."""
+    log.warning("what was asked for was deleted meanwhile: %s", error, exc_info=error)
+    return problem(request, 404, "it was deleted meanwhile", "read the list again")
+
+
+def _clash(request: HttpRequest, error: Exception) -> HttpResponse:
+    """References are checked at the commit: what they name may be gone by then."""
+    log.warning("what was sent clashes with what others saved: %s", error)
+    return problem(request, 409, "it clashes with what others saved meanwhile")
+
+
+def _not_storable(request: HttpRequest, error: Exception) -> HttpResponse:
+    log.error("the database refused a value that nothing here did: %s", error)
+    return problem(request, 422, "the database cannot hold one of the values", "send smaller numbers and plain text")
+
+
+class JsonErrors:
+    """Middleware: what Django itself refuses below /api/ (404, 405, a wrong host, 500) is a problem document, too.
+
+    And no cache keeps what the API answers.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self._get_response(request)
+        if not request.path.startswith(ROOT):
+            return response
+        response.headers.setdefault("Cache-Control", NOT_KEPT)
+        if response.status_code < 400:
+            return response
+        if response.headers.get("Content-Type", "").startswith(CONTENT_TYPE):
+            return response
+        if response.status_code >= 500 and settings.DEBUG:
+            return response
+        kept = {name: response[name] for name in ("Allow", "Retry-After") if name in response}
+        detail, hint = ("", "") if _is_asked_by_its_name(request) else WRONG_HOST
+        return problem(request, response.status_code, detail, hint, {"Cache-Control": NOT_KEPT, **kept})
+
+
+def _is_asked_by_its_name(request: HttpRequest) -> bool:
+    try:
+        request.get_host()
+    except DisallowedHost:
+        return False
+    return True

@@ -1,0 +1,124 @@
+import re
+from argparse import ArgumentParser
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import CommandError
+
+from api import tokens
+from api.models import ApiToken, Scope
+from jobs.clock import database_clock
+from jobs.formatting import moment
+from operations.backlog.arguments import LARGEST_ID
+from operations.backlog.facts import as_json
+from operations.backlog.rendering import Column, plain, table, text_of
+from operations.management.base import VerbCommand
+
+SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
+DURATION = re.compile(r"([1-9][0-9]{0,4})([hdwy])")
+
+COLUMNS = ("id", "name", "user", "scopes", "state", "expires (UTC)", "last used (UTC)")
+
+
+class Command(VerbCommand):
+    help = (
+        "Show the tokens with which programs use the API, make one, and end one. A token acts as its user, within its "
+        "scopes: read (look), write (create, change, delete), operate (trigger, pause, retry, cancel …). It is printed "
+        "once, and stored nowhere. Exit codes: 0; 1 when the token was revoked before; 2 for bad usage, or when the "
+        "database does not answer."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "verb", nargs="?", choices=("list", "issue", "revoke"), default="list", help="(%(default)s)"
+        )
+        parser.add_argument("id", nargs="?", metavar="ID", help="of the token to revoke")
+        parser.add_argument("--user", metavar="USER", help="in whose name it acts: an active member of staff")
+        parser.add_argument("--name", metavar="NAME", help="what uses it, as `grafana`")
+        parser.add_argument("--scope", "--scopes", metavar="SCOPES", help="some of read, write, operate, as read,write")
+        parser.add_argument("--expires", metavar="AFTER", help="as 12h, 90d, 4w or 1y; without: it does not expire")
+        parser.add_argument("--json", action="store_true", help="print JSON")
+
+    def _list(self, options: dict[str, Any]) -> None:
+        now = database_clock()
+        found = [_facts(token, now) for token in ApiToken.objects.select_related("user")]
+        if options["json"]:
+            self.stdout.write(as_json(found))
+        elif not found:
+            self.stdout.write(
+                "There are no tokens. `manage.py api_tokens issue --user U --name N --scope read` makes one."
+            )
+        else:
+            columns = [Column(name, number=name == "id") for name in COLUMNS]
+            self.stdout.write(text_of(table(columns, (_row(facts) for facts in found))))
+
+    def _issue(self, options: dict[str, Any]) -> None:
+        if options["id"]:
+            raise ValueError("`issue` takes no ID: name the token with --name")
+        for option in ("user", "name", "scope"):
+            if not options[option]:
+                raise ValueError(f"--{option} is missing: `manage.py api_tokens issue --user U --name N --scope read`")
+        now = database_clock()
+        scopes = [scope.strip() for scope in options["scope"].split(",")]
+        issued = tokens.issue(_user(options["user"]), options["name"], scopes, _end(options["expires"], now), now)
+        if options["json"]:
+            self.stdout.write(as_json(_facts(issued.token, now) | {"token": issued.text}))
+            return
+        self.stdout.write(issued.text)
+        told = f"Token {issued.token.pk} of {issued.token.user}. It is not shown again."
+        self.stderr.write(plain(told).plain)
+
+    def _revoke(self, options: dict[str, Any]) -> None:
+        said = options["id"] or ""
+        if not (said.isascii() and said.isdecimal() and 0 < len(said) < 20 and int(said) <= LARGEST_ID):
+            raise ValueError("say which: `manage.py api_tokens revoke ID`, as `manage.py api_tokens` shows")
+        token = ApiToken.objects.select_related("user").filter(pk=int(said)).first()
+        if token is None:
+            raise ValueError(f"there is no token {said}; `manage.py api_tokens` shows those there are")
+        now = database_clock()
+        if not tokens.revoke(token.pk, now):
+            raise CommandError(f"token {said} was revoked before: nothing was changed", returncode=1)
+        token.refresh_from_db()
+        facts = as_json(_facts(token, now))
+        self.stdout.write(facts if options["json"] else plain(f"{token}: it is not accepted any more").plain)
+
+
+def _user(name: str) -> Any:
+    """Raises: ValueError."""
+    users: Any = get_user_model()._default_manager
+    user = users.filter(username=name).first() if name.isprintable() else None
+    if user is None:
+        raise ValueError(f"there is no user {name!r}; `manage.py createsuperuser` makes one, the admin others")
+    if not (user.is_active and user.is_staff):
+        raise ValueError(f"{name!r} is no active member of staff, so nothing could be done with its tokens")
+    return user
+
+
+def _end(said: str | None, now: datetime) -> datetime | None:
+    """Raises: ValueError."""
+    if said is None:
+        return None
+    found = DURATION.fullmatch(said)
+    if found is None:
+        raise ValueError(f"--expires {said!r} is no duration: as 12h, 90d, 4w or 1y")
+    try:
+        return now + timedelta(seconds=int(found[1]) * SECONDS[found[2]])
+    except OverflowError:
+        raise ValueError(
+            f"--expires {said!r} leads out of the calendar: leave it out, if it is not to expire"
+        ) from None
+
+
+def _facts(token: ApiToken, now: datetime) -> dict[str, Any]:
+    """A token by name, without itself; instants are aware."""
+    names = ("id", "name", "scopes", "created_at", "expires_at", "revoked_at", "used_at")
+    state = tokens.state_of(token, now)
+    return {name: getattr(token, name) for name in names} | {"user": token.user.get_username(), "state": state}
+
+
+def _row(facts: dict[str, Any]) -> tuple[Any, ...]:
+    scopes = ", ".join(scope for scope in Scope.values if scope in facts["scopes"])
+    ends = moment(facts["expires_at"]) or "never"
+    used = moment(facts["used_at"]) or "never"
+    return (facts["id"], facts["name"], facts["user"], scopes, facts["state"], ends, used)

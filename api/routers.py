@@ -1,0 +1,33 @@
+"""The routers of what knows nothing of backups, in the order of the document."""
+
+from api import (
+    attempts,
+    breakers,
+    dead_letters,
+    endpoints,
+    events,
+    me,
+    queues,
+    records,
+    retry_policies,
+    schedules,
+    throttles,
+    triggers,
+    workers,
+)
+
+ROUTERS = (
+    schedules.router,
+    triggers.router,
+    throttles.router,
+    endpoints.router,
+    events.router,
+    retry_policies.router,
+    records.router,
+    attempts.router,
+    dead_letters.router,
+    queues.router,
+    breakers.router,
+    workers.router,
+    me.router,
+)

@@ -1,0 +1,209 @@
+"""Sources, and what a person may want done about one. That of agents is `agents.py`."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from ninja import Status
+
+from api import history
+from api.assignment_schemas import MovedAnswer
+from api.auth import Staff, user_of
+from api.errors import ApiError, not_valid
+from api.models import Scope
+from api.resources import Resource
+from api.source_schemas import (
+    LONGEST_SNOOZE_SECONDS,
+    MOVING,
+    CheckedInAnswer,
+    CodeAnswer,
+    RevokedAnswer,
+    SourceAnswer,
+    SourceBody,
+    SourceFilters,
+    StaffSnoozeBody,
+)
+from jobs.clock import database_clock
+from sources import checkins, edits, planning, reach, tokens
+from sources.models import Assignment, Backup, Source
+from sources.protection import present, with_status
+
+OPERATING = Staff(Scope.OPERATE, "sources.change_source")
+ENROLLING = Staff(Scope.WRITE, "sources.change_source")
+
+
+class Sources(Resource[Source]):
+    model, name, plural, tag = Source, "source", "sources", "sources"
+    body, answer, filters = SourceBody, SourceAnswer, SourceFilters
+    orderings = ("id", "name", "kind", "inserted_at", "checked_in_at")
+    moving = MOVING
+
+    def rows(self) -> QuerySet[Any]:
+        protected = Source.objects.order_by().with_protection()
+        return with_status(protected, present()).prefetch_related("assignments__policy__schedule")
+
+    def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
+        if "paused" in asked:
+            rows = rows.filter(paused_at__isnull=not asked["paused"])
+        if "policy" in asked:
+            # apart from the join over which all assignments of a source are counted
+            rows = rows.filter(pk__in=Assignment.objects.filter(policy=asked["policy"]).values("source"))
+        return rows.filter(**{name: asked[name] for name in ("name", "kind", "status") if name in asked})
+
+    def facts(self, rows: Sequence[Source]) -> list[dict[str, Any]]:
+        return [self.own_facts(row) | {"policies": _policies_of(row)} for row in rows]
+
+    def save(self, request: HttpRequest, row: Source, changed: set[str] | None) -> None:
+        cleared = reach.check_source(user_of(request), row)
+        super().save(request, row, changed | {"secret"} if cleared and changed is not None else changed)
+
+    def saved(self, request: HttpRequest, row: Source, changed: set[str] | None) -> None:
+        edits.emit_after_commit(row.assignments.values_list("pk", flat=True))
+
+    def uses_of(self, row: Source) -> list[str]:
+        return edits.backups_of(Backup.objects.filter(assignment__source=row))
+
+
+def _policies_of(source: Source) -> list[str]:
+    return sorted(assignment.policy.schedule.name for assignment in source.assignments.all())
+
+
+sources = Sources()
+router = sources.router()
+ONE = sources.one_path
+
+
+@router.post(
+    f"{ONE}/back-up-now",
+    auth=OPERATING,
+    response=MovedAnswer,
+    operation_id="back_up_source_now",
+    summary="Back up now",
+    openapi_extra={"x-has": ["conflict"]},
+)
+def back_up_now(request: HttpRequest, source_id: int) -> dict[str, int]:
+    """Under all its policies that are enabled, out of period and window; a snooze is over. `moved`: how many backups.
+
+    What is copied already is left alone.
+    """
+    source = sources.get(source_id)
+    if source.paused_at is not None:
+        raise ApiError(409, "the source is paused", f"resume it first: POST /api/sources/{source_id}/resume")
+    moved = planning.back_up_now(source.assignments.all(), asked_by=user_of(request).get_username())
+    history.noted(request, source, "Back up now")
+    return {"moved": moved}
+
+
+@router.post(
+    f"{ONE}/snooze", auth=OPERATING, response=SourceAnswer, operation_id="snooze_source", summary="No backups before"
+)
+def snooze(request: HttpRequest, source_id: int, body: StaffSnoozeBody) -> HttpResponse:
+    """What runs already goes on."""
+    source, now = sources.get(source_id), database_clock()
+    until = body.until or now + timedelta(seconds=body.seconds or 0)
+    if not now < until <= now + timedelta(seconds=LONGEST_SNOOZE_SECONDS):
+        raise not_valid([("until", "must be in the future, and at most a year away")], "or pause the source")
+    planning.snooze([source], until, now)
+    return _done(request, source, f"Snoozed until {until:%Y-%m-%d %H:%M} UTC")
+
+
+@router.delete(
+    f"{ONE}/snooze", auth=OPERATING, response=SourceAnswer, operation_id="unsnooze_source", summary="End the snooze"
+)
+def unsnooze(request: HttpRequest, source_id: int) -> HttpResponse:
+    """What waited for its end is ready."""
+    source = sources.get(source_id)
+    planning.unsnooze([source])
+    return _done(request, source, "Ended the snooze")
+
+
+@router.post(
+    f"{ONE}/pause", auth=OPERATING, response=SourceAnswer, operation_id="pause_source", summary="No more backups"
+)
+def pause(request: HttpRequest, source_id: int, stop: bool = False) -> HttpResponse:
+    """Until it is resumed. Backups that run already go on; with `stop`, they are stopped."""
+    source = sources.get(source_id)
+    planning.pause([source], stop=stop)
+    return _done(request, source, "Paused and stopped" if stop else "Paused")
+
+
+@router.post(
+    f"{ONE}/resume", auth=OPERATING, response=SourceAnswer, operation_id="resume_source", summary="Back it up again"
+)
+def resume(request: HttpRequest, source_id: int) -> HttpResponse:
+    """What is due is on the backlog at once."""
+    source = sources.get(source_id)
+    planning.resume([source])
+    return _done(request, source, "Resumed")
+
+
+@router.post(
+    f"{ONE}/check-in",
+    auth=OPERATING,
+    response=CheckedInAnswer,
+    operation_id="check_in_source",
+    summary="Say that it is here",
+)
+def check_in(request: HttpRequest, source_id: int) -> dict[str, Any]:
+    """For its agent: what is due is ready at its true place at once. Its addresses stay as its agent said them."""
+    source, now = sources.get(source_id), database_clock()
+    facts = checkins.Facts(addresses=tuple(source.addresses), reason=f"said by {user_of(request).get_username()}")
+    try:
+        found = checkins.check_in(source, facts, "", now)
+    except checkins.SourceGone as error:
+        raise _gone() from error
+    history.noted(request, source, "Checked in")
+    return {"checked_in_at": found.now, "moved": found.moved}
+
+
+@router.post(
+    f"{ONE}/enrolment-code",
+    auth=ENROLLING,
+    response={201: CodeAnswer},
+    operation_id="make_enrolment_code",
+    summary="New enrolment code",
+)
+def make_code(request: HttpRequest, source_id: int) -> Status[dict[str, Any]]:
+    """An agent exchanges it for a token, once, within an hour. Tokens that the source has stay valid until then."""
+    source, now = sources.get(source_id), database_clock()
+    try:
+        code = tokens.make_code(source, now=now)
+    except tokens.Refused as error:
+        raise _gone() from error
+    history.noted(request, source, "Made an enrolment code")
+    answer = {
+        "source": source.name,
+        "code": code,
+        "expires_at": tokens.expires_at(tokens.VALID_FOR_SECONDS, now),
+        "command": tokens.enrol_command(request.build_absolute_uri("/"), code),
+    }
+    return Status(201, answer)
+
+
+@router.post(
+    f"{ONE}/revoke-tokens",
+    auth=ENROLLING,
+    response=RevokedAnswer,
+    operation_id="revoke_tokens_of_source",
+    summary="Revoke its tokens",
+)
+def revoke_tokens(request: HttpRequest, source_id: int) -> dict[str, int]:
+    """Every agent of it is refused from now on, and an open enrolment code is void. Backups go on."""
+    source = sources.get(source_id)
+    try:
+        revoked = tokens.revoke(source)
+    except tokens.Refused as error:
+        raise _gone() from error
+    history.noted(request, source, "Revoked its tokens")
+    return {"revoked": revoked}
+
+
+def _done(request: HttpRequest, source: Source, what: str) -> HttpResponse:
+    history.noted(request, source, what)
+    return sources.respond(sources.get(source.pk))
+
+
+def _gone() -> ApiError:
+    return ApiError(404, "the source was deleted meanwhile", "GET /api/sources lists those there are")

@@ -1,0 +1,108 @@
+"""What programs prove themselves with at the API: tokens of users. Only their digests are stored.
+
+A token acts as its user, within its scopes: what that user may not do, it may not do either. It ends when it expires,
+when somebody revokes it, and while its user is not active; whoever shows it then is told the same as with a wrong one.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import DateTimeField, Func, Q
+
+from api.models import ApiToken, Scope
+from jobs.clock import database_clock
+
+PREFIX = "bst_"
+"""So that a token which turned up in a log or a repository is known for what it is."""
+
+USED_AT_PRECISION = timedelta(minutes=1)
+"""`used_at` is written at most this often."""
+
+KEPT_FOR = timedelta(days=90)
+"""After its end the row of a token tells until when somebody could have used it."""
+
+LONGEST_NAME = 100
+
+
+class _Clock(Func):
+    function = "clock_timestamp"
+    output_field = DateTimeField()
+
+
+@dataclass(frozen=True)
+class Issued:
+    """A new token: its row, and its text, which nothing tells again."""
+
+    token: ApiToken
+    text: str
+
+
+def issue(
+    user: Any, name: str, scopes: Iterable[str], expires_at: datetime | None = None, now: datetime | None = None
+) -> Issued:
+    """Make a token for `user`. `expires_at`: aware; None: it does not expire.
+
+    Raises: ValueError for no name, a name that cannot be shown, no scope or an unknown one, or an end in the past.
+    """
+    chosen = set(scopes)
+    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+        raise ValueError(f"name the token: 1 to {LONGEST_NAME} printable characters, as what uses it")
+    if not chosen or chosen - set(Scope.values):
+        raise ValueError(f"give it scopes: some of {', '.join(Scope.values)}")
+    if expires_at is not None and expires_at <= (now or database_clock()):
+        raise ValueError("it would have expired already: choose an end in the future")
+    text = PREFIX + secrets.token_urlsafe(32)
+    ordered = [scope for scope in Scope.values if scope in chosen]
+    token = ApiToken.objects.create(
+        user=user, name=name.strip(), scopes=ordered, digest=_digest(text), expires_at=expires_at
+    )
+    token.refresh_from_db()
+    return Issued(token, text)
+
+
+def authenticate(text: str, now: datetime | None = None) -> ApiToken | None:
+    """The token that `text` is, with its user; None when it is unknown, ended or no token at all.
+
+    One lookup by digest, whatever the text looks like, so that all of these take the same time. An accepted one costs
+    a write at most once a minute.
+    """
+    tokens = ApiToken.objects.select_related("user").annotate(clock=_Clock())
+    token = tokens.filter(digest=_digest(text), revoked_at=None).first()
+    if token is None:
+        return None
+    instant = now or token.clock
+    if (token.expires_at is not None and token.expires_at <= instant) or not token.user.is_active:
+        return None
+    if token.used_at is None or instant - token.used_at >= USED_AT_PRECISION:
+        ApiToken.objects.filter(pk=token.pk).update(used_at=instant)
+    return token
+
+
+def revoke(token_id: int, now: datetime | None = None) -> bool:
+    """End a token. Returns whether it had not been revoked before (it may have expired)."""
+    valid = ApiToken.objects.filter(pk=token_id, revoked_at=None)
+    return bool(valid.update(revoked_at=now or database_clock()))
+
+
+def state_of(token: ApiToken, now: datetime) -> str:
+    """`valid`, `revoked`, `expired`, or `user inactive`."""
+    if token.revoked_at is not None:
+        return "revoked"
+    if token.expires_at is not None and token.expires_at <= now:
+        return "expired"
+    return "valid" if token.user.is_active else "user inactive"
+
+
+def prune(now: datetime | None = None) -> int:
+    """Delete the tokens that ended long ago. Returns how many."""
+    before = (now or database_clock()) - KEPT_FOR
+    deleted, _ = ApiToken.objects.filter(Q(revoked_at__lt=before) | Q(expires_at__lt=before)).delete()
+    return deleted
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -1,0 +1,220 @@
+"""Where deliveries may go. Whoever may edit an endpoint must not reach by it what only our own network reaches: the
+metadata service of a cloud, a database, an admin page on loopback (server-side request forgery).
+
+1. A URL is read once, by the library that connects as well, so no two readers can understand it differently.
+2. Only http and https; no user name in it; an IP address only in its ordinary form.
+3. An address must be public, or in JOBS["CALLBACKS_ALLOWED"]: as a network, or by the exact name of its host.
+4. A name is looked up by us (`delivery/http/resolving.py`), every address that it has is checked, and one of those very
+   addresses is connected to. One that is not allowed refuses the name: half a public host is an attack or a mistake.
+5. Each redirect begins again at 1.
+
+IANA's registries of special-purpose addresses, as of 2026: https://www.iana.org/assignments/iana-ipv4-special-registry
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from django.core.exceptions import ImproperlyConfigured
+from yarl import URL
+
+from delivery.models.endpoint import LONGEST_URL
+from jobs import conf
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+SCHEMES = ("http", "https")
+LONGEST_NAME = 253
+
+NOT_PUBLIC = tuple(
+    ip_network(each)
+    for each in (
+        "0.0.0.0/8",  # this host
+        "10.0.0.0/8",
+        "100.64.0.0/10",  # carriers' shared addresses; 100.100.100.200 is a metadata service
+        "127.0.0.0/8",
+        "168.63.129.16/32",  # public by number, but every Azure machine's own host
+        "169.254.0.0/16",  # link-local; 169.254.169.254 is most clouds' metadata service
+        "172.16.0.0/12",
+        "192.0.0.0/24",  # 192.0.0.192 is Oracle's metadata service
+        "192.0.2.0/24",
+        "192.88.99.0/24",  # relays of 6to4, retired
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",  # multicast: Python calls it global
+        "240.0.0.0/4",
+        # within 2000::/3; outside it no IPv6 address is public, but for NAT64
+        "2001::/23",  # Teredo, benchmarks, ORCHID
+        "2001:db8::/32",
+        "2002::/16",  # 6to4: any IPv4 address may hide in it
+        "3fff::/20",  # documentation, newer than Python's list
+    )
+)
+PUBLIC_IPV6 = IPv6Network("2000::/3")
+NAT64 = IPv6Network("64:ff9b::/96")
+"""Its last 32 bits are the IPv4 address that a translator connects to."""
+
+ODD_NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)\.?$")
+"""A last label of which resolvers make an IPv4 address: 2130706433, 0x7f.1, 0177.0.0.1."""
+NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
+UNPRINTABLE = re.compile(r"[\x00-\x20\x7f\\]")
+
+
+class Refused(Exception):
+    """A delivery may not go there. The message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A URL that was read. `host`: lower case, ASCII, without a trailing dot. `address`: None of a name."""
+
+    url: URL
+    host: str
+    address: Address | None
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port, as `https://example.com:443`: the key of its breaker, and what errors name.
+
+        Paths are never told: of many services they are the secret.
+        """
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.url.scheme}://{host}:{self.url.port}"
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What may be reached although it is not public."""
+
+    networks: tuple[Network, ...]
+    names: frozenset[str]
+
+    def has(self, address: Address) -> bool:
+        return any(address in network for network in self.networks)
+
+
+def problem_with(url: str, kind: str) -> str:
+    """Why events of `kind` may not be delivered to `url`, for a form; empty: they may, as far as can be told without
+    looking up its name."""
+    try:
+        refuse_unless_allowed(read(url))
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
+def origin_of(url: str) -> str:
+    """What may be shown of a URL; empty when nothing is ever delivered to such a one."""
+    try:
+        return read(url).origin
+    except Refused:
+        return ""
+
+
+def read(url: str) -> Place:
+    """Read a URL. Raises: Refused when nothing is ever delivered to such a one."""
+    if len(url) > LONGEST_URL or UNPRINTABLE.search(url):
+        raise Refused(f"the URL is longer than {LONGEST_URL} characters, or has spaces or backslashes in it")
+    try:
+        parsed = URL(url)
+        port = parsed.port
+    except ValueError:  # its message quotes the URL
+        raise Refused("that is no URL; one looks as https://example.com/hooks/backup") from None
+    if parsed.scheme not in SCHEMES:
+        raise Refused(f"a URL begins with http:// or https://, not with {parsed.scheme or 'anything else'!r}")
+    if "@" in parsed.raw_authority:
+        raise Refused("a user name or password in a URL is shown to everybody: take it out")
+    if not parsed.raw_host:
+        raise Refused("the URL names no host")
+    if not port:
+        raise Refused("nothing listens at port 0")
+    host = parsed.raw_host.lower()
+    return Place(parsed.with_fragment(None), host.rstrip("."), _literal(host))
+
+
+def _literal(host: str) -> Address | None:
+    """The address that a host is written as; None: it is a name."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        pass
+    else:
+        if getattr(address, "scope_id", None):
+            raise Refused("an address with a zone (%) is on a network of our own")
+        return address
+    if ODD_NUMBER.search(host):
+        raise Refused(f"{host} is a number that may mean any address; write an address as 192.0.2.7")
+    if len(host) > LONGEST_NAME or not NAME.fullmatch(host):
+        raise Refused(f"{host[:LONGEST_NAME]!r} is no host name")
+    return None
+
+
+def refuse_unless_allowed(place: Place) -> None:
+    """Check what can be told without looking up a name. Raises: Refused."""
+    if place.host in allowed().names:
+        return
+    if place.address is not None:
+        refuse_address(place.address, place.host)
+    elif place.host == "localhost" or place.host.endswith(".localhost"):
+        raise Refused(f"{place.host} is this very host{_HINT}")
+
+
+_HINT = '; what may be reached all the same stands in JOBS["CALLBACKS_ALLOWED"] (BACKUPSCHED_CALLBACKS_ALLOWED)'
+
+
+def refuse_address(address: Address, host: str) -> None:
+    """Raises: Refused when `address`, which `host` has, is neither public nor allowed."""
+    plain = _unmapped(address)
+    if is_public(plain) or allowed().has(plain):
+        return
+    which = f"{address}" if host == str(address) else f"{host} has the address {address}, which"
+    raise Refused(f"{which} is not public{_HINT}")
+
+
+def is_public(address: Address) -> bool:
+    """Whether everybody on the internet reaches the same host by it."""
+    plain = _unmapped(address)
+    if isinstance(plain, IPv6Address):
+        if plain in NAT64:
+            return is_public(IPv4Address(int(plain) & 0xFFFFFFFF))
+        if plain not in PUBLIC_IPV6:
+            return False
+    return plain.is_global and not any(plain in network for network in NOT_PUBLIC)
+
+
+def _unmapped(address: Address) -> Address:
+    """::ffff:127.0.0.1 is 127.0.0.1."""
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def allowed() -> Allowed:
+    """What JOBS["CALLBACKS_ALLOWED"] says. Raises: ImproperlyConfigured for a network that is none."""
+    return _allowed(tuple(conf.callbacks_allowed()))
+
+
+@lru_cache(maxsize=8)
+def _allowed(entries: tuple[str, ...]) -> Allowed:
+    networks: list[Network] = []
+    names: set[str] = set()
+    for entry in entries:
+        try:
+            networks.append(ip_network(entry.strip("[]"), strict=False))
+        except ValueError:
+            if "/" in entry or not (name := _as_name(entry)):
+                raise ImproperlyConfigured(
+                    f"JOBS['CALLBACKS_ALLOWED'] has {entry!r}, which is neither a network, as 10.1.0.0/16, nor a host"
+                ) from None
+            names.add(name)
+    return Allowed(tuple(networks), frozenset(names))
+
+
+def _as_name(entry: str) -> str:
+    try:
+        name = (URL.build(scheme="http", host=entry.rstrip(".")).raw_host or "").lower()
+    except ValueError:
+        return ""
+    return name if NAME.fullmatch(name) else ""

@@ -1,0 +1,4 @@
+from delivery.models.endpoint import Endpoint, EndpointKind, SigningSecret
+from delivery.models.event import Event
+
+__all__ = ["Endpoint", "EndpointKind", "Event", "SigningSecret"]

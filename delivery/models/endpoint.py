@@ -1,0 +1,67 @@
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models.functions import Now
+
+LONGEST_URL = 2000
+
+
+class EndpointKind(models.TextChoices):
+    """How events are delivered to an endpoint: the kind of their records."""
+
+    HTTP_CALLBACK = "http_callback", "HTTP callback"
+    SQS_MESSAGE = "sqs_message", "SQS message"
+
+
+class Endpoint(models.Model):
+    """Where events are delivered. `delivery/` tells how.
+
+    Sealed fields are encrypted with the installation's secret key (`delivery/encryption.py`); nothing shows them again.
+    """
+
+    name = models.CharField(max_length=100, unique=True)
+    kind = models.CharField(max_length=20, choices=EndpointKind.choices, default=EndpointKind.HTTP_CALLBACK)
+    url = models.CharField(
+        max_length=LONGEST_URL,
+        help_text="As https://example.com/hooks/backup; of a queue, https://sqs.eu-central-1.amazonaws.com/1234/events.",
+    )
+    headers = models.JSONField(
+        default=dict, blank=True, help_text='Sent with each callback, as {"X-Tenant": "7"}. No secrets: they are shown.'
+    )
+    sealed_authorization = models.TextField(blank=True, default="", editable=False)
+    connect_timeout = models.FloatField(
+        default=5,
+        validators=[MinValueValidator(0.1), MaxValueValidator(300)],
+        help_text="Seconds until a connection has to stand.",
+    )
+    timeout = models.FloatField(
+        default=30,
+        validators=[MinValueValidator(0.1), MaxValueValidator(3600)],
+        help_text="Seconds until the answer has to be there, in all.",
+    )
+    follow_redirects = models.BooleanField(
+        default=False, help_text="Follow answers 307 and 308, each checked as the first address was."
+    )
+    region = models.CharField(
+        max_length=50, blank=True, default="", help_text="Of a queue. Empty: as its URL, or the environment, says."
+    )
+    message_group = models.CharField(
+        max_length=128, blank=True, default="", help_text="Of a FIFO queue: the message group id. Empty: the schedule."
+    )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SigningSecret(models.Model):
+    """What callbacks to an endpoint are signed with: with each secret that is in use, so that it can be rotated."""
+
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="signing_secrets")
+    sealed = models.TextField()
+    created_at = models.DateTimeField(db_default=Now())
+    retires_at = models.DateTimeField(null=True, blank=True, help_text="Nothing is signed with it from then on.")
+
+    class Meta:
+        ordering = ["created_at", "pk"]
+
+    def __str__(self) -> str:
+        return f"signing secret {self.pk} of {self.endpoint}"

@@ -1,0 +1,107 @@
+"""What the address of a queue tells, and what is sent to it. Pure."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from delivery.addresses import Refused, read
+from delivery.messages import body_of
+
+LARGEST_MESSAGE = 1_048_576
+"""Bytes of body and attributes that any queue takes. What one queue takes may be less, as 262,144: it says so."""
+
+LONGEST_GROUP = 128
+
+REGION = "[a-z]{2}(?:-[a-z]+)+-[0-9]+"
+REGION_IN_HOST = re.compile(
+    rf"(?:^|\.)sqs(?:-fips)?\.({REGION})\.|^({REGION})\.queue\.|^({REGION})\.sqs(?:-fips)?\.", re.ASCII
+)
+OLDEST_HOST = "queue.amazonaws.com"
+"""How queues of us-east-1 were addressed at first."""
+
+USER = re.compile("//.*@", re.DOTALL)
+"""Up to the last @, since a password may have any character in it. No name of a queue has one."""
+NO_URL = "an address that is no URL"
+
+REFUSED_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+REFUSED_IN_A_GROUP = re.compile(r"[^!-~]")
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A queue: its address, the server to talk to (scheme, host and port), its region (empty: not told)."""
+
+    url: str
+    server: str
+    region: str
+    is_fifo: bool
+
+
+def queue_at(url: str, region: str = "") -> Queue:
+    """The queue with that address. `region`: what its endpoint says; empty: what the address tells.
+
+    Raises: delivery.addresses.Refused saying what is wrong with the address.
+    """
+    place = read(url)
+    name = place.url.path.rstrip("/")
+    if not name:
+        raise Refused(
+            f"the URL names a server and no queue; that of a queue looks as https://{place.host}/123456789012/events"
+        )
+    return Queue(url, place.origin, region or region_of(place.host), name.endswith(".fifo"))
+
+
+def told(url: str) -> str:
+    """A queue for people, as https://sqs.eu-central-1.amazonaws.com/…/events: no user name, no password, no account."""
+    try:
+        parts = urlsplit(USER.sub("//", url))
+    except ValueError:
+        return NO_URL
+    if not parts.netloc:
+        return NO_URL
+    before, _, name = parts.path.rstrip("/").rpartition("/")
+    return f"{parts.scheme}://{parts.netloc}/{'…/' if before else ''}{name}"
+
+
+def region_of(host: str) -> str:
+    """The region that the name of a server tells; empty when it tells none."""
+    if found := REGION_IN_HOST.search(host):
+        return str(found[found.lastindex or 0])
+    return "us-east-1" if host == OLDEST_HOST else ""
+
+
+def request_for(queue: Queue, payload: dict[str, Any], subject: str, message_group: str = "") -> dict[str, Any]:
+    """What SendMessage takes for the event of a record with that payload and subject.
+
+    On a FIFO queue the group is `message_group`, or else one for each schedule, and the event id keeps a message that
+    is sent again within 5 minutes from being delivered twice.
+    """
+    event_id = str(payload.get("event_id") or subject)
+    attributes = {"event_id": event_id, "schedule": str(payload.get("schedule") or "")}
+    request: dict[str, Any] = {
+        "QueueUrl": queue.url,
+        "MessageBody": body_of(payload, subject),
+        "MessageAttributes": {
+            name: {"DataType": "String", "StringValue": said}
+            for name, text in attributes.items()
+            if (said := _sent(text))
+        },
+    }
+    if queue.is_fifo:
+        group = message_group or f"schedule-{event_id.partition('-')[0]}"
+        request["MessageGroupId"] = REFUSED_IN_A_GROUP.sub("_", group)[:LONGEST_GROUP]
+        request["MessageDeduplicationId"] = REFUSED_IN_A_GROUP.sub("_", event_id)[:LONGEST_GROUP]
+    return request
+
+
+def size_of(request: dict[str, Any]) -> int:
+    """Bytes that a queue counts: the body, and of attributes name, type and text."""
+    attributes = request["MessageAttributes"].items()
+    counted = (name + value["DataType"] + value["StringValue"] for name, value in attributes)
+    return len(request["MessageBody"].encode()) + sum(len(text.encode()) for text in counted)
+
+
+def _sent(text: str) -> str:
+    """`text` without what a queue refuses the whole message for."""
+    return REFUSED_CHARACTERS.sub("�", text)

@@ -1,0 +1,209 @@
+"""The progressive schedule: sweeps that make ready what waits for one, whatever its number of failures.
+
+    ≤ 1 day old     every 5 min         ≤ 30 days old     every 24 h
+    ≤ 7 days old    hourly              ≤ 180 days old    every 96 h
+    ≤ 14 days old   every 12 h          ≤ 360 days old    every 192 h
+
+django-q2 runs them (`manage.py install_schedules`); workers run those that are overdue (`run_overdue`). A tier is swept
+once in each of its slots on the grid of `tiers`, the newest first, at most SWEEP_MAX_RECORDS a sweep. One
+that was missed is not replayed; one that is late still counts for its slot, and takes what it would have taken in time.
+
+Two at once: the tier's advisory lock lets one through, and the other one goes away without waiting. Sweeps that
+coincide make one attempt: what has failed since a tier's slot began has had its attempt of that slot.
+
+A sweep is one transaction: killed in the middle, it has not been, and the next look does it. It waits for no lock:
+records are locked last and skipped where others hold them. While a sweep leaves such, its slot stays undone, so that
+the next look, a minute later, sweeps again: passing one by for a moment must not cost it 192 hours.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from jobs import conf, decisions
+from jobs.clock import database_clock
+from jobs.models import Sweep
+from jobs.prepared import execute
+from jobs.retries import tiers
+from jobs.states import Status, WaitingFor
+from jobs.wakeups import notify
+
+log = logging.getLogger(__name__)
+
+OVERDUE_AFTER = timedelta(seconds=60)
+"""The scheduler of django-q2 looks every half minute."""
+
+LARGEST = 1_000_000
+"""Records a sweep at most, whatever is asked for: more would be one transaction of minutes."""
+
+# A failure from the future is one of a clock that was wrong: it must not hide its record until then. A minute of it is
+# no future, since settles go on between this clock and the statement.
+WANTED = f"""
+       status = {Status.WAITING} AND waiting_for = {WaitingFor.SWEEP}
+          AND inserted_at >= %(since)s::timestamptz
+          AND (last_failure_at >= %(tried_since)s::timestamptz
+               AND last_failure_at < %(now)s::timestamptz + interval '1 minute') IS NOT TRUE"""
+
+# Served by `backlog_swept`.
+SWEEP = f"""
+UPDATE jobs_backlogrecord
+   SET status = {Status.READY}, waiting_for = NULL, exclusive_key = NULL, run_after = %(now)s::timestamptz
+ WHERE ctid = ANY(ARRAY(
+       SELECT ctid
+         FROM jobs_backlogrecord
+        WHERE {WANTED}
+        ORDER BY inserted_at DESC
+        LIMIT %(limit)s::int
+          FOR UPDATE SKIP LOCKED))
+RETURNING queue
+"""
+
+# Served by `backlog_swept`. In order, since with EXISTS the planner may read the whole table for what is not there.
+ANOTHER = f"""
+SELECT id
+  FROM jobs_backlogrecord
+ WHERE {WANTED}
+ ORDER BY inserted_at DESC
+ LIMIT 1
+"""
+
+# In the space of two-part keys, which nothing else uses.
+ALONE = "SELECT pg_try_advisory_xact_lock(hashtext('sweep'), %(max_age_days)s::int)"
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a sweep did: records made ready, and whether it left others because it reached its greatest number.
+
+    `done_before`: its tier had been swept in this slot already, or was being swept just then, so it did nothing.
+    `passed_by`: others held some of its records; it is done again in a minute.
+    """
+
+    max_age_days: int
+    ready: int = 0
+    left_some: bool = False
+    done_before: bool = False
+    passed_by: bool = False
+
+
+def process_backlog(max_age_days: int, *, max_records: int | None = None, now: datetime | None = None) -> Swept:
+    """Make ready what waits for a sweep and is at most `max_age_days` old, the newest first, once in the tier's slot.
+
+    `max_records`: at most so many, by default SWEEP_MAX_RECORDS. `now` (aware) replaces the database's clock in tests.
+    Raises: ValueError for an age that no tier has, or a number below 1 or beyond LARGEST.
+    """
+    tier = _tier(max_age_days)
+    limit = _limit(max_records)
+    with transaction.atomic():
+        if not execute(ALONE, {"max_age_days": max_age_days}).fetchall()[0][0]:
+            return Swept(max_age_days, done_before=True)
+        instant = now or database_clock()
+        row = Sweep.objects.filter(max_age_days=max_age_days).first()
+        if not is_due(tier, row.swept_at if row else None, instant):
+            return Swept(max_age_days, done_before=True)
+        swept = _sweep(tier.max_age_days, limit, wanted(tier, instant))
+        if not swept.passed_by:
+            _write_down(swept, row, instant)
+        return swept
+
+
+def sweep_by_hand(
+    max_age_days: int, *, max_records: int | None = None, dry_run: bool = False, now: datetime | None = None
+) -> Swept:
+    """Make ready what waits for a sweep and is at most `max_age_days` old (any number), the newest first, at once.
+
+    It takes also what has just failed, and is no tier's sweep: that comes all the same. `dry_run`: only counts.
+    Raises: ValueError for an age or a number below 1, or beyond the last tier or LARGEST.
+    """
+    limit = _limit(max_records)
+    if not 1 <= max_age_days * tiers.DAY <= tiers.OLDEST:
+        raise ValueError(f"sweeps cover 1 to {tiers.OLDEST // tiers.DAY} days, not {max_age_days}")
+    with transaction.atomic():
+        instant = now or database_clock()
+        values = {"since": instant - timedelta(days=max_age_days), "tried_since": "infinity", "now": instant}
+        swept = _sweep(max_age_days, limit, values)
+        if dry_run:
+            transaction.set_rollback(True)
+        elif swept.ready:
+            said = f"a person swept what is up to {max_age_days} days old: {swept.ready} ready"
+            decisions.doing("swept by hand", said, now=instant)
+        return swept
+
+
+def run_overdue(now: datetime | None = None) -> int:
+    """Sweep the tiers whose sweep of the present slot is overdue: a qcluster that is down costs a minute, no work.
+
+    Returns how many records are ready by that.
+    """
+    instant = now or database_clock()
+    swept_at = dict(Sweep.objects.values_list("max_age_days", "swept_at"))
+    return sum(
+        process_backlog(tier.max_age_days, now=now).ready
+        for tier in tiers.TIERS
+        if is_due(tier, swept_at.get(tier.max_age_days), instant) and instant >= slot(tier, instant) + OVERDUE_AFTER
+    )
+
+
+def slot(tier: tiers.Tier, now: datetime) -> datetime:
+    """When the tier's slot began that `now` is in."""
+    return datetime.fromtimestamp(tiers.slot_of(now.timestamp(), tier.every), UTC)
+
+
+def is_due(tier: tiers.Tier, swept_at: datetime | None, now: datetime) -> bool:
+    """Whether the tier has not been swept in the slot of `now`. A sweep in a slot to come (a clock that was wrong)
+    counts for that one only."""
+    return swept_at is None or slot(tier, swept_at) != slot(tier, now)
+
+
+def wanted(tier: tiers.Tier, now: datetime) -> dict[str, Any]:
+    """The values of WANTED for the tier's sweep in the slot of `now`: ages are those at the slot's beginning."""
+    began = slot(tier, now)
+    return {"since": began - timedelta(days=tier.max_age_days), "tried_since": began, "now": now}
+
+
+def _tier(max_age_days: int) -> tiers.Tier:
+    for tier in tiers.TIERS:
+        if tier.max_age_days == max_age_days:
+            return tier
+    ages = [str(tier.max_age_days) for tier in tiers.TIERS]
+    raise ValueError(f"there is no tier of {max_age_days} days; there are {', '.join(ages)}")
+
+
+def _limit(max_records: int | None) -> int:
+    limit = conf.sweep_max_records() if max_records is None else max_records
+    if not 1 <= limit <= LARGEST:
+        raise ValueError(f"a sweep takes 1 to {LARGEST:,} records at most, not {limit:,}")
+    return limit
+
+
+def _sweep(max_age_days: int, limit: int, values: Mapping[str, Any]) -> Swept:
+    queues = [queue for (queue,) in execute(SWEEP, {**values, "limit": limit}).fetchall()]
+    for queue in set(queues):
+        notify(queue)
+    more = bool(execute(ANOTHER, dict(values)).fetchall())
+    full = len(queues) >= limit
+    return Swept(max_age_days, len(queues), left_some=more and full, passed_by=more and not full)
+
+
+def _write_down(swept: Swept, row: Sweep | None, now: datetime) -> None:
+    Sweep.objects.bulk_create(
+        [Sweep(max_age_days=swept.max_age_days, swept_at=now, swept=swept.ready, left_some=swept.left_some)],
+        update_conflicts=True,
+        unique_fields=["max_age_days"],
+        update_fields=["swept_at", "swept", "left_some"],
+    )
+    if not swept.left_some:
+        return
+    said = (
+        f"the sweep of what is up to {swept.max_age_days} days old took its greatest number of records, "
+        f"{swept.ready:,}, and left older ones, which wait longer than their age says: raise "
+        "JOBS['SWEEP_MAX_RECORDS'], or cancel what will never succeed"
+    )
+    # while it goes on it is said once a day: the row has it, and 288 warnings a day are read by nobody
+    if row is None or not row.left_some or row.swept_at.date() != now.date():
+        log.warning("%s", said)
+        decisions.doing("sweep left some", said, now=now)

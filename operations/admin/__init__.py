@@ -1,0 +1,30 @@
+"""The backlog in Django's admin: what a person edits, and what machines wrote, read-only."""
+
+from operations.admin.breakers import BreakerAdmin
+from operations.admin.decisions import DecisionAdmin
+from operations.admin.endpoints import EndpointAdmin
+from operations.admin.events import EventAdmin
+from operations.admin.queues import PausedQueueAdmin
+from operations.admin.records import AttemptEntryAdmin, BacklogRecordAdmin, WorkerAdmin
+from operations.admin.retry_policies import RetryPolicyAdmin
+from operations.admin.schedules import ScheduleAdmin
+from operations.admin.sweeps import SweepAdmin
+from operations.admin.throttles import LaneAdmin, ThrottleAdmin
+from operations.admin.triggers import TriggerAdmin
+
+__all__ = [
+    "AttemptEntryAdmin",
+    "BacklogRecordAdmin",
+    "BreakerAdmin",
+    "DecisionAdmin",
+    "EndpointAdmin",
+    "EventAdmin",
+    "LaneAdmin",
+    "PausedQueueAdmin",
+    "RetryPolicyAdmin",
+    "ScheduleAdmin",
+    "SweepAdmin",
+    "ThrottleAdmin",
+    "TriggerAdmin",
+    "WorkerAdmin",
+]

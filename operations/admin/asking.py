@@ -1,0 +1,109 @@
+"""The admin asks before it does something: the page with the question, and the way to it from the page of one row."""
+
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.loader import render_to_string
+from django.template.response import TemplateResponse
+from django.utils.safestring import SafeString
+from unfold.dataclasses import UnfoldAction
+
+from operations.web.permissions import may_operate
+
+KEPT_FIELDS = ("action", "select_across", "group")
+"""Of the request that asks, sent again with the answer: which rows it is about."""
+
+Verb = TypeVar("Verb")
+
+
+def question(
+    request: HttpRequest,
+    name: str,
+    means: str,
+    lines: Iterable[object] = (),
+    *,
+    asks: str = "",
+    yes: str = "",
+    back: str = "",
+    danger: bool = False,
+    **page: Any,
+) -> TemplateResponse:
+    """The page that asks whether to do `name`, says what that `means`, and lists in `lines` what it is about.
+
+    The answer yes is a POST to the same address, with the fields that chose the rows (see `is_confirmed`). `asks` is
+    the question itself, `yes` the words of its button, `back` where no leads: to the list or the row that was left,
+    unless given. `page` is added to the page's context; its `title` is `name?`, unless given.
+    """
+    kept = [(ACTION_CHECKBOX_NAME, pk) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)]
+    kept += [(field, request.POST[field]) for field in KEPT_FIELDS if field in request.POST]
+    back = back or (request.get_full_path() if request.method == "POST" else "../change/")
+    yes = yes or f"Yes, {name[0].lower()}{name[1:]}"
+    context = {
+        "title": f"{name}?",
+        "asks": asks or f"{name}?",
+        "means": means,
+        "lines": lines,
+        "kept": kept,
+        "buttons": [
+            button("No, take me back", href=back),
+            button(yes, submit=1, variant="danger" if danger else "primary"),
+        ],
+    }
+    return TemplateResponse(request, "operations/question.html", admin.site.each_context(request) | context | page)
+
+
+def is_confirmed(request: HttpRequest) -> bool:
+    """Whether a request is the answer yes to a question."""
+    return request.method == "POST" and request.POST.get("confirmed") == "yes"
+
+
+def button(words: str, **attributes: Any) -> SafeString:
+    """A button in the admin's style: `href`, or `submit=1`."""
+    return render_to_string("unfold/components/button.html", {"children": words, "variant": "default", **attributes})
+
+
+class AsksFirst(Generic[Verb]):
+    """For a model admin whose verbs are done to rows of its list and to the one of a page, each after a question."""
+
+    called: str
+    """What one row is called in a message."""
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[UnfoldAction]:
+        """The buttons of a row's page: those of the verbs that would do something to it."""
+        offered: list[UnfoldAction] = super().get_actions_detail(request, object_id)  # type: ignore[misc]
+        row = self.get_object(request, str(object_id))  # type: ignore[attr-defined]
+        idle = self.idle_verbs(row) if row else set()
+        return [each for each in offered if each.method.__name__ not in idle]
+
+    def idle_verbs(self, row: Any) -> set[str]:
+        """Names of those in `actions_detail` that would do nothing to this row as it is now."""
+        return set()
+
+    def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Of verbs that put records on the backlog, move them or take them off: who may operate records may do them."""
+        return may_operate(request)
+
+    def ask_or_do(
+        self, request: HttpRequest, rows: QuerySet[Any], name: str, means: str, verb: Verb
+    ) -> HttpResponse | None:
+        """The question, or None once the answer was yes and it is done."""
+        raise NotImplementedError
+
+    def ask_or_do_for_one(
+        self, request: HttpRequest, object_id: str, name: str, means: str, verb: Verb
+    ) -> HttpResponse:
+        """The question for the row of a page, or once it is done that page; for a row that is gone, the list."""
+        model: Any = self.model  # type: ignore[attr-defined]
+        address = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        ids = [int(object_id)] if object_id.isdecimal() and len(object_id) < 19 else []
+        rows = model.objects.filter(pk__in=ids)
+        if not rows:
+            self.message_user(request, f"There is no {self.called} {object_id}.", messages.WARNING)  # type: ignore[attr-defined]
+            return redirect(f"{address}_changelist")
+        done = redirect(f"{address}_change", object_id)
+        return self.ask_or_do(request, rows, name, means, verb) or done

@@ -1,0 +1,151 @@
+"""The circuit breakers: which are open and since when, who waits for them, and two buttons."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import F, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString
+from unfold.decorators import action, display
+
+from jobs import breakers
+from jobs.breakers import state_of, verbs
+from jobs.models import Breaker
+from jobs.states import WaitingFor
+from operations.admin.asking import AsksFirst, is_confirmed, question
+from operations.admin.base import ReadOnlyAdmin, ago, moment
+from operations.web.permissions import may_look
+
+STATE_LABELS = {"closed": "success", "open": "danger", "on trial": "warning"}
+
+CLOSE_MEANS = (
+    "Everything that waits for it becomes ready at the next tick, in claim order. If it still fails, it opens again "
+    "after as many failures as before."
+)
+PROBE_MEANS = "The first record that waits for it is let through as a trial at the next tick. The others wait on."
+
+Verb = Callable[[list[int], str], int]
+
+
+def _close(ids: list[int], by: str) -> int:
+    return verbs.close(ids, by=by)
+
+
+def _probe(ids: list[int], by: str) -> int:
+    return verbs.probe_now(ids, by=by)
+
+
+class BreakerActions(AsksFirst[Verb]):
+    """Close and probe, from the list and from a breaker's page: first a question, then the verb."""
+
+    called = "breaker"
+    actions = ("close_now", "probe_now")
+    actions_detail = ("close_this_now", "probe_this_now")
+
+    @admin.action(description="Close now", permissions=["operate"])
+    def close_now(self, request: HttpRequest, found: QuerySet[Breaker]) -> HttpResponse | None:
+        return self.ask_or_do(request, found, "Close now", CLOSE_MEANS, _close)
+
+    @admin.action(description="Probe now", permissions=["operate"])
+    def probe_now(self, request: HttpRequest, found: QuerySet[Breaker]) -> HttpResponse | None:
+        return self.ask_or_do(request, found, "Probe now", PROBE_MEANS, _probe)
+
+    @action(description="Close now", url_path="close", permissions=["operate"], icon="lock_open")
+    def close_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self.ask_or_do_for_one(request, object_id, "Close now", CLOSE_MEANS, _close)
+
+    @action(description="Probe now", url_path="probe", permissions=["operate"], icon="science")
+    def probe_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self.ask_or_do_for_one(request, object_id, "Probe now", PROBE_MEANS, _probe)
+
+    def ask_or_do(
+        self, request: HttpRequest, rows: QuerySet[Breaker], name: str, means: str, verb: Verb
+    ) -> HttpResponse | None:
+        """The question, or None once the answer was yes and it is done."""
+        if not is_confirmed(request):
+            lines = [f"{each}: {state_of(each)}, {breakers.held_by(each):,} records wait for it" for each in rows]
+            return question(request, name, means, lines)
+        changed = verb(list(rows.values_list("pk", flat=True)), str(request.user))
+        told = f"{changed} open breaker{'s' if changed != 1 else ''}" if changed else "none of them is open"
+        level = messages.SUCCESS if changed else messages.WARNING
+        self.message_user(request, f"{name}: {told}.", level)  # type: ignore[attr-defined]
+        return None
+
+
+def link_to(breaker: Breaker | None) -> SafeString | str:
+    """Its state, as a link to its page; what never failed has none."""
+    if breaker is None:
+        return "closed"
+    url = reverse("admin:jobs_breaker_change", args=[breaker.pk])
+    return format_html('<a href="{}" class="text-link">{}</a>', url, state_of(breaker))
+
+
+@admin.register(Breaker)
+class BreakerAdmin(BreakerActions, ReadOnlyAdmin):
+    """All breakers there are: of what has failed at least once. The open ones come first."""
+
+    list_display = (
+        "guarded", "state", "failures", "since", "trials", "next_probe", "records_waiting", "short_error",
+    )  # fmt: skip
+    list_filter = (("opened_at", admin.EmptyFieldListFilter),)
+    search_fields = ("title", "key", "last_error")
+    fieldsets = (
+        (None, {"fields": ("title", "key", "state", "records_waiting", "last_error")}),
+        ("Failures", {"fields": ("failures", "last_failure", "since")}),
+        ("Trials", {"fields": ("trials", "trial", "next_probe")}),
+    )
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Who may look at records may look at what holds them."""
+        return may_look(request) or bool(request.user.has_perm("jobs.view_breaker"))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Breaker]:
+        found: QuerySet[Breaker] = super().get_queryset(request)
+        return found.order_by(F("opened_at").desc(nulls_last=True), "title", "pk")
+
+    @display(description="state", label=STATE_LABELS)
+    def state(self, breaker: Breaker) -> str:
+        return state_of(breaker)
+
+    @admin.display(description="open since (UTC)", ordering="opened_at")
+    def since(self, breaker: Breaker) -> str:
+        return f"{moment(breaker.opened_at)} ({ago(breaker.opened_at)})" if breaker.opened_at else ""
+
+    @admin.display(description="last failure (UTC)", ordering="last_failure_at")
+    def last_failure(self, breaker: Breaker) -> str:
+        return moment(breaker.last_failure_at)
+
+    @admin.display(description="next look (UTC)", ordering="probe_at")
+    def next_probe(self, breaker: Breaker) -> str:
+        return moment(breaker.probe_at)
+
+    @admin.display(description="on trial")
+    def trial(self, breaker: Breaker) -> SafeString | str:
+        if breaker.trial_id is None:
+            return ""
+        url = reverse("admin:jobs_backlogrecord_change", args=[breaker.trial_id])
+        return format_html('<a href="{}" class="text-link">record {}</a>', url, breaker.trial_id)
+
+    @admin.display(description="records waiting")
+    def records_waiting(self, breaker: Breaker) -> SafeString | str:
+        url = reverse("admin:jobs_backlogrecord_changelist")
+        count = breakers.held_by(breaker)
+        if not count:
+            return "0"
+        query = urlencode({"waiting_for__exact": WaitingFor.BREAKER.value, "breaker__id__exact": breaker.pk})
+        return format_html('<a href="{}?{}">{}</a>', url, query, f"{count:,}")
+
+    @admin.display(description="breaker", ordering="title")
+    def guarded(self, breaker: Breaker) -> SafeString:
+        return format_html('<span style="overflow-wrap: anywhere; white-space: normal">{}</span>', breaker)
+
+    @admin.display(description="last error")
+    def short_error(self, breaker: Breaker) -> str:
+        return breaker.last_error if len(breaker.last_error) <= 80 else f"{breaker.last_error[:79]}…"

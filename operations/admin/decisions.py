@@ -1,0 +1,137 @@
+"""The log of decisions: to read, newest first. It may hold a million lines, so nothing here counts them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+from unfold.paginator import InfinitePaginator
+
+from jobs.models import BacklogRecord, Decision, Level
+from jobs.order import REASONS
+from operations.admin.base import ReadOnlyAdmin, moment, span
+from operations.admin.filters import KindFilter
+from operations.admin.tables import table
+
+NAMES_FROM = 5_000
+"""So many of the latest lines are read for the names to filter by."""
+
+LEVEL_LABELS = {Level.DOING.label: "info", Level.CONSIDERING.label: ""}
+
+CANDIDATES = ("claimed", "left")
+"""Facts of a claim that are lists of records with the keys of the claim order."""
+
+
+def log_url(subjects: Iterable[str], kind: str) -> str:
+    """Where the lines about these subjects are listed."""
+    return f"{reverse('admin:jobs_decision_changelist')}?{urlencode({'kind': kind, 'subject__in': ','.join(subjects)})}"
+
+
+def log_url_of_record(record: BacklogRecord) -> str:
+    """Where the lines about a record are listed. The subject is named as well, since it is what is indexed."""
+    about = {"kind": record.kind, "subject": record.subject, "record_id": record.pk}
+    return f"{reverse('admin:jobs_decision_changelist')}?{urlencode(about)}"
+
+
+class WhatFilter(admin.SimpleListFilter):
+    """By what was done. The choices are what the latest lines say: a DISTINCT over all would read all of them."""
+
+    title = "what"
+    parameter_name = "what"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        latest = Decision.objects.order_by("-id").values_list("what", flat=True)[:NAMES_FROM]
+        chosen = {self.used_parameters["what"]} if "what" in self.used_parameters else set()
+        return [(name, name) for name in sorted({*latest, *chosen})]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        return queryset.filter(what=value) if value and "\0" not in value else queryset
+
+
+@admin.register(Decision)
+class DecisionAdmin(ReadOnlyAdmin):
+    """What was done and considered, line by line."""
+
+    list_display = ("shown_at", "shown_level", "what", "text", "shown_record")
+    list_display_links = ("shown_at",)
+    list_filter = ("level", WhatFilter, KindFilter, "at")
+    search_fields = ("text",)
+    search_help_text = "Words of the text"
+    ordering = ("-id",)
+    sortable_by = ("shown_at",)
+    show_full_result_count = False
+    paginator = InfinitePaginator
+    fields = (
+        "shown_at", "shown_level", "what", "text", "kind", "queue", "shown_subject", "shown_record", "worker",
+        "shown_facts",
+    )  # fmt: skip
+
+    @admin.display(description="at (UTC)", ordering="id")
+    def shown_at(self, decision: Decision) -> str:
+        return moment(decision.at)
+
+    @display(description="level", label=LEVEL_LABELS)
+    def shown_level(self, decision: Decision) -> str:
+        return str(Level(decision.level).label)
+
+    @admin.display(description="record")
+    def shown_record(self, decision: Decision) -> str:
+        if decision.record_id is None:
+            return ""
+        address = reverse("admin:jobs_backlogrecord_change", args=[decision.record_id])
+        return format_html('<a href="{}" class="text-link">{}</a>', address, decision.record_id)
+
+    @admin.display(description="subject")
+    def shown_subject(self, decision: Decision) -> str:
+        if not decision.subject:
+            return ""
+        address = log_url([decision.subject], decision.kind)
+        return format_html('<a href="{}" class="text-link">{}</a>', address, decision.subject)
+
+    @admin.display(description="facts")
+    def shown_facts(self, decision: Decision) -> SafeString | str:
+        return facts_as_lines(decision.facts)
+
+
+def facts_as_lines(facts: Mapping[str, Any]) -> SafeString | str:
+    """A line a fact, `name: value`; records that a claim looked at as a table, with the keys that ranked them."""
+    plain = ((name.replace("_", " "), _told(name, value)) for name, value in facts.items() if name not in CANDIDATES)
+    lines = format_html_join("", "<li>{}: {}</li>", plain)
+    claimed, left = facts.get("claimed") or [], facts.get("left") or []
+    # a line names some of what was claimed: the ranks of what was left follow all of it
+    places = [(rank, "claimed", record) for rank, record in enumerate(claimed, 1)]
+    places += [(rank, "left", record) for rank, record in enumerate(left, facts.get("count", len(claimed)) + 1)]
+    rows = (
+        (
+            rank,
+            became,
+            record.get("title", ""),
+            record.get("priority", ""),
+            record.get("rank_day") or "none",
+            record.get("tried_at") or "",
+            span(record.get("expected_seconds")),
+            record.get("id", ""),
+        )
+        for rank, became, record in places
+    )
+    headers = ("rank", "", "title", "priority", "rank day", "tried at", "last took", "record")
+    return format_html('<ul class="mb-3">{}</ul>{}', lines, table(headers, rows, empty="")) if facts else "none"
+
+
+def _told(name: str, value: Any) -> str:
+    if name == "decided_by":
+        return REASONS.get(value, value) or "nothing: nobody else was ready"
+    if value is None:
+        return "not known"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return str(value)

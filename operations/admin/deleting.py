@@ -1,0 +1,72 @@
+"""Deleting rows that others use: what stands against it is told in sentences."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.db import IntegrityError, connection, transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from unfold.admin import ModelAdmin
+
+
+class ToldWhyNot:
+    """Pages that ask before they delete: in place of the question, what stands against it."""
+
+    delete_confirmation_template = "operations/delete_confirmation.html"
+    delete_selected_confirmation_template = "operations/delete_selected_confirmation.html"
+
+
+class ToldObstacles(ToldWhyNot, ModelAdmin):
+    """The admin of rows that the database protects while they are in use.
+
+    Django would list each row that uses one, and there may be millions.
+    """
+
+    in_use: type[Exception] = IntegrityError
+    """What deleting raises for rows that have come into use since the page was looked at: by Django's look, which is a
+    ProtectedError, or by the database's."""
+
+    def obstacles_to_deleting(self, rows: list[Any]) -> list[str]:
+        """Why not all of `rows` can be deleted, a sentence without full stop for each reason; empty: they can.
+
+        May hold links.
+        """
+        raise NotImplementedError
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Who gets here may delete them: both callers have asked."""
+        rows = list(objs)
+        counts = {self.opts.verbose_name_plural: len(rows)}
+        return [str(row) for row in rows], counts, set(), self.obstacles_to_deleting(rows)
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        super().delete_model(request, obj)
+        connection.check_constraints()
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """The database looks here, not at the commit: Django would have said by then that the rows were deleted."""
+        super().delete_queryset(request, queryset)
+        connection.check_constraints()
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> Any:
+        try:
+            return super().delete_view(request, object_id, extra_context)
+        except self.in_use as error:  # since it was looked at
+            return self._refused(request, f"It has come into use meanwhile; look again.{self.told_use(error)}")
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        if request.method != "POST":
+            return super().changelist_view(request, extra_context)
+        try:
+            with transaction.atomic():  # Django writes into its log before it deletes
+                return super().changelist_view(request, extra_context)
+        except self.in_use as error:
+            return self._refused(request, f"One has come into use meanwhile; none was deleted.{self.told_use(error)}")
+
+    def told_use(self, error: Exception) -> str:
+        """A sentence, behind a space, about what uses it now; empty where the error has none for people."""
+        return "" if isinstance(error, IntegrityError) else f" {error}"
+
+    def _refused(self, request: HttpRequest, said: str) -> HttpResponse:
+        self.message_user(request, said, messages.ERROR)
+        return HttpResponseRedirect(request.get_full_path())

@@ -1,0 +1,100 @@
+"""Retry and cancel in the admin: first a question, then the verb, in batches, and a line in the history."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from unfold.decorators import action
+
+from jobs import backlog
+from jobs.backlog.rows import BATCH
+from jobs.backlog.selection import locked_batches
+from jobs.models import BacklogRecord
+from jobs.states import FINISHED, Status
+from operations.admin.asking import AsksFirst, is_confirmed, question
+from operations.web import audit
+
+SHOWN_TO_CONFIRM = 10
+
+RETRY_MEANS = (
+    "What waits is ready at once. What failed or was cancelled starts a fresh series, unless another record of its "
+    "subject is on the backlog. What runs or succeeded is left alone."
+)
+CANCEL_MEANS = (
+    "What waits or is ready ends at once. What runs is told to stop, and ends as cancelled unless it succeeds first. "
+    "Its trigger does not emit it again."
+)
+
+LEFT_ALONE = (Status.READY, Status.RUNNING, Status.SUCCEEDED)
+"""What *Retry now* does nothing to."""
+
+Verb = Callable[[Iterable[int]], Any]
+
+
+class RecordActions(AsksFirst[Verb]):
+    """Retry and cancel, from the list and from a record's page: first a question, then the verb, in batches."""
+
+    called = "record"
+    actions = ("retry_now", "cancel")
+    actions_detail = ("retry_this_now", "cancel_this")
+
+    def idle_verbs(self, row: BacklogRecord) -> set[str]:
+        idle = {"cancel_this"} if row.status in FINISHED else set()
+        return idle | {"retry_this_now"} if row.status in LEFT_ALONE else idle
+
+    @admin.action(description="Retry now", permissions=["operate"])
+    def retry_now(self, request: HttpRequest, records: QuerySet[BacklogRecord]) -> HttpResponse | None:
+        return self.ask_or_do(request, records, "Retry now", RETRY_MEANS, backlog.retry)
+
+    @admin.action(description="Cancel", permissions=["operate"])
+    def cancel(self, request: HttpRequest, records: QuerySet[BacklogRecord]) -> HttpResponse | None:
+        return self.ask_or_do(request, records, "Cancel", CANCEL_MEANS, backlog.cancel)
+
+    @action(description="Retry now", url_path="retry", permissions=["operate"], icon="replay")
+    def retry_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self.ask_or_do_for_one(request, object_id, "Retry now", RETRY_MEANS, backlog.retry)
+
+    @action(description="Cancel", url_path="cancel", permissions=["operate"], icon="cancel")
+    def cancel_this(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self.ask_or_do_for_one(request, object_id, "Cancel", CANCEL_MEANS, backlog.cancel)
+
+    def ask_or_do(
+        self, request: HttpRequest, rows: QuerySet[BacklogRecord], name: str, means: str, verb: Verb
+    ) -> HttpResponse | None:
+        """The question, or None once the answer was yes and it is done."""
+        if not is_confirmed(request):
+            return self._question(request, rows, name, means)
+        found: Counter[str] = Counter()
+        one: int | None = None
+        for batch in locked_batches(rows.select_related(None), BATCH):
+            found.update({part: len(ids) for part, ids in asdict(verb(batch)).items()})
+            one = batch[0] if len(batch) == 1 else one
+        told = ", ".join(f"{count:,} {RESULTS.get(part, part)}" for part, count in found.items() if count)
+        told = told or "there was nothing"
+        audit.note(request, name, told, one if found.total() == 1 else None)
+        changed = any(found[part] for part in ("ready", "cancelled", "stopping"))
+        level = messages.SUCCESS if changed else messages.WARNING
+        self.message_user(request, f"{name}: {told}.", level)  # type: ignore[attr-defined]
+        return None
+
+    def _question(
+        self, request: HttpRequest, records: QuerySet[BacklogRecord], name: str, means: str
+    ) -> TemplateResponse:
+        counts = Counter(records.order_by().values_list("status", flat=True).iterator(10_000))
+        told = ", ".join(f"{count:,} {Status(status).label}" for status, count in sorted(counts.items()))
+        lines: list[object] = list(records[:SHOWN_TO_CONFIRM])
+        if more := counts.total() - len(lines):
+            lines.append(f"and {more} more")
+        asks = f"{name}: {counts.total():,} record{'s' if counts.total() != 1 else ''} ({told})?"
+        return question(request, name, means, lines, asks=asks, danger=name == "Cancel")
+
+
+RESULTS = {
+    "stopping": "told to stop", "finished": "had ended before", "missing": "gone",
+    "superseded": "left to another record of the same subject",
+}  # fmt: skip

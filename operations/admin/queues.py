@@ -1,0 +1,121 @@
+"""All queues on one page: what lies in them, who serves them, and a button to pause or resume each."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.middleware.csrf import get_token
+from django.template.loader import render_to_string
+from django.template.response import TemplateResponse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from unfold.widgets import INPUT_CLASSES
+
+from jobs import backlog
+from jobs.backlog.pausing import MAX_REASON
+from jobs.models import PausedQueue
+from operations.admin.base import ReadOnlyAdmin, moment, span
+from operations.admin.tables import table
+from operations.backlog.attention import attention
+from operations.backlog.summary import QueueSummary, Summary, summary
+from operations.web.permissions import may_look, may_operate
+
+COLUMNS = ("queue", "waiting", "ready", "running", "oldest ready", "served by", "paused since (UTC)", "reason", "")
+
+
+@admin.register(PausedQueue)
+class PausedQueueAdmin(ReadOnlyAdmin):
+    """The page of queues. A row of this model is a paused one; the page shows all."""
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Who may look at records may look at their queues."""
+        return may_look(request)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """GET: the page. POST of `name`, `verb` (pause, resume) and `reason`: does it and leads back."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        if request.method == "POST":
+            return self._change(request)
+        context = admin.site.each_context(request) | {
+            "title": "Queues",
+            "opts": self.model._meta,
+            "cl": self.get_changelist_instance(request),
+            "content": _page(request, summary()),
+        }
+        return TemplateResponse(request, "admin/base_site.html", context)
+
+    def _change(self, request: HttpRequest) -> HttpResponse:
+        if not may_operate(request):
+            raise PermissionDenied
+        name, reason = request.POST.get("name", ""), request.POST.get("reason", "").strip()
+        try:
+            if request.POST.get("verb") == "resume":
+                told = "goes on" if backlog.resume_queue(name) else "was not paused"
+            else:
+                told = "is paused" if backlog.pause_queue(name, reason) else "was paused before"
+        except ValueError as error:
+            self.message_user(request, f"{error}", messages.ERROR)
+        else:
+            self.message_user(request, f"Queue {name} {told}.")
+        return HttpResponseRedirect(request.path)
+
+
+def _page(request: HttpRequest, found: Summary) -> SafeString:
+    rows = (
+        (
+            queue.name if queue.in_settings else f"{queue.name} (not in the settings)",
+            *(f"{getattr(queue, part):,}{'+' if part in queue.at_least else ''}" for part in COLUMNS[1:4]),
+            span(queue.oldest_ready_for),
+            queue.served_by,
+            moment(queue.paused_at),
+            queue.paused_reason,
+            _form(request, queue) if may_operate(request) else "",
+        )
+        for queue in found.queues
+    )
+    lines = format_html_join("", "<li>{}</li>", ((line,) for line in attention(found)))
+    return format_html('<div class="flex flex-col gap-4">{}<ul>{}</ul></div>', table(COLUMNS, rows, empty=""), lines)
+
+
+def _form(request: HttpRequest, queue: QueueSummary) -> SafeString:
+    verb = "resume" if queue.paused_at else "pause"
+    reason = format_html(
+        '<input type="text" name="reason" maxlength="{}" placeholder="reason" aria-label="Reason" class="{}">',
+        MAX_REASON,
+        " ".join(INPUT_CLASSES),
+    )
+    words = {"children": verb.capitalize(), "variant": "default", "submit": 1}
+    return format_html(
+        '<form method="post" class="flex gap-2"><input type="hidden" name="csrfmiddlewaretoken" value="{}">'
+        '<input type="hidden" name="name" value="{}"><input type="hidden" name="verb" value="{}">{}{}</form>',
+        get_token(request),
+        queue.name,
+        verb,
+        reason if verb == "pause" else "",
+        render_to_string("unfold/components/button.html", words),
+    )
+
+
+class QueueIsPausedFilter(admin.SimpleListFilter):
+    """Records by whether their queue is paused."""
+
+    title = "queue is paused"
+    parameter_name = "queue_is_paused"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("yes", "yes"), ("no", "no")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        paused = list(PausedQueue.objects.values_list("name", flat=True)) if self.value() else []
+        match self.value():
+            case "yes":
+                return queryset.filter(queue__in=paused)
+            case "no":
+                return queryset.exclude(queue__in=paused)
+        return queryset

@@ -1,0 +1,112 @@
+"""Retry policies: a list that tells their waits, and a page with their picture, live while they are edited."""
+
+import logging
+from functools import partial
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db import Error, transaction
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+
+from jobs import rescheduling, retries
+from jobs.models import RetryPolicy
+from operations.admin.base import SMALL_TEXT_AREAS, span
+from operations.admin.deleting import ToldObstacles
+from operations.admin.previewing import PreviewedForm
+from operations.admin.retry_policy_form import RetryPolicyForm
+from operations.admin.retry_policy_preview import preview_of, preview_of_form
+from operations.backoff.waits import first_waits, told_limits, told_waits
+from operations.retry_policy_uses import Use, uses_of
+
+log = logging.getLogger(__name__)
+
+RANGES_IN_THE_LIST = 5
+"""A range takes the place of two waits."""
+
+
+@admin.register(RetryPolicy)
+class RetryPolicyAdmin(ToldObstacles, PreviewedForm):
+    """A retry policy, with its picture."""
+
+    form = RetryPolicyForm
+    formfield_overrides = SMALL_TEXT_AREAS
+    list_display = ("name", "algorithm", "shown_parameters", "cap", "shown_giving_up", "first_delays")
+    list_filter = ("algorithm",)
+    search_fields = ("name",)
+
+    def preview_of_form(self, form: Any) -> str:
+        return preview_of_form(form)
+
+    def preview_of_page(self, form: Any, saved: RetryPolicy | None) -> str:
+        if form.is_bound:
+            return preview_of_form(form)
+        return preview_of(saved) if saved and _is_valid(saved) else ""
+
+    @admin.display(description="parameters")
+    def shown_parameters(self, policy: RetryPolicy) -> str:
+        if not isinstance(policy.parameters, dict):
+            return f"{policy.parameters!r:.50}"
+        algorithm = retries.ALGORITHMS.get(policy.algorithm)
+        given = {**algorithm.defaults, **policy.parameters} if algorithm else policy.parameters
+        return ", ".join(f"{name} {value}" for name, value in given.items())
+
+    @admin.display(description="no wait above", ordering="max_delay")
+    def cap(self, policy: RetryPolicy) -> str:
+        return "" if _is_valid(policy) and policy.as_rule().waits_for_sweeps else span(policy.max_delay)
+
+    @admin.display(description="gives up")
+    def shown_giving_up(self, policy: RetryPolicy) -> str:
+        if not _is_valid(policy):
+            return ""
+        return told_limits(policy.as_rule())
+
+    @admin.display(description="first delays")
+    def first_delays(self, policy: RetryPolicy) -> str:
+        if not _is_valid(policy):
+            return "its parameters are wrong"
+        rule = policy.as_rule()
+        certain = all(least == most for least, most in first_waits(rule))
+        return told_waits(rule) if certain else told_waits(rule, RANGES_IN_THE_LIST)
+
+    def save_model(self, request: HttpRequest, obj: RetryPolicy, form: Any, change: bool) -> None:
+        """What waits by the policy follows when the save is committed: locks of many records must not last as long."""
+        super().save_model(request, obj, form, change)
+        if change and any(name in form.changed_data for name in retries.DECIDING):
+            transaction.on_commit(partial(self._reschedule, request, obj))
+
+    def _reschedule(self, request: HttpRequest, policy: RetryPolicy) -> None:
+        try:
+            count = rescheduling.apply(policy)
+        except Error as error:
+            log.exception("the records that wait by %s keep their instants", policy)
+            said = (
+                f"{policy} is saved, but not all records that wait by it have followed ({str(error).strip()}). "
+                "They will at their next failure; to have them follow now, change it and save again."
+            )
+            self.message_user(request, said, messages.WARNING)
+            return
+        if count:
+            self.message_user(request, f"{count:,} waiting record{'s' if count > 1 else ''} got new instants.")
+
+    def obstacles_to_deleting(self, rows: list[RetryPolicy]) -> list[str]:
+        return [_linked(use) for policy in rows for use in uses_of(policy)]
+
+
+def _linked(use: Use) -> str:
+    """The sentence, with its schedule as a link."""
+    if use.schedule is None:
+        return str(use)
+    where = reverse("admin:schedules_schedule_change", args=[use.schedule.pk])
+    return format_html('{}<a href="{}" class="text-link">{}</a>{}', use.before, where, use.schedule, use.after)
+
+
+def _is_valid(policy: RetryPolicy) -> bool:
+    """Whether the pure functions take it: it may have been stored past its form."""
+    try:
+        retries.validate(policy.as_rule())
+    except ValidationError:
+        return False
+    return True

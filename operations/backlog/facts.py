@@ -1,0 +1,44 @@
+"""Records, attempts and summaries as JSON: labels for statuses, ISO 8601 for instants."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from django.core.serializers.json import DjangoJSONEncoder
+
+from jobs.models import Attempt, BacklogRecord
+from jobs.states import AttemptOutcome, Status, WaitingFor
+from operations.backlog.attention import attention
+from operations.backlog.summary import Summary
+
+SECRET = ("lease_token",)
+"""Who knows the token of a lease can settle for its worker."""
+
+
+def record_facts(record: BacklogRecord) -> dict[str, Any]:
+    """The columns of a record by name, without its lease token."""
+    names = [field.attname for field in BacklogRecord._meta.concrete_fields if field.attname not in SECRET]
+    facts: dict[str, Any] = {name: getattr(record, name) for name in names}
+    facts["schedule_id"] = facts.pop("origin_id")
+    facts["status"] = Status(record.status).label
+    facts["waiting_for"] = None if record.waiting_for is None else WaitingFor(record.waiting_for).label
+    return facts
+
+
+def attempt_facts(attempt: Attempt) -> dict[str, Any]:
+    """The columns of an attempt by name."""
+    names = ("number", "queue", "worker_id", "started_at", "ended_at", "error", "facts")
+    return {name: getattr(attempt, name) for name in names} | {"outcome": AttemptOutcome(attempt.outcome).label}
+
+
+def summary_facts(summary: Summary) -> dict[str, Any]:
+    """A summary by name, with what needs attention."""
+    facts = asdict(summary) | {"attention": attention(summary)}
+    for queue in facts["queues"]:
+        queue["at_least"] = sorted(queue["at_least"])
+    return facts
+
+
+def as_json(value: Any) -> str:
+    """Raises: TypeError for what is no fact."""
+    return json.dumps(value, cls=DjangoJSONEncoder, ensure_ascii=False)

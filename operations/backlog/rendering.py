@@ -1,0 +1,199 @@
+"""The backlog as text for a terminal. Pure, but for the width of the terminal."""
+
+import io
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from jobs.attempts import took
+from jobs.formatting import facts_in_words, moment, printable, span
+from jobs.models import Attempt, BacklogRecord
+from jobs.states import AttemptOutcome, Status, WaitingFor
+from operations.backlog.attention import attention
+from operations.backlog.dead_letters import DeadLetters
+from operations.backlog.summary import QueueSummary, Summary, WorkerSummary
+
+PIPE_WIDTH = 200
+"""Columns where no terminal says how many it has: wide enough that nothing is folded."""
+
+STYLES = {"failed": "red", "silent": "red", "paused": "yellow", "running": "cyan", "succeeded": "green"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading, and whether numbers stand under it."""
+
+    heading: str
+    number: bool = False
+
+
+def text_of(renderable: RenderableType, *, terminal: bool = False) -> str:
+    """What `renderable` looks like: in colour and as wide as the terminal, or plain."""
+    width = shutil.get_terminal_size().columns if terminal else PIPE_WIDTH
+    console = Console(file=io.StringIO(), width=width, force_terminal=terminal, highlight=False)
+    console.print(renderable)
+    written = console.file.getvalue()  # type: ignore[attr-defined]
+    return printable("\n".join(line.rstrip() for line in written.split("\n")).rstrip("\n"), colours=terminal)
+
+
+def plain(value: object) -> Text:
+    """A cell: what engines and people wrote cannot steer the terminal."""
+    said = "".join(character if character.isprintable() else " " for character in str(value))
+    return Text(said, style=STYLES.get(said, ""), overflow="fold")
+
+
+def summary_view(summary: Summary) -> RenderableType:
+    """What needs attention, first, since a small terminal shows no more; the queues, the workers."""
+    lines = attention(summary)
+    parts: list[RenderableType] = [Text(f"The backlog at {moment(summary.at)} UTC", style="bold")]
+    parts += [Text(f"! {plain(line)}", style="yellow") for line in lines] or [Text("All is well.", style="green")]
+    parts += [_queues(summary), _ended(summary)]
+    return Group(*parts, *([_workers(summary.workers)] if summary.workers else []))
+
+
+def _queues(summary: Summary) -> Table:
+    columns = [
+        Column("queue"),
+        *(Column(name, number=True) for name in ("waiting", "ready", "running", "oldest ready")),
+    ]
+    rows = (
+        (
+            queue.name,
+            *(_number(queue, name) for name in ("waiting", "ready", "running")),
+            span(queue.oldest_ready_for) + _plus(queue, "oldest_ready_for"),
+            queue.served_by,
+            "paused" if queue.paused_at else "",
+        )
+        for queue in summary.queues
+    )
+    return table([*columns, Column("served by"), Column("")], rows)
+
+
+ENDED = {
+    "succeeded": "succeeded", "failed": "failed", "cancelled": "cancelled", "finished_last_minute": "last minute",
+    "finished_last_hour": "last hour", "failed_last_hour": "failed in it",
+}  # fmt: skip
+
+
+def _ended(summary: Summary) -> Table:
+    columns = [Column("ended in"), *(Column(heading, number=True) for heading in ENDED.values())]
+    return table(columns, ((queue.name, *(_number(queue, name) for name in ENDED)) for queue in summary.queues))
+
+
+def _number(queue: QueueSummary, name: str) -> str:
+    return f"{getattr(queue, name):,}{_plus(queue, name)}"
+
+
+def _plus(queue: QueueSummary, name: str) -> str:
+    return "+" if name in queue.at_least and getattr(queue, name) is not None else ""
+
+
+def _workers(workers: list[WorkerSummary]) -> Table:
+    columns = [Column("worker"), Column("life"), Column("running", number=True), Column("heartbeat"), Column("serves")]
+    rows = (
+        (
+            f"{worker.name} (#{worker.id})",
+            "alive" if worker.alive else "silent",
+            f"{worker.running:,}",
+            f"{span(worker.heartbeat_for)} ago",
+            ", ".join(f"{name}:{places}" for name, places in worker.queues.items()),
+        )
+        for worker in workers
+    )
+    return table(columns, rows)
+
+
+def records_view(records: Iterable[BacklogRecord]) -> RenderableType:
+    """A line a record."""
+    columns = [Column("id", number=True), Column("what"), Column("status"), Column("queue"), Column("run after (UTC)")]
+    columns += [Column("priority", number=True), Column("failures", number=True), Column("last error")]
+    rows = (
+        (
+            record.pk,
+            f"{record.kind} {record.payload.get('title') or record.subject}",
+            _status(record),
+            record.queue,
+            moment(record.run_after),
+            record.priority,
+            record.failures or "",
+            record.last_error[:120],
+        )
+        for record in records
+    )
+    return table(columns, rows)
+
+
+def _status(record: BacklogRecord) -> str:
+    if record.waiting_for is None:
+        return str(Status(record.status).label)
+    return f"waiting for {WaitingFor(record.waiting_for).label}"
+
+
+def dead_letters_view(found: DeadLetters) -> RenderableType:
+    """A line a group of failed records that say the same."""
+    columns = [Column("group"), Column("records", number=True), Column("what they say"), Column("kinds")]
+    columns += [Column("first (UTC)"), Column("last (UTC)"), Column("example", number=True)]
+    rows = (
+        (
+            each.group,
+            f"{each.count:,}",
+            each.says or "nothing",
+            ", ".join(sorted(each.kinds)),
+            moment(each.first_at),
+            moment(each.last_at),
+            each.example_id,
+        )
+        for each in found.groups
+    )
+    return table(columns, rows)
+
+
+def told_of(found: DeadLetters, shown: int) -> str:
+    """How much of it is shown, and what to do with a group."""
+    groups = len(found.groups)
+    said = f"{found.read:,} failed records in {groups:,} group{'s' if groups != 1 else ''}"
+    if found.more:
+        said = f"the newest {said}; there are older ones"
+    hidden = f"; {groups - shown:,} smaller groups are not shown (--limit)" if groups > shown else ""
+    return f"{said}{hidden}; `manage.py backlog retry --like GROUP` retries one"
+
+
+def record_view(facts: dict[str, Any], attempts: Sequence[Attempt]) -> RenderableType:
+    """One record, a line a fact that it has, and its attempts."""
+    about = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in facts.items():
+        if value not in (None, ""):
+            about.add_row(plain(name.replace("_", " ")), plain(value))
+    if not attempts:
+        return Group(about, Text("\nNo attempts yet."))
+    columns = [Column("attempt", number=True), Column("queue"), Column("started (UTC)"), Column("took", number=True)]
+    columns += [Column("outcome"), Column("worker", number=True), Column("found, or error")]
+    rows = (
+        (
+            attempt.number,
+            attempt.queue,
+            moment(attempt.started_at),
+            took(attempt),
+            AttemptOutcome(attempt.outcome).label,
+            attempt.worker_id or "",
+            attempt.error or facts_in_words(attempt.facts),
+        )
+        for attempt in attempts
+    )
+    return Group(about, table(columns, rows))
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> Table:
+    """A table of plain cells."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        made.add_column(column.heading, justify="right" if column.number else "left")
+    for row in rows:
+        made.add_row(*(plain(cell) for cell in row))
+    return made

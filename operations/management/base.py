@@ -1,0 +1,99 @@
+"""What the commands share: verbs that are methods, refusals without a traceback, and a question at the terminal."""
+
+import logging
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+from django.db.utils import Error, IntegrityError
+from rich.console import RenderableType
+
+from jobs.decisions import LOGGERS
+from jobs.models import Level
+from operations import unreachable
+from operations.backlog.rendering import text_of
+from operations.patience import TookTooLong, at_most
+
+PATIENCE_SECONDS = 30.0
+"""Of a search at a terminal: no index serves it, and it costs the database as much as it takes."""
+
+CLASHES = "others saved something meanwhile that this clashes with; nothing was changed. Look again and repeat it."
+
+
+class TerminalCommand(BaseCommand):
+    """A command that a person at a terminal uses: it may ask, and draws tables as wide as that is."""
+
+    def print_out(self, renderable: RenderableType) -> None:
+        self.stdout.write(text_of(renderable, terminal=self.stdout.isatty()))
+
+    def is_confirmed(self, question: str, otherwise: str = "add --yes") -> bool:
+        """Ask the person at the terminal. Raises: CommandError, with what to do `otherwise`, when nobody is there."""
+        if not sys.stdin.isatty():
+            raise CommandError(f"{question} Nobody is there to ask: {otherwise}", returncode=2)
+        try:
+            return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+        except (EOFError, KeyboardInterrupt):
+            self.stdout.write("")
+            return False
+
+
+class VerbCommand(TerminalCommand):
+    """A command whose argument `verb` names a method: `set` is `_set(options)`, and no verb is `_list(options)`.
+
+    A ValueError and a ValidationError of a method are what the person got wrong: it ends with code 2.
+    """
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            getattr(self, f"_{options['verb'] or 'list'}")(options)
+        except ValidationError as error:
+            raise CommandError(self.told_problems(error, options), returncode=2) from error
+        except ValueError as error:
+            raise CommandError(f"{error}", returncode=2) from error
+        except IntegrityError as error:
+            raise CommandError(CLASHES, returncode=2) from error
+        except Error as error:
+            raise unanswered(error) from error
+
+    def told_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
+        """What is wrong with the fields of a row."""
+        return "; ".join(error.messages)
+
+
+def unanswered(error: Error, before: str = "") -> CommandError:
+    """What to raise when the database does not answer, or lacks what is asked of it. `before`: what was not done."""
+    otherwise = f"{str(error).strip()}\nTry again; `manage.py doctor` looks what is wrong with the database."
+    return CommandError(f"{before}{unreachable.told(error) or otherwise}", returncode=2)
+
+
+def told_of_taken_name(error: ValidationError, field_texts: str, change: str, name: str) -> str:
+    """`field_texts`, which are those of a name; of one that is taken with the command that changes what has it."""
+    if not any(problem.code == "unique" for problem in error.error_dict.get("name", [])):
+        return field_texts
+    return f"{field_texts.rstrip('.')}; `manage.py {change} {shlex.quote(name)}` changes it"
+
+
+@contextmanager
+def patiently(ask_for_less: str) -> Iterator[None]:
+    """Give up what takes too long, as a search without an index. Raises: ValueError, which says how to ask for less."""
+    try:
+        with at_most(PATIENCE_SECONDS):
+            yield
+    except TookTooLong as error:
+        raise ValueError(f"{error}; {ask_for_less}") from error
+
+
+@contextmanager
+def without_its_log_lines() -> Iterator[None]:
+    """What is done is told by the command itself: the lines of *doing* are kept as rows, and not printed above that."""
+    logger = LOGGERS[Level.DOING]
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

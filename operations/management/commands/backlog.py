@@ -1,0 +1,220 @@
+import time
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
+from typing import Any
+
+from django.core.management.base import CommandError
+from rich.console import Console
+from rich.live import Live
+
+from jobs.backlog import cancel, pause_queue, resume_queue, retry
+from jobs.backlog.rows import BATCH, in_batches
+from jobs.backlog.selection import Filters, locked_batches
+from jobs.clock import database_clock
+from jobs.models import Attempt, BacklogRecord
+from jobs.querysets import BacklogRecordQuerySet
+from jobs.states import FINISHED, UNFINISHED, Status
+from operations.backlog import arguments
+from operations.backlog.dead_letters import dead_letters, facts_of, ids_like
+from operations.backlog.facts import as_json, attempt_facts, record_facts, summary_facts
+from operations.backlog.reasons import reasons
+from operations.backlog.rendering import dead_letters_view, record_view, records_view, summary_view, text_of, told_of
+from operations.backlog.summary import summary
+from operations.management.base import VerbCommand
+
+SHOWN_IN_A_DRY_RUN = 20
+WITHOUT_A_STATUS = {"cancel": UNFINISHED, "retry": (Status.FAILED,)}
+LEFT_ALONE = {
+    "cancel": {status.label for status in FINISHED},
+    "retry": {Status.RUNNING.label, Status.SUCCEEDED.label},
+}
+"""Labels of the statuses in which a verb changes nothing: nobody has to be asked about that."""
+VERBS: dict[str, Callable[[Iterable[int]], Any]] = {"cancel": cancel, "retry": retry}
+
+
+class Command(VerbCommand):
+    help = (
+        "Look at the backlog and put it right. Alone: what lies in each queue, who serves it, and what needs attention "
+        "with what to do about it; a + behind a number means that there are more. Exit codes: 0, 1 when no record "
+        "matched, 2 for bad usage."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        arguments.add_arguments(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["verb"] and options["watch"]:
+            raise CommandError(f"--watch shows the summary; leave out {options['verb']!r}", returncode=2)
+        super().handle(*args, **options | {"verb": options["verb"] or "look"})
+
+    def _look(self, options: dict[str, Any]) -> None:
+        if options["watch"]:
+            self._watch(options["watch"], options["json"])
+        elif options["json"]:
+            self.stdout.write(as_json(summary_facts(summary())))
+        else:
+            self.print_out(summary_view(summary()))
+
+    def _watch(self, seconds: float, json: bool) -> None:
+        try:
+            if json or not self.stdout.isatty():
+                while True:
+                    found = summary()
+                    self.stdout.write(as_json(summary_facts(found)) if json else text_of(summary_view(found)))
+                    self.stdout.flush()
+                    time.sleep(seconds)
+            with Live(summary_view(summary()), console=Console(), auto_refresh=False, screen=True) as live:
+                while True:
+                    time.sleep(seconds)
+                    live.update(summary_view(summary()), refresh=True)
+        except KeyboardInterrupt:
+            self.stderr.write("")
+
+    def _list(self, options: dict[str, Any]) -> None:
+        filters = _filters(options)
+        records = filters.records()
+        if options["order"] == "claim":
+            if set(filters.statuses) - {Status.READY}:
+                raise ValueError("--order claim is the order of ready records; leave out --status, or say ready")
+            records = records.ready().in_claim_order()
+        else:
+            records = records.order_by("-pk")
+        shown = list(records[: options["limit"]])
+        if options["json"]:
+            self.stdout.write(as_json([record_facts(record) for record in shown]))
+        elif shown:
+            self.print_out(records_view(shown))
+        if not shown:
+            raise CommandError("no record matches", returncode=1)
+
+    def _errors(self, options: dict[str, Any]) -> None:
+        filters = _filters({"statuses": [], "subject": None, "error": None, **options})
+        found = dead_letters(filters.kind, filters.queue)
+        shown = replace(found, groups=found.groups[: options["limit"]])
+        if options["json"]:
+            self.stdout.write(as_json(facts_of(shown)))
+        elif shown.groups:
+            self.print_out(dead_letters_view(shown))
+            self.stdout.write(told_of(found, len(shown.groups)))
+        if not shown.groups:
+            raise CommandError("no failed record", returncode=1)
+
+    def _show(self, options: dict[str, Any]) -> None:
+        record = BacklogRecord.objects.filter(pk=options["id"]).first()
+        if record is None:
+            raise CommandError(f"there is no record {options['id']}; `manage.py backlog list` shows some", returncode=1)
+        attempts = list(Attempt.objects.filter(record_id=record.pk).order_by("number"))
+        why = reasons(record, database_clock())
+        if options["json"]:
+            told = [attempt_facts(attempt) for attempt in attempts]
+            self.stdout.write(as_json(record_facts(record) | {"attempts": told, "why": why}))
+        else:
+            self.print_out(record_view(record_facts(record) | {"why": "; ".join(why)}, attempts))
+
+    def _pause(self, options: dict[str, Any]) -> None:
+        changed = pause_queue(options["queue"], options["reason"])
+        said = "nothing is claimed from it any more; what runs goes on" if changed else "it was paused before"
+        self._told(options, f"queue {options['queue']}: {said}", paused=True, changed=changed)
+
+    def _resume(self, options: dict[str, Any]) -> None:
+        changed = resume_queue(options["queue"])
+        said = "it goes on" if changed else "it was not paused"
+        self._told(options, f"queue {options['queue']}: {said}", paused=False, changed=changed)
+
+    def _told(self, options: dict[str, Any], said: str, **facts: Any) -> None:
+        self.stdout.write(as_json({"queue": options["queue"], **facts}) if options["json"] else said)
+
+    def _cancel(self, options: dict[str, Any]) -> None:
+        self._change("cancel", options)
+
+    def _retry(self, options: dict[str, Any]) -> None:
+        self._change("retry", options)
+
+    def _change(self, verb: str, options: dict[str, Any]) -> None:
+        filters, like = _filters(options), options.get("like")
+        by_id = bool(options["ids"])
+        if by_id and (filters.any or options["all"] or like):
+            raise ValueError(f"name the records to {verb} by id or by filters, not by both")
+        if not by_id and not filters.any and not options["all"] and not like:
+            raise ValueError(f"name the records to {verb}: ids, filters as --status, or --all")
+        if like and (options["all"] or filters.subject or filters.error or set(filters.statuses) - {Status.FAILED}):
+            raise ValueError("--like names failed records that say the same; beside it only --kind and --queue")
+        records = filters.records(WITHOUT_A_STATUS[verb])
+        ids = ids_like(like, filters.kind, filters.queue) if like else options["ids"]
+        if by_id:
+            records = BacklogRecord.objects.filter(pk__in=ids)
+        counts = Counter({Status.FAILED.label: len(ids)} if ids else {}) if like else _counts(records)
+        if options["dry_run"]:
+            records = records.filter(pk__in=ids[:SHOWN_IN_A_DRY_RUN]) if like else records
+            self._tell_dry_run(verb, records, counts, options["json"])
+        if not counts:
+            ids = ", ".join(map(str, options["ids"]))
+            raise CommandError(f"there is no record {ids}" if by_id else "no record matches", returncode=1)
+        if options["dry_run"]:
+            return
+        if not options["yes"] and not options["json"] and set(counts) <= LEFT_ALONE[verb]:
+            self.stdout.write(f"nothing is left to {verb}: {_told_counts(counts)}")
+            return
+        question = f"{verb.capitalize()} {_told_counts(counts)}?"
+        if not options["yes"] and not self.is_confirmed(
+            question, f"add --yes to {verb} them, or --dry-run to see them"
+        ):
+            self.stdout.write("nothing was changed")
+            return
+        batches = in_batches(ids) if by_id else locked_batches(records, BATCH, ids if like else None)
+        result = self._in_batches(verb, batches, len(ids) or counts.total())
+        self.stdout.write(as_json(result) if options["json"] else _told_result(result))
+
+    def _tell_dry_run(self, verb: str, records: BacklogRecordQuerySet, counts: "Counter[str]", json: bool) -> None:
+        if json:
+            self.stdout.write(as_json({"would": verb, "counts": counts}))
+        elif counts:
+            self.print_out(records_view(records.order_by("pk")[:SHOWN_IN_A_DRY_RUN]))
+            self.stdout.write(f"would {verb} {_told_counts(counts)}; nothing was changed")
+
+    def _in_batches(self, verb: str, batches: Iterable[list[int]], total: int) -> dict[str, Any]:
+        """Do it batch by batch, and tell how far it is when it is long. Returns the results as one."""
+        result: dict[str, Any] = asdict(VERBS[verb]([]))
+        done = 0
+        for batch in batches:
+            for name, part in asdict(VERBS[verb](batch)).items():
+                result[name] = result[name] | part if isinstance(part, dict) else result[name] + part
+            done += len(batch)
+            if total > BATCH:
+                self.stderr.write(f"{done:,} of {total:,}", self.style.NOTICE)
+        return result
+
+
+def _filters(options: dict[str, Any]) -> Filters:
+    """Raises: ValueError for names that nobody knows."""
+    names = ("kind", "queue", "statuses", "subject", "error")
+    for name in names:
+        if options[name] == "" or "\0" in (options[name] or ()):
+            raise ValueError(f"--{name} is empty or holds a NUL; leave it out, or name one")
+    filters = Filters(**{name: options[name] for name in names if options[name]})
+    filters.check()
+    return filters
+
+
+def _counts(records: BacklogRecordQuerySet) -> "Counter[str]":
+    """How many records in each status, by its label."""
+    return Counter(Status(status).label for status in records.values_list("status", flat=True).iterator(10_000))
+
+
+def _told_counts(counts: "Counter[str]") -> str:
+    parts = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    return f"{counts.total():,} record{'s' if counts.total() != 1 else ''} ({parts})"
+
+
+WORDS = {"stopping": "told to stop", "finished": "had ended before", "superseded": "left to a later record"}
+
+
+def _told_result(result: dict[str, Any]) -> str:
+    lines = [f"{len(found):,} {WORDS.get(name, name)}" for name, found in result.items() if found]
+    if superseded := result.get("superseded"):
+        lines += [f"  {old}: record {new} of the same subject goes on" for old, new in list(superseded.items())[:20]]
+    if missing := result.get("missing"):
+        lines.append(f"  there is no record {', '.join(map(str, missing[:20]))}")
+    return "\n".join(lines) or "nothing was left to change"

@@ -1,0 +1,52 @@
+import json
+import shutil
+import sys
+from argparse import ArgumentParser
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db.utils import Error
+
+from operations import unreachable
+from operations.doctor import NAMES, Severity, examine
+from operations.doctor.rendering import report
+
+WIDTH_OF_A_FILE = 120
+
+
+class Command(BaseCommand):
+    help = (
+        "Look at the running system and say what is wrong and what to do: the settings, the database and its health, "
+        "the workers, the queues. It changes nothing and takes a second or two. Exit code 0: no problem (warnings do "
+        "not fail); 1: at least one problem; 2: the database is away, or bad usage. docs/operations.md explains each "
+        "finding."
+    )
+    # the doctor says itself what the system checks would end it with
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print a list of {name, severity, what, do, numbers}")
+        parser.add_argument(
+            "--skip",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="leave this finding out, as one that you accept; may be given more than once",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if unknown := [name for name in options["skip"] if name not in NAMES]:
+            raise CommandError(f"--skip: no finding {unknown[0]!r}; there are {', '.join(NAMES)}", returncode=2)
+        try:
+            findings = examine(skip=options["skip"])
+        except Error as error:
+            raise CommandError(unreachable.told(error) or unreachable.told_away(error), returncode=2) from error
+        if options["json"]:
+            self.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
+        else:
+            width = shutil.get_terminal_size((WIDTH_OF_A_FILE, 0)).columns
+            colours = options["force_color"] or (self.stdout.isatty() and not options["no_color"])
+            self.stdout.write(report(findings, width=width, colours=colours), ending="")
+        if any(finding.severity is Severity.PROBLEM for finding in findings):
+            sys.exit(1)

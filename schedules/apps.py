@@ -1,0 +1,17 @@
+from django.apps import AppConfig
+
+
+class SchedulesConfig(AppConfig):
+    name = "schedules"
+    verbose_name = "Schedules"
+
+    def ready(self) -> None:
+        from jobs.handlers import registry
+        from schedules import batches, emitter, finishing, uses
+
+        registry.steps[:] = [emitter.EMIT]
+        registry.at_start[:] = [emitter.correct_watermarks]
+        registry.prunes[:] = [batches.prune]
+        registry.batches[:] = [finishing]
+        registry.uses[:] = [uses.use_of]
+        registry.add_periodic(batches.keep)

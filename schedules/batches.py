@@ -1,0 +1,159 @@
+"""Batches that are under way: how far they are, when they have ended, and what comes too late.
+
+Nobody counts down while events are delivered, which would cost every settle something. A batch has ended once none of
+its records is unfinished; to see that it has not, one unfinished record is enough, and the last one found is asked
+first: the witness. So a batch of a hundred thousand costs one look at a primary key, until it ends.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import connection, transaction
+from django.db.models import Q
+
+from jobs import decisions
+from jobs.clock import database_clock
+from jobs.closing import WINDOW_CLOSED, drop
+from jobs.handlers import registry
+from jobs.prepared import execute
+from schedules import finishing
+from schedules.models import Late, Schedule, Trigger
+from schedules.statements import FIND_WITNESSES, LATE, PROGRESS, PRUNE, STILL_UNFINISHED
+
+AT_ONCE = 1000
+DROP_SECONDS = 0.2
+"""Of a minute's round."""
+DROPS_LATE = Q(late=Late.DROP) | Q(late="", schedule__late=Late.DROP)
+"""As the batch was begun; one from before that was kept: as its schedule says now."""
+
+_witnesses: dict[int, int] = {}
+"""Trigger id → the record that was unfinished when this process last looked. A hint."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How many records of a batch are where. `events`: how many it was emitted with."""
+
+    events: int
+    waiting: int = 0
+    ready: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+
+def progress(triggers: Iterable[Trigger]) -> dict[int, Progress]:
+    """Trigger id → how far its batch is, in one question. It reads every record of these batches."""
+    asked = list(triggers)
+    values = {
+        "id": [trigger.pk for trigger in asked],
+        "schedule_id": [trigger.schedule_id for trigger in asked],
+        "trigger_at": [trigger.trigger_at for trigger in asked],
+    }
+    counts = {trigger_id: found for trigger_id, *found in execute(PROGRESS, values).fetchall()}
+    return {trigger.pk: Progress(trigger.events, *counts.get(trigger.pk, ())) for trigger in asked}
+
+
+def finish_ended(now: datetime, schedule_ids: Sequence[int] | None = None) -> int:
+    """Note of which batches every record has ended, of all schedules or of these. Returns how many.
+
+    One that a person retries a record of in this moment is not noted (`finishing`).
+    """
+    under_way = Trigger.objects.filter(finished_at=None, emitted_at__isnull=False)
+    if schedule_ids is not None:
+        under_way = under_way.filter(schedule__in=schedule_ids)
+    ids = list(under_way.order_by().values_list("pk", flat=True))
+    if schedule_ids is None:
+        for gone in set(_witnesses) - set(ids):
+            _witnesses.pop(gone, None)
+    ended = _without_witness(ids)
+    return finishing.finish(ended, now) if ended else 0
+
+
+def schedules_under_way(schedule_ids: Sequence[int], now: datetime) -> set[int]:
+    """Which of these schedules have a batch that is unfinished, or one that waits to be emitted. What is seen to have
+    ended is noted.
+
+    A batch that has ended counts as that also while it is held by who asks for retries of it, which may open nothing:
+    a trigger would be skipped for good.
+    """
+    unfinished = Trigger.objects.filter(schedule__in=schedule_ids, finished_at=None).order_by()
+    rows = list(unfinished.values_list("pk", "schedule_id", "emitted_at"))
+    ended = set(_without_witness([pk for pk, _, emitted_at in rows if emitted_at is not None]))
+    if ended:
+        finishing.finish(sorted(ended), now)
+    return {schedule_id for pk, schedule_id, _ in rows if pk not in ended}
+
+
+def _without_witness(ids: list[int]) -> list[int]:
+    """Those of these triggers of which no record is unfinished, as it seems: nothing is locked."""
+    known = {trigger_id: _witnesses[trigger_id] for trigger_id in ids if trigger_id in _witnesses}
+    alive = {row[0] for row in execute(STILL_UNFINISHED, {"ids": list(known.values())}).fetchall()} if known else set()
+    doubtful = [trigger_id for trigger_id in ids if known.get(trigger_id) not in alive]
+    if not doubtful:
+        return []
+    found: dict[int, int | None] = dict(execute(FIND_WITNESSES, {"ids": doubtful}).fetchall())
+    for trigger_id, witness in found.items():
+        if witness is None:
+            _witnesses.pop(trigger_id, None)
+        else:
+            _witnesses[trigger_id] = witness
+    return [trigger_id for trigger_id, witness in found.items() if witness is None]
+
+
+def drop_late(now: datetime, seconds: float = DROP_SECONDS) -> int:
+    """Fail what still waits, as in a backoff, although its window has closed and its schedule drops what is late.
+
+    For some `seconds`; the next round does the rest. Returns how many records.
+    """
+    until = time.monotonic() + seconds
+    closed = Trigger.objects.filter(DROPS_LATE, finished_at=None, closes_at__lte=now).select_related("schedule")
+    triggers = {trigger.pk: trigger for trigger in closed}
+    values = {"ids": list(triggers), "now": now, "without_windows": registry.without_windows(), "limit": AT_ONCE}
+    dropped: Counter[int] = Counter()
+    more = bool(triggers)
+    while more:
+        with transaction.atomic():
+            rows = execute(LATE, values).fetchall()
+            drop([record for record, _ in rows], now)
+        dropped.update(trigger for _, trigger in rows)
+        more = len(rows) >= AT_ONCE and time.monotonic() < until
+    decisions.doing_all([_dropped(triggers[pk], count) for pk, count in dropped.items()], now)
+    return dropped.total()
+
+
+def _dropped(trigger: Trigger, count: int) -> decisions.Line:
+    text = f"dropped {count} that were still waiting: {WINDOW_CLOSED}"
+    return line(trigger.schedule, "dropped", trigger.trigger_at, text)
+
+
+def keep(now: datetime | None = None) -> int:
+    """Once a minute: drop what is late, note which batches have ended. Returns how many rows it changed."""
+    instant = now or database_clock()
+    return drop_late(instant) + finish_ended(instant)
+
+
+def prune(before: datetime) -> int:
+    """Delete triggers whose batch ended before that. Returns how many."""
+    pruned = 0
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute(PRUNE, {"before": before, "limit": AT_ONCE})
+            pruned += int(cursor.rowcount)
+            if cursor.rowcount < AT_ONCE:
+                return pruned
+
+
+def subject_of(schedule: Schedule) -> str:
+    """What the log of decisions calls a schedule."""
+    return f"schedule:{schedule.pk}"
+
+
+def line(schedule: Schedule, what: str, trigger_at: datetime, text: str) -> decisions.Line:
+    """A line of the log about one trigger."""
+    told = f"{schedule}, trigger of {trigger_at:%Y-%m-%d %H:%M:%S} UTC: {text}"
+    return decisions.Line(what, told, schedule.kind, subject_of(schedule), {"trigger_at": trigger_at.isoformat()})

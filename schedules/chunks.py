@@ -1,0 +1,178 @@
+"""The next few thousand events of the batches that are being emitted: rendered here, inserted in one statement."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from jobs import throttles
+from jobs.database_errors import Trouble, trouble_of
+from jobs.handlers import registry
+from jobs.prepared import execute
+from jobs.set_aside import name_once
+from jobs.wakeups import notify
+from schedules.events import Batch, batch_of
+from schedules.models import Overlap, Schedule
+from schedules.recipes import as_begun, recipe_of
+from schedules.statements import GET_ON, INSERT_EVENTS
+from schedules.unemitted import Emitted, Unemitted, locked, schedules_of, skip
+
+log = logging.getLogger(__name__)
+
+CHUNK = 5000
+"""Events a transaction: some 0.2 s, for which a worker claims nothing and an edit of the schedule waits."""
+TRIGGERS_A_CHUNK = 200
+LARGEST_CHUNK = 16_000_000
+"""Characters of payload a transaction: PostgreSQL takes 268 million in one array, and memory is not for nothing."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The events `first` … `last` of a batch. `has_recipe`: an earlier chunk wrote down what it is made of."""
+
+    batch: Batch
+    seen_at: datetime
+    first: int
+    last: int
+    has_recipe: bool
+
+    @property
+    def is_the_last(self) -> bool:
+        return self.last >= self.batch.count
+
+    @property
+    def is_the_first_of_several(self) -> bool:
+        """Also of a batch that was begun by a version without recipes."""
+        return not self.has_recipe and not self.is_the_last
+
+
+def emit_chunk(now: datetime, only: Sequence[int] | None = None) -> Emitted:
+    """Put the next few thousand events on the backlog, of the batches that have the fewest there."""
+    try:
+        return _emit_chunk(now, only, TRIGGERS_A_CHUNK)
+    except Exception as error:
+        if trouble_of(error) is not Trouble.OURS:
+            raise
+        name_once(f"cannot emit several triggers at once; each by itself: {error}", error)
+    # one row past the forms must not stop the others
+    return _emit_chunk(now, only, 1, skip_what_fails=True)
+
+
+def _emit_chunk(now: datetime, only: Sequence[int] | None, limit: int, *, skip_what_fails: bool = False) -> Emitted:
+    with transaction.atomic():
+        found = locked(only, limit, now, provided=False)
+        schedules = schedules_of(found)
+        parts: list[Part] = []
+        skipped: dict[Unemitted, str] = {}
+        records = 0
+        try:
+            with transaction.atomic():
+                parts, skipped = _parts(found, schedules, now)
+                records = _insert(parts, now) if parts else 0
+        except Exception as error:
+            if not skip_what_fails or trouble_of(error) is not Trouble.OURS:
+                raise
+            name_once(f"cannot emit a trigger of {schedules[found[0].schedule_id]}: {error}", error)
+            parts, skipped = [], {found[0]: f"its events cannot be stored: {error}".splitlines()[0]}
+        _get_on(parts, now)
+        skip(skipped, schedules, now)
+    return Emitted(records, len(parts) + len(skipped))
+
+
+def _parts(
+    found: Sequence[Unemitted], schedules: dict[int, Schedule], now: datetime
+) -> tuple[list[Part], dict[Unemitted, str]]:
+    """What goes into one chunk, and why what is left out of it for good is skipped."""
+    parts: list[Part] = []
+    skipped: dict[Unemitted, str] = {}
+    room, characters = CHUNK, LARGEST_CHUNK
+    for trigger in found:
+        if room <= 0 or characters <= 0:
+            break
+        schedule = as_begun(schedules[trigger.schedule_id], trigger.recipe)
+        seen_at = _seen_at(trigger, schedule, now)
+        try:
+            batch = batch_of(schedule, trigger.id, trigger.trigger_at, seen_at)
+        except ValueError as error:
+            skipped[trigger] = f"its payload does not render: {error}"
+            continue
+        if not trigger.events and batch.drops_at and batch.drops_at <= now:
+            skipped[trigger] = "its window had closed before it could be emitted"
+            continue
+        fitting = min(room, max(1, characters // batch.longest_payload))
+        last = max(trigger.events, min(batch.count, trigger.events + fitting))
+        room -= last - trigger.events
+        characters -= batch.longest_payload * (last - trigger.events)
+        parts.append(Part(batch, seen_at, trigger.events + 1, last, has_recipe=trigger.recipe is not None))
+    return parts, skipped
+
+
+def _seen_at(trigger: Unemitted, schedule: Schedule, now: datetime) -> datetime:
+    """When its turn came. In a queue that is when it is first gone at."""
+    return now if schedule.overlap == Overlap.QUEUE and not trigger.events else trigger.seen_at
+
+
+def _insert(parts: list[Part], now: datetime) -> int:
+    lanes = throttles.lanes_of(_key(part.batch.schedule) for part in parts)
+    payloads: list[str] = []
+    numbers: list[int] = []
+    milliseconds: list[int] = []
+    of_batch: list[int] = []
+    for place, part in enumerate(parts, 1):
+        offsets = part.batch.milliseconds(part.first, part.last)
+        milliseconds += offsets
+        payloads += part.batch.payloads(part.first, offsets)
+        numbers += range(part.first, part.last + 1)
+        of_batch += [place] * len(offsets)
+    schedules = [part.batch.schedule for part in parts]
+    queues = [registry.kind(schedule.kind).home_queue for schedule in schedules]
+    values = {
+        "payloads": f"[{','.join(payloads)}]",
+        "batches": _array(of_batch),
+        "numbers": _array(numbers),
+        "milliseconds": _array(milliseconds),
+        "kind": [schedule.kind for schedule in schedules],
+        "queue": queues,
+        "event_ids": [part.batch.event_ids for part in parts],
+        "begins_at": [part.batch.begins_at for part in parts],
+        "closes_at": [part.batch.drops_at for part in parts],
+        "priority": [schedule.priority for schedule in schedules],
+        "schedule_id": [schedule.pk for schedule in schedules],
+        "trigger_at": [part.batch.trigger_at for part in parts],
+        "retry_policy_id": [schedule.retry_policy_id for schedule in schedules],
+        "lane": [lanes[_key(schedule)] for schedule in schedules],
+        "now": now,
+    }
+    inserted = execute(INSERT_EVENTS, values).rowcount
+    if inserted < len(numbers):
+        log.warning("%s of %s events were on the backlog already", len(numbers) - inserted, len(numbers))
+    for queue in set(queues):
+        notify(queue)
+    return inserted
+
+
+def _key(schedule: Schedule) -> tuple[int, ...]:
+    return throttles.key_of([schedule.throttle_id] if schedule.throttle_id else [])
+
+
+def _array(numbers: list[int]) -> str:
+    """A PostgreSQL array as text: a tenth of the time that adapting its elements one by one takes."""
+    return "{" + ",".join(map(str, numbers)) + "}"
+
+
+def _get_on(parts: list[Part], now: datetime) -> None:
+    if parts:
+        columns = {
+            "id": [part.batch.trigger_id for part in parts],
+            "events": [part.last for part in parts],
+            "closes_at": [part.batch.closes_at for part in parts],
+            "seen_at": [part.seen_at for part in parts],
+            "begins_at": [part.batch.begins_at for part in parts],
+            "stagger": [part.batch.schedule.stagger for part in parts],
+            "late": [part.batch.schedule.late for part in parts],
+            "recipe": [recipe_of(part.batch.schedule) if part.is_the_first_of_several else None for part in parts],
+            "complete": [part.is_the_last for part in parts],
+        }
+        execute(GET_ON, {**columns, "now": now})

@@ -1,0 +1,121 @@
+"""The events of a batch: what each carries, and when it starts. Nothing here reads the database.
+
+An event carries all that its delivery needs; an edit of its schedule does not touch what is on the backlog.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from schedules import templates
+from schedules.models import Late, Schedule, Stagger
+from schedules.stagger import offsets
+from schedules.watermarks import ON_TIME_FOR
+
+FORMAT = "%Y%m%dT%H%M%SZ"
+
+LONGEST_VALUE = 64
+"""Characters of what fills a gap: an id, a number, an instant."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A trigger with what its events have in common. `begins_at`: from when on they start."""
+
+    trigger_id: int
+    schedule: Schedule
+    trigger_at: datetime
+    begins_at: datetime
+    closes_at: datetime | None
+    stencil: templates.Stencil
+
+    @property
+    def count(self) -> int:
+        return self.schedule.event_count or 0
+
+    @property
+    def drops_at(self) -> datetime | None:
+        """When events that were not delivered are dropped; None: never."""
+        return self.closes_at if self.schedule.late == Late.DROP else None
+
+    @property
+    def event_ids(self) -> str:
+        """What the ids of its events begin with; their numbers follow."""
+        return event_ids(self.schedule.pk, self.trigger_at)
+
+    @property
+    def longest_payload(self) -> int:
+        """Characters that the payload of one of its events has at most, or nearly so."""
+        return sum(map(len, self.stencil.texts)) + LONGEST_VALUE * len(self.stencil.gaps)
+
+    def milliseconds(self, first: int, last: int) -> list[int]:
+        """How long after `begins_at` the events `first` … `last` start."""
+        if self.schedule.stagger != Stagger.EVEN:
+            return [0] * (last + 1 - first)
+        until = self.drops_at or self.begins_at + timedelta(seconds=self.schedule.window_for)
+        window_for = (until - self.begins_at).total_seconds()
+        return [round(seconds * 1000) for seconds in offsets(last, window_for, self.schedule.pk, first)]
+
+    def payloads(self, first: int, milliseconds: list[int]) -> list[str]:
+        """The payloads of as many events, from number `first` on, as JSON."""
+        prefix, fill = self.event_ids, self.stencil.fill
+        if any(name == "run_after" for name, _ in self.stencil.gaps):
+            starts = [instant_text(self.begins_at + timedelta(milliseconds=after)) for after in milliseconds]
+        else:
+            starts = [""] * len(milliseconds)
+        return [fill(f"{prefix}{number}", number, start) for number, start in enumerate(starts, first)]
+
+
+def batch_of(schedule: Schedule, trigger_id: int, trigger_at: datetime, seen_at: datetime) -> Batch:
+    """The batch of a trigger of `schedule`. `seen_at`: when it was seen that it is due.
+
+    Raises: ValueError when its payload does not render.
+    """
+    return Batch(
+        trigger_id=trigger_id,
+        schedule=schedule,
+        trigger_at=trigger_at,
+        begins_at=beginning(trigger_at, seen_at),
+        closes_at=trigger_at + timedelta(seconds=schedule.window_for) if schedule.window_for else None,
+        stencil=_stencil(schedule, trigger_at),
+    )
+
+
+def beginning(trigger_at: datetime, seen_at: datetime) -> datetime:
+    """From when on the events of a trigger start.
+
+    Who comes late, after downtime or from the queue, begins when it was seen: what was to be spread over an hour is not
+    let go at once because that hour has passed.
+    """
+    return seen_at.replace(microsecond=0) if seen_at - trigger_at > ON_TIME_FOR else trigger_at
+
+
+def event_ids(schedule_id: int, trigger_at: datetime) -> str:
+    """What the event ids of a trigger begin with."""
+    return f"{schedule_id}-{trigger_at.astimezone(UTC):{FORMAT}}-"
+
+
+def instant_text(instant: datetime) -> str:
+    """As 2026-03-02T09:00:00Z, with milliseconds where there are any."""
+    timespec = "milliseconds" if instant.microsecond else "seconds"
+    return instant.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
+def _stencil(schedule: Schedule, trigger_at: datetime) -> templates.Stencil:
+    values: dict[str, templates.Value] = {
+        "schedule": schedule.name,
+        "trigger_at": instant_text(trigger_at),
+        "count": schedule.event_count or 0,
+        "zone": schedule.zone,
+    }
+    payload = {
+        "title": "$schedule $number/$count",
+        "schedule": "$schedule",
+        "trigger_at": "$trigger_at",
+        "event_id": "$event_id",
+        "number": "$number",
+        "count": "$count",
+        "endpoint": schedule.endpoint_id,
+        "url": None,  # its endpoint has it: of many services the path is the secret, and payloads are shown
+        "body": schedule.payload_template,
+    }
+    return templates.stencil(payload, values)

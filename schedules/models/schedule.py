@@ -1,0 +1,119 @@
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Q
+
+from delivery.models import Endpoint
+from jobs.models.origin import Origin
+from jobs.models.throttle import Throttle
+from jobs.priorities import MAX_PRIORITY
+from schedules.cron import Period
+
+LARGEST_BATCH = 1_000_000
+LONGEST_WINDOW = 31 * 86_400
+LONGEST_CATCH_UP = 366 * 86_400
+
+
+class Stagger(models.TextChoices):
+    """When the events of a batch may start."""
+
+    NONE = "none", "all at the trigger"
+    EVEN = "even", "spread evenly over the window"
+
+
+class Late(models.TextChoices):
+    """What becomes of an event that has not been delivered when its window closes."""
+
+    DELIVER = "deliver", "deliver it all the same"
+    DROP = "drop", "drop it: it fails"
+
+
+class Overlap(models.TextChoices):
+    """What a trigger does while an earlier batch of its schedule is unfinished."""
+
+    ALLOW = "allow", "begin beside it"
+    QUEUE = "queue", "wait until it is finished"
+    SKIP = "skip", "emit nothing"
+
+
+class Schedule(Origin):
+    """A cron expression in a time zone, each trigger of which puts a batch of records on the backlog.
+
+    The batch is `event_count` events, each with an id of its own, or what the registered `provider` yields: a policy is
+    a schedule whose provider is its assignments. `schedules/` emits. `next_trigger_at` is the emitter's watermark:
+    every trigger before it has been dealt with. Durations are in seconds.
+    """
+
+    origin = models.OneToOneField(Origin, on_delete=models.CASCADE, parent_link=True, primary_key=True)
+    cron = models.CharField(
+        max_length=100,
+        help_text="Five fields: minute, hour, day of month, month, day of week. As `0 9 * * 1-5`.",
+    )
+    kind = models.CharField(max_length=50, help_text="Kind of the records it emits.")
+    provider = models.CharField(
+        max_length=50, blank=True, default="", help_text="What yields the batch of a trigger. Empty: its events do."
+    )
+    event_count = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(LARGEST_BATCH)],
+        help_text="How many events a trigger yields. 1: as plain cron.",
+    )
+    endpoint = models.ForeignKey(
+        Endpoint,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="schedules",
+        help_text="Where its events are delivered.",
+    )
+    payload_template = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text='What is delivered, as {"shard": "$number", "of": "$count"}. In texts, $name is replaced.',
+    )
+    window_for = models.PositiveIntegerField(
+        default=0,
+        validators=[MaxValueValidator(LONGEST_WINDOW)],
+        help_text="Seconds from the trigger within which its batch should be done. 0: no window.",
+    )
+    stagger = models.CharField(max_length=10, choices=Stagger.choices, default=Stagger.NONE)
+    late = models.CharField(max_length=10, choices=Late.choices, default=Late.DELIVER)
+    overlap = models.CharField(max_length=10, choices=Overlap.choices, default=Overlap.ALLOW)
+    catch_up_for = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MaxValueValidator(LONGEST_CATCH_UP)],
+        help_text="After downtime, triggers missed within this many seconds are made up for. 0: none. "
+        "Empty: only the last one, however old.",
+    )
+    enabled = models.BooleanField(default=True)
+    throttle = models.ForeignKey(Throttle, null=True, blank=True, on_delete=models.PROTECT)
+    next_trigger_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="batch_is_counted_or_provided",
+                condition=Q(provider="", event_count__gte=1) | (~Q(provider="") & Q(event_count__isnull=True)),
+            ),
+        ]
+        indexes = [
+            # the emitter's question, each second and on every worker: is any schedule due?
+            models.Index("next_trigger_at", name="schedule_due", condition=Q(enabled=True)),
+        ]
+
+    def clean(self) -> None:
+        """Check cron, zone, batch and delivery. Raises: ValidationError naming the field."""
+        from schedules.validation import problems_of
+
+        errors: dict[str, str] = problems_of(self)
+        if isinstance(self.priority, int) and abs(self.priority) > MAX_PRIORITY:
+            errors["priority"] = f"must lie between -{MAX_PRIORITY} and {MAX_PRIORITY}, not {self.priority}"
+        if errors:
+            raise ValidationError(dict(errors))
+
+    @property
+    def period(self) -> Period:
+        """The recurring period that the cron expression divides time into."""
+        return Period(self.cron, self.zone)

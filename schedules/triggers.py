@@ -1,0 +1,174 @@
+"""First step of an emission: triggers that are due are written down, and the watermarks moved, in one transaction.
+
+The row of a trigger is the intent: once it is there, somebody will put its batch on the backlog (`emission`), however
+often emitters are killed. Killed before the commit, nothing has happened and the watermark stands where it stood.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import F, Q
+
+from jobs import decisions
+from jobs.prepared import execute
+from jobs.set_aside import SetAside, name_once
+from schedules import batches, providers
+from schedules.models import Overlap, Schedule
+from schedules.statements import INTEND, MOVE_WATERMARKS, TOO_LONG_QUEUED
+from schedules.unemitted import Unemitted, skip
+from schedules.watermarks import Due, can_emit, due
+
+SCHEDULES_A_TRANSACTION = 100
+"""Some 30 ms, for which an edit of one of them waits."""
+INTENTS_A_TRANSACTION = 1000
+INTENTS_AT_ONCE = 2000
+"""Triggers that a tick writes down: no more than it can emit, or what is unemitted grows while it catches up."""
+
+LONGEST_QUEUE = 100
+"""Triggers of one schedule that wait for its batches to end. 10,080 of them cost each tick 30 ms."""
+
+_unreadable = SetAside()
+"""Schedules whose cron or zone this process cannot read. Their watermark stays: another host may know a zone that this
+one does not."""
+
+STILL_UNDER_WAY = "an earlier batch of this schedule had not ended"
+
+
+@dataclass(frozen=True)
+class Intent:
+    """A trigger to write down. `skipped_for`: why it emits nothing; empty: it is to be emitted."""
+
+    schedule: Schedule
+    trigger_at: datetime
+    skipped_for: str = ""
+
+
+def unreadable(now: datetime) -> list[int]:
+    """The ids of the schedules that this process need not look at before another minute is over."""
+    return _unreadable.at(now)
+
+
+def see_triggers(now: datetime, seconds: float = float("inf")) -> int:
+    """Write down the triggers that are due at `now`. Returns how many. What others see to at this moment is left, and
+    after some `seconds` or thousands of triggers the rest, to the next call."""
+    until = time.monotonic() + seconds
+    seen = 0
+    while seen < INTENTS_AT_ONCE:
+        schedules, triggers = _see_some(now, until)
+        seen += triggers
+        if schedules < SCHEDULES_A_TRANSACTION or time.monotonic() >= until:
+            break
+    return seen
+
+
+def _see_some(now: datetime, until: float) -> tuple[int, int]:
+    is_due = Schedule.objects.filter(Q(next_trigger_at__lte=now) | Q(next_trigger_at=None), enabled=True)
+    with transaction.atomic():
+        # no_key: FOR UPDATE would block the foreign-key check of another emitter's insert, which may block ours
+        locked = is_due.exclude(pk__in=unreadable(now)).select_for_update(skip_locked=True, no_key=True)
+        # the latest first: what is on time does not wait until others have caught up
+        locked = locked.order_by(F("next_trigger_at").desc(nulls_first=True), "pk")
+        schedules = list(locked[:SCHEDULES_A_TRANSACTION])
+        if not schedules:
+            return 0, 0
+        found = _due(schedules, now, until)
+        intents = _intents(found, now)
+        _write_down(intents, now)
+        _move_watermarks({schedule.pk: each.next_trigger_at for schedule, each in found})
+        decisions.doing_all(_lines(found, intents), now)
+        _shorten_queues([schedule for schedule, each in found if each.triggers], now)
+    return len(schedules), len(intents)
+
+
+def _due(schedules: list[Schedule], now: datetime, until: float) -> list[tuple[Schedule, Due]]:
+    """What is due of these schedules, or of as many of them as the time and a transaction hold."""
+    found: list[tuple[Schedule, Due]] = []
+    triggers = 0
+    for schedule in schedules:
+        if found and (triggers >= INTENTS_A_TRANSACTION or time.monotonic() >= until):
+            break
+        try:
+            if can_emit(schedule):
+                found.append((schedule, due(schedule, now)))
+                triggers += len(found[-1][1].triggers)
+                continue
+        except Exception as error:  # no database is asked: its cron yields what no calendar has
+            name_once(f"schedule {schedule} emits nothing: {type(error).__name__}: {error}", error)
+        _unreadable.put([schedule.pk], now)
+    return found
+
+
+def _intents(found: list[tuple[Schedule, Due]], now: datetime) -> list[Intent]:
+    busy = busy_ones([schedule for schedule, each in found if each.triggers], now)
+    intents = []
+    for schedule, each in found:
+        for trigger_at in each.triggers:
+            intents.append(Intent(schedule, trigger_at, reason_to_skip(schedule, busy)))
+            if schedule.overlap == Overlap.SKIP:
+                busy.add(schedule.pk)  # by the one that was just seen
+    return intents
+
+
+def busy_ones(schedules: Iterable[Schedule], now: datetime) -> set[int]:
+    """The ids of those that skip a trigger now, since a batch of theirs is unfinished. Asked under their locks."""
+    ids = [schedule.pk for schedule in schedules if schedule.overlap == Overlap.SKIP]
+    return batches.schedules_under_way(ids, now) if ids else set()
+
+
+def reason_to_skip(schedule: Schedule, busy: set[int]) -> str:
+    """Why a trigger of it emits nothing. Empty: it does."""
+    if schedule.provider and schedule.provider not in providers.known:
+        return f"there is no provider {schedule.provider!r} here: is its app installed?"
+    return STILL_UNDER_WAY if schedule.pk in busy else ""
+
+
+def _write_down(intents: list[Intent], now: datetime) -> None:
+    if not intents:
+        return
+    columns: dict[str, Any] = {
+        "schedule_id": [intent.schedule.pk for intent in intents],
+        "trigger_at": [intent.trigger_at for intent in intents],
+        "skipped_for": [intent.skipped_for for intent in intents],
+        "asked_again": [intent.schedule.pk for intent in intents if intent.schedule.provider],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(INTEND, {**columns, "now": now})
+
+
+def _move_watermarks(watermarks: dict[int, datetime]) -> None:
+    columns: dict[str, Any] = {"schedule_id": list(watermarks), "next_trigger_at": list(watermarks.values())}
+    with connection.cursor() as cursor:
+        cursor.execute(MOVE_WATERMARKS, columns)
+
+
+def _lines(found: list[tuple[Schedule, Due]], intents: list[Intent]) -> list[decisions.Line]:
+    passed = [_passed_over(schedule, each.passed_over) for schedule, each in found if each.passed_over]
+    return passed + [
+        batches.line(intent.schedule, "skipped", intent.trigger_at, f"emitted nothing: {intent.skipped_for}")
+        for intent in intents
+        if intent.skipped_for
+    ]
+
+
+def _passed_over(schedule: Schedule, between: tuple[datetime, datetime]) -> decisions.Line:
+    first, last = (f"{instant:%Y-%m-%d %H:%M:%S} UTC" for instant in between)
+    those = f"those from {first} to {last} are" if first != last else f"that of {first} is"
+    limit = "only the last is made up for"
+    if schedule.catch_up_for is not None:
+        limit = f"older than {schedule.catch_up_for} s" if schedule.catch_up_for else "it does not catch up"
+    text = f"of the missed triggers of {schedule} {those} passed over: {limit}"
+    facts = {"first": between[0].isoformat(), "last": between[1].isoformat()}
+    return decisions.Line("passed over", text, schedule.kind, batches.subject_of(schedule), facts)
+
+
+def _shorten_queues(schedules: Iterable[Schedule], now: datetime) -> None:
+    """Of what waits for the batches of these schedules to end, keep the latest triggers, as after downtime."""
+    queues = {schedule.pk: schedule for schedule in schedules if schedule.overlap == Overlap.QUEUE}
+    if queues:
+        rows = execute(TOO_LONG_QUEUED, {"schedule_ids": list(queues), "longest": LONGEST_QUEUE}).fetchall()
+        reason = f"{LONGEST_QUEUE} later ones wait for an earlier batch to end"
+        skip({Unemitted(*row): reason for row in rows}, queues, now)

@@ -1,0 +1,145 @@
+"""What a person asks for about a schedule. Each verb is one transaction, but for long cancels."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from django.db import transaction
+
+from jobs import decisions
+from jobs.backlog.cancelling import cancel
+from jobs.backlog.rows import in_batches
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord
+from schedules import batches, emission
+from schedules.models import Schedule, Trigger
+from schedules.triggers import busy_ones, reason_to_skip
+from schedules.validation import obstacle_to_triggering
+from schedules.watermarks import can_emit
+
+WATERMARK_FOLLOWS = {"cron", "zone", "enabled"}
+"""Fields whose change begins a new count of triggers."""
+
+PAUSED = "the schedule was paused before it could be emitted"
+CANCELLED = "it was cancelled before it could be emitted"
+
+
+def trigger_now(schedule: Schedule, asked_by: str, now: datetime | None = None) -> Trigger:
+    """Let `schedule` fire at `now` (by default the database's clock), cut to the second, also while it is paused.
+
+    Its overlap policy holds: the trigger that comes back may be queued (neither emitted nor skipped), or skipped with
+    the reason in `skipped_for`. Of a huge batch the first thousands are on the backlog, the workers see to the rest.
+
+    Raises: ValueError when it has a trigger in this very second, or belongs to something that is triggered as a whole.
+    """
+    if obstacle := obstacle_to_triggering(schedule):
+        raise ValueError(obstacle)
+    instant = now or database_clock()
+    trigger_at = instant.replace(microsecond=0)
+    with transaction.atomic(), _locked(schedule):
+        if schedule.enabled and can_emit(schedule) and schedule.period.current(instant) == trigger_at:
+            raise ValueError(f"{schedule} triggers by itself in this very second; try again in the next")
+        reason = reason_to_skip(schedule, busy_ones([schedule], instant))
+        trigger, is_new = Trigger.objects.get_or_create(
+            schedule=schedule,
+            trigger_at=trigger_at,
+            defaults={
+                "seen_at": instant,
+                "asked_by": asked_by,
+                "skipped_for": reason,
+                "finished_at": instant if reason else None,
+            },
+        )
+        if not is_new:
+            raise ValueError(f"{schedule} has a trigger at {trigger_at:%H:%M:%S} UTC already; try again in a second")
+        told = f"triggered by {asked_by}" + (f", but emitted nothing: {reason}" if reason else "")
+        decisions.doing_all([batches.line(schedule, "triggered", trigger_at, told)], instant)
+    emission.emit(instant, [trigger.pk], seconds=0)
+    trigger.refresh_from_db()
+    return trigger
+
+
+def pause(schedule: Schedule, now: datetime | None = None) -> None:
+    """No triggers from now on. Those that wait in its queue emit nothing; batches that have begun go on.
+
+    A policy's backups stay on the backlog: `sources.planning` has what else pausing one means.
+    """
+    with transaction.atomic(), _locked(schedule):
+        Schedule.objects.filter(pk=schedule.pk).update(enabled=False)
+        schedule.enabled = False
+        _skip_queued(schedule, now or database_clock())
+
+
+def resume(schedule: Schedule, now: datetime | None = None) -> None:
+    """Triggers again from now on. What was missed meanwhile is not made up for; a policy emits the present period."""
+    with transaction.atomic(), _locked(schedule):
+        Schedule.objects.filter(pk=schedule.pk).update(enabled=True)
+        schedule.enabled = True
+        _set_watermark(schedule, now or database_clock())
+
+
+def saved(schedule: Schedule, changed: set[str] | None, now: datetime | None = None) -> None:
+    """To be called after a save, with the names of the fields that changed; None: it is new, or nobody knows.
+
+    A new event schedule begins with its next trigger, and so does one whose cron, zone or `enabled` changed. A policy
+    begins with the period that runs.
+    """
+    if changed is not None and not changed & WATERMARK_FOLLOWS:
+        return
+    instant = now or database_clock()
+    with transaction.atomic(), _locked(schedule):
+        if schedule.enabled:
+            _set_watermark(schedule, instant)
+        else:
+            _skip_queued(schedule, instant)
+
+
+def cancel_batch(trigger: Trigger, now: datetime | None = None) -> int:
+    """Take what is unfinished of a batch off the backlog, and emit no more of it. Returns how many records.
+
+    What runs is told to stop, and counts. A batch of thousands is cancelled in several transactions, so that no worker
+    waits for long; asking again does the rest of one that was interrupted.
+    """
+    instant = now or database_clock()
+    with transaction.atomic(), _locked(trigger.schedule):
+        found = Trigger.objects.select_for_update(no_key=True).get(pk=trigger.pk)
+        if found.emitted_at is None and found.finished_at is None:
+            _end(found, instant)
+    of_batch = BacklogRecord.objects.filter(origin=trigger.schedule_id, trigger_at=trigger.trigger_at)
+    cancelled = 0
+    for ids in in_batches(of_batch.unfinished().values_list("pk", flat=True)):
+        result = cancel(ids, now=instant)
+        cancelled += len(result.cancelled) + len(result.stopping)
+    batches.finish_ended(instant, [trigger.schedule_id])
+    trigger.refresh_from_db()
+    return cancelled
+
+
+def _end(trigger: Trigger, now: datetime) -> None:
+    """Emit no more of it. Of one that has begun, what is there is its batch."""
+    if trigger.events:
+        trigger.emitted_at = now
+    else:
+        trigger.skipped_for, trigger.finished_at = CANCELLED, now
+    trigger.recipe = None
+    trigger.save(update_fields=["emitted_at", "skipped_for", "finished_at", "recipe"])
+
+
+def _skip_queued(schedule: Schedule, now: datetime) -> None:
+    queued = Trigger.objects.filter(schedule=schedule, finished_at=None, emitted_at=None, events=0)
+    queued.update(skipped_for=PAUSED, finished_at=now)
+
+
+def _set_watermark(schedule: Schedule, now: datetime) -> None:
+    if schedule.provider:
+        schedule.next_trigger_at = None
+    elif can_emit(schedule):
+        schedule.next_trigger_at = schedule.period.next_after(now)
+    Schedule.objects.filter(pk=schedule.pk).update(next_trigger_at=schedule.next_trigger_at)
+
+
+@contextmanager
+def _locked(schedule: Schedule) -> Iterator[None]:
+    """With the row of `schedule` locked as emitters lock it: they pass it by meanwhile, or have ended before."""
+    Schedule.objects.select_for_update(no_key=True).get(pk=schedule.pk)
+    yield

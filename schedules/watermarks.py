@@ -1,0 +1,93 @@
+"""Which triggers of a schedule are due, and how far its watermark moves. Pure.
+
+The watermark (`Schedule.next_trigger_at`) is the first trigger that nobody has dealt with yet. What lies between it and
+the present is due, whether the emitter slept for a second or was down for three days:
+
+* a schedule that catches up within N seconds gets every trigger not older than that, the oldest first;
+* one that does not say gets only the last;
+* what is passed over is named by its first and last instant, in one line of the log of decisions. Counting it took
+  15 ms a thousand: 3,000 schedules of `*/5` that were off for a week held up their worker for 45 s.
+
+A schedule without a watermark is new: a policy begins with the period that runs, an event schedule with the next.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice, takewhile
+
+from jobs.set_aside import name_once
+from schedules.cron import Period, check_expression, check_zone
+from schedules.models import Schedule
+
+ON_TIME_FOR = timedelta(seconds=90)
+"""A trigger seen so long after its instant was not missed: without any worker the tick comes once a minute."""
+
+AT_ONCE = 100
+"""Triggers of one schedule that a tick takes on; the others follow at the next. A year has 525,600 minutes."""
+
+_INSTANT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class Due:
+    """What a schedule has to emit: `triggers`, the oldest first. `next_trigger_at`: its watermark after that.
+
+    `passed_over`: the first and the last of the older triggers that are not made up for; None: there are none.
+    """
+
+    triggers: tuple[datetime, ...]
+    next_trigger_at: datetime
+    passed_over: tuple[datetime, datetime] | None = None
+
+
+def due(schedule: Schedule, now: datetime) -> Due:
+    """What `schedule`, whose cron and zone are valid, has to emit at `now` (aware)."""
+    period, watermark = schedule.period, schedule.next_trigger_at
+    if watermark is None:
+        return Due((period.current(now),) if schedule.provider else (), period.next_after(now))
+    if schedule.catch_up_for is None:
+        return _only_the_last(schedule, watermark, now)
+    since = max(watermark, now - oldest_made_up_for(schedule.catch_up_for))
+    taken = tuple(islice(_between(period, since, now), AT_ONCE))
+    more = len(taken) == AT_ONCE
+    return Due(
+        triggers=taken,
+        next_trigger_at=period.next_after(taken[-1]) if more else period.next_after(now),
+        passed_over=_passed_over(period, watermark, since),
+    )
+
+
+def oldest_made_up_for(catch_up_for: int) -> timedelta:
+    """How old a trigger may be: `catch_up_for` in seconds, and never so little that one on time counts as missed."""
+    return max(timedelta(seconds=catch_up_for), ON_TIME_FOR)
+
+
+def _only_the_last(schedule: Schedule, watermark: datetime, now: datetime) -> Due:
+    period = schedule.period
+    last = period.current(now)
+    if last < watermark:  # its cron was changed past the forms: no trigger of the new one lies in between
+        return Due((last,) if schedule.provider else (), period.next_after(now))
+    return Due((last,), period.next_after(now), _passed_over(period, watermark, last))
+
+
+def _passed_over(period: Period, since: datetime, before: datetime) -> tuple[datetime, datetime] | None:
+    """The first and the last trigger in [since, before)."""
+    first = period.next_after(since - _INSTANT)
+    return (first, period.current(before - _INSTANT)) if first < before else None
+
+
+def _between(period: Period, first: datetime, last: datetime) -> Iterator[datetime]:
+    """The triggers in [first, last], in order."""
+    return takewhile(lambda trigger_at: trigger_at <= last, period.after(first - _INSTANT))
+
+
+def can_emit(schedule: Schedule) -> bool:
+    """Whether its cron and zone are valid: rows written past the forms must not stop the others."""
+    try:
+        check_expression(schedule.cron)
+        check_zone(schedule.zone)
+    except ValueError as error:
+        name_once(f"schedule {schedule} emits nothing: {error}")
+        return False
+    return True

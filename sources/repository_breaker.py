@@ -1,0 +1,61 @@
+"""The circuit breaker of a repository: what opens it, and how the handlers of backups ask it.
+
+Only what is wrong for every source counts: no directory, no space, a disk that is read-only or broken. An engine also
+says *repository failed* when it could not write in the directory of one assignment; so the repository is tried before
+it is blamed.
+"""
+
+from django.conf import settings
+from django.db.models import CharField, OuterRef, Subquery, Value
+from django.db.models.functions import Cast, Concat
+
+from jobs import breakers
+from jobs.breakers import verbs
+from jobs.models import Breaker
+from jobs.outcomes import Claimed, Guarded, Held
+from sources import repositories
+from sources.engines.base import StopSignal
+from sources.models import Assignment, Repository
+
+PREFIX = "repository:"
+
+
+def _open_breaker(repository_id: str) -> Subquery:
+    number = Cast(OuterRef(repository_id), CharField())
+    return breakers.open_breaker(Concat(Value(PREFIX), number, output_field=CharField()))
+
+
+OPEN_BREAKER = _open_breaker("policy__repository_id")
+"""For a query of assignments: the id of the open breaker of their repository."""
+
+OPEN_BREAKER_OF_REPOSITORY = _open_breaker("pk")
+"""For a query of repositories."""
+
+
+def guarded_by(repository: Repository) -> Guarded:
+    """What its breaker guards. The key outlives a new name and a new location."""
+    return Guarded(f"{PREFIX}{repository.pk}", f"repository {repository}")
+
+
+def refusal(assignment: Assignment, record: Claimed) -> Held | None:
+    """What a handler returns instead of working while the breaker of the repository is open. `assignment` as
+    `sources.availability_check.assignment_of` returns it."""
+    if getattr(assignment, "open_breaker", None) is None:
+        return None
+    return breakers.refusal(guarded_by(assignment.policy.repository), record)
+
+
+def try_again(repository: Repository, *, by: str) -> bool:
+    """Let one record try a repository that was corrected, if its breaker is open. Returns whether it is."""
+    found = Breaker.objects.filter(key=guarded_by(repository).key).values_list("pk", flat=True)
+    return bool(verbs.probe_now(list(found), by=by))
+
+
+def fault_of(repository: Repository, stop: StopSignal) -> Guarded | None:
+    """Whether a failure to write is that of the whole repository; None: that of one directory in it, or of the source.
+
+    What the engine said is not asked: it repeats what the source said.
+    """
+    reserve = settings.RESERVE_PERCENT
+    failed = repositories.why("not_writable", repository.location, stop, reserve=reserve)
+    return guarded_by(repository) if failed else None

@@ -1,0 +1,72 @@
+"""Asking the API: as a program with a token, and what a problem document looks like."""
+
+import json
+from typing import Any
+
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+
+from api import tokens
+
+ALL = ("read", "write", "operate")
+
+
+def make_user(*permissions: str, **fields: Any) -> User:
+    """A member of staff with these permissions."""
+    user = User.objects.create_user(f"user {User.objects.count()}", **({"is_staff": True} | fields))
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    return user
+
+
+class Program:
+    """What asks with a token of `user` (a new superuser, unless given)."""
+
+    def __init__(self, user: User | None = None, scopes: tuple[str, ...] = ALL) -> None:
+        self.user = user or make_user(is_superuser=True)
+        self.issued = tokens.issue(self.user, "a program", scopes)
+        self.client = Client()
+
+    def ask(self, method: str, path: str, body: Any = None, query: dict[str, Any] | None = None, **headers: str) -> Any:
+        """The answer. `path`: below /api/, or whole. `body` is sent as JSON (text as it is), `If_Match` as If-Match."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        sent.setdefault("Authorization", f"Bearer {self.issued.text}")
+        content = body if isinstance(body, str | bytes) else "" if body is None else json.dumps(body)
+        whole = path if path.startswith("/") else f"/api/{path}"
+        return self.client.generic(
+            method, whole, content, content_type="application/json", headers=sent, query_params=query
+        )
+
+    def get(self, path: str, **query: Any) -> Any:
+        return self.ask("GET", path, query=query)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Any:
+        return self.ask("POST", path, body, **headers)
+
+    def patch(self, path: str, body: Any, **headers: str) -> Any:
+        return self.ask("PATCH", path, body, **headers)
+
+    def put(self, path: str, body: Any, **headers: str) -> Any:
+        return self.ask("PUT", path, body, **headers)
+
+    def delete(self, path: str, **headers: str) -> Any:
+        return self.ask("DELETE", path, **headers)
+
+
+def problem_of(answer: Any, *statuses: int) -> dict[str, Any]:
+    """The problem document of an answer, which has exactly that shape."""
+    assert answer.headers["Content-Type"] == "application/problem+json", (answer.status_code, answer.content)
+    found: dict[str, Any] = json.loads(answer.content)
+    assert answer.status_code in (statuses or range(400, 600)), found
+    expected = {"type", "title", "status", "detail", "hint"} | ({"errors"} if answer.status_code == 422 else set())
+    assert set(found) - {"instance"} == expected
+    assert all(isinstance(found[name], str) and found[name] for name in expected - {"status", "errors"})
+    assert found["status"] == answer.status_code
+    for error in found.get("errors", ()):
+        assert sorted(error) == ["field", "message"]
+        assert error["message"]
+    return found
+
+
+def fields_of(answer: Any) -> dict[str, str]:
+    """Field → message of a 422."""
+    return {error["field"]: error["message"] for error in problem_of(answer, 422)["errors"]}

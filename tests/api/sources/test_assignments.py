@@ -1,0 +1,206 @@
+"""Assignments, backups and repositories over the API."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django import DjangoCaptureOnCommitCallbacks
+
+from jobs.models import BacklogRecord, Breaker
+from jobs.states import Status, WaitingFor
+from sources.models import Assignment, Backup, Repository
+from sources.planning import subject_of
+from sources.repository_breaker import guarded_by
+from tests.api.asking import Program, fields_of, problem_of
+from tests.api.sources.making import add_backup
+from tests.factories import make_record
+from tests.sources.factories import make_assignment, make_policy, make_source, record_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def program() -> Program:
+    return Program()
+
+
+class TestAssignments:
+    def test_a_new_one_is_due_at_once(
+        self, program: Program, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+    ) -> None:
+        source, policy = make_source(), make_policy()
+        with django_capture_on_commit_callbacks(execute=True):
+            answer = program.post("assignments", {"source": source.pk, "policy": policy.pk})
+        assert answer.status_code == 201, answer.content
+        assignment = Assignment.objects.get()
+        told = program.get(f"assignments/{assignment.pk}").json()
+        assert (told["source_name"], told["policy_name"]) == (source.name, policy.schedule.name)
+        assert (told["state"], told["next_backup_at"]) == ("never", None)
+        assert (told["record"]["status"], told["record"]["queue"]) == ("ready", "availability")
+        assert told["record"]["id"] == record_of(assignment).pk
+
+    def test_a_source_is_under_a_policy_once(self, program: Program) -> None:
+        assignment = make_assignment()
+        body = {"source": assignment.source_id, "policy": assignment.policy_id}
+        assert fields_of(program.post("assignments", body)) == {"policy": "the source is under this policy already"}
+
+    @pytest.mark.parametrize("field", ["source", "policy"])
+    def test_what_is_not_there_is_named(self, field: str, program: Program) -> None:
+        body = {"source": make_source().pk, "policy": make_policy().pk} | {field: 999_999}
+        assert list(fields_of(program.post("assignments", body))) == [field]
+
+    def test_it_cannot_be_changed(self, program: Program) -> None:
+        assignment = make_assignment()
+        for method in ("PATCH", "PUT"):
+            answer = program.ask(method, f"assignments/{assignment.pk}", {"policy": make_policy().pk})
+            problem_of(answer, 405)
+
+    def test_what_it_waits_for_is_told(self, program: Program) -> None:
+        assignment = make_assignment()
+        program.post(f"assignments/{assignment.pk}/back-up-now")
+        BacklogRecord.objects.update(status=Status.WAITING, waiting_for=WaitingFor.BACKOFF, failures=3)
+        record = program.get(f"assignments/{assignment.pk}").json()["record"]
+        assert (record["status"], record["failures"]) == ("waiting", 3)
+        assert record["waiting_for"] == WaitingFor.BACKOFF.label
+
+    def test_what_has_ended_is_not_on_the_backlog(self, program: Program) -> None:
+        assignment = make_assignment()
+        make_record(Status.SUCCEEDED, kind="backup", subject=subject_of(assignment.pk))
+        assert program.get(f"assignments/{assignment.pk}").json()["record"] is None
+
+    def test_a_number_of_statements_that_does_not_grow(
+        self, program: Program, django_assert_max_num_queries: Any
+    ) -> None:
+        for _ in range(20):
+            make_assignment()
+        with django_assert_max_num_queries(12):
+            assert len(program.get("assignments").json()["items"]) == 20
+
+    def test_by_source_policy_state_and_failures(self, program: Program) -> None:
+        now = timezone.now()
+        never = make_assignment()
+        failing = make_assignment(
+            failures=1, first_failure_at=now, last_backup_at=now, next_backup_at=now + timedelta(days=1)
+        )
+        overdue = make_assignment(last_backup_at=now, next_backup_at=now, overdue_since=now)
+        for asked, found in (
+            ({"source": never.source_id}, [never]),
+            ({"policy": failing.policy_id}, [failing]),
+            ({"state": "overdue"}, [overdue]),
+            ({"state": "protected"}, [failing]),
+            ({"failing": "true"}, [failing]),
+            ({"failing": "false"}, [never, overdue]),
+        ):
+            items = program.get("assignments", **asked).json()["items"]
+            assert [item["id"] for item in items] == [each.pk for each in found], asked
+
+    def test_those_never_backed_up_come_last_by_their_next_backup_date(self, program: Program) -> None:
+        now = timezone.now()
+        never, late = make_assignment(), make_assignment(last_backup_at=now, next_backup_at=now + timedelta(days=9))
+        early = make_assignment(last_backup_at=now, next_backup_at=now)
+        seen, cursor = [], {}
+        for _ in range(3):
+            page = program.get("assignments", ordering="next_backup_at", limit=1, **cursor).json()
+            seen += [each["id"] for each in page["items"]]
+            cursor = {"cursor": page["next"]}
+        assert seen == [early.pk, late.pk, never.pk]
+
+    def test_one_with_backups_stays(self, program: Program) -> None:
+        assignment = make_assignment()
+        add_backup(assignment)
+        add_backup(assignment)
+        told = problem_of(program.delete(f"assignments/{assignment.pk}"), 409)
+        assert "2 backups of it are recorded" in told["detail"]
+        assert program.delete(f"assignments/{make_assignment().pk}").status_code == 204
+
+    def test_back_up_now(self, program: Program) -> None:
+        assignment = make_assignment()
+        assert program.post(f"assignments/{assignment.pk}/back-up-now").json() == {"moved": 1}
+        assert record_of(assignment).priority == 100
+
+    def test_not_now_while_its_source_is_paused_or_its_policy_disabled(self, program: Program) -> None:
+        paused = make_assignment(source=make_source(paused_at=timezone.now()))
+        disabled = make_assignment(make_policy(enabled=False))
+        for assignment in (paused, disabled):
+            problem_of(program.post(f"assignments/{assignment.pk}/back-up-now"), 409)
+        assert not BacklogRecord.objects.exists()
+
+
+class TestBackups:
+    def test_the_latest_first(self, program: Program) -> None:
+        assignment, now = make_assignment(), timezone.now()
+        older = add_backup(assignment, ended_at=now - timedelta(days=1))
+        newer = add_backup(assignment, warnings="one file was locked")
+        items = program.get("backups").json()["items"]
+        assert [item["id"] for item in items] == [newer.pk, older.pk]
+        assert items[0]["warnings"] == "one file was locked"
+        assert (items[0]["source_name"], items[0]["policy"]) == (assignment.source.name, assignment.policy_id)
+        assert program.get(f"backups/{older.pk}").json()["size"] == 2048
+
+    def test_by_what_they_are_of_and_since_when(self, program: Program) -> None:
+        one, other, now = make_assignment(), make_assignment(), timezone.now()
+        wanted = add_backup(one)
+        add_backup(other, ended_at=now - timedelta(days=2))
+        since = (now - timedelta(days=1)).isoformat()
+        for asked in (
+            {"source": one.source_id}, {"assignment": one.pk}, {"policy": one.policy_id},
+            {"repository": one.policy.repository_id}, {"since": since},
+        ):  # fmt: skip
+            assert [item["id"] for item in program.get("backups", **asked).json()["items"]] == [wanted.pk], asked
+        for no_instant in ("yesterday", "2026-01-01", "2026-01-01T00:00:00", "0", "1767225600", "1e9", "0.5"):
+            assert list(fields_of(program.get("backups", since=no_instant))) == ["since"]
+        assert list(fields_of(program.get("backups", sice=since))) == ["sice"]
+
+    def test_nobody_writes_one(self, program: Program) -> None:
+        backup = add_backup(make_assignment())
+        for method, path in (("POST", "backups"), ("DELETE", f"backups/{backup.pk}"), ("PUT", f"backups/{backup.pk}")):
+            problem_of(program.ask(method, path, {}), 405)
+        assert Backup.objects.count() == 1
+
+
+class TestRepositories:
+    def test_a_missing_directory_is_made(self, program: Program, tmp_path: Path) -> None:
+        location = tmp_path / "not" / "yet"
+        answer = program.post("repositories", {"name": "vault", "location": str(location)})
+        assert (answer.status_code, answer.json()["breaker"]) == (201, "closed")
+        assert location.is_dir()
+
+    @pytest.mark.parametrize("location", ["", "relative", "/dev/null/x", "/a\nb", 7, None])
+    def test_a_place_where_nothing_can_be_written_is_refused(self, location: object, program: Program) -> None:
+        assert list(fields_of(program.post("repositories", {"name": "x", "location": location}))) == ["location"]
+
+    def test_a_correction_is_tried_at_once_and_a_new_name_is_its_breakers(
+        self, program: Program, tmp_path: Path
+    ) -> None:
+        repository = Repository.objects.create(name="vault", location=str(tmp_path))
+        guarded, now = guarded_by(repository), timezone.now()
+        etag = program.get(f"repositories/{repository.pk}").headers["ETag"]
+        Breaker.objects.create(
+            key=guarded.key, title=guarded.title, failures=3, opened_at=now, last_failure_at=now,
+            probe_at=now + timedelta(hours=1),
+        )  # fmt: skip
+        assert program.get(f"repositories/{repository.pk}").json()["breaker"] == "open"
+        answer = program.patch(f"repositories/{repository.pk}", {"name": "safe"}, If_Match=etag)
+        assert answer.status_code == 200, "that its breaker opened is no change of it"
+        breaker = Breaker.objects.get()
+        assert breaker.title == "repository safe"
+        assert breaker.probe_at
+        assert breaker.probe_at > now + timedelta(minutes=30), "its name is nothing to try again for"
+        program.patch(f"repositories/{repository.pk}", {"location": str(tmp_path / "b")})
+        breaker.refresh_from_db()
+        assert breaker.probe_at
+        assert breaker.probe_at <= timezone.now() + timedelta(seconds=5)
+
+    def test_its_breaker_goes_with_it(self, program: Program, tmp_path: Path) -> None:
+        repository = Repository.objects.create(name="vault", location=str(tmp_path))
+        Breaker.objects.create(key=guarded_by(repository).key, title="x")
+        assert program.delete(f"repositories/{repository.pk}").status_code == 204
+        assert not Breaker.objects.exists()
+
+    def test_one_that_policies_name_stays(self, program: Program) -> None:
+        policy = make_policy()
+        told = problem_of(program.delete(f"repositories/{policy.repository_id}"), 409)
+        assert policy.schedule.name in told["detail"]
+        assert Repository.objects.exists()

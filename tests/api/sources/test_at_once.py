@@ -1,0 +1,180 @@
+"""Two who change the same thing at the same moment, each in a transaction of its own."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.db import connection, transaction
+
+from api import history
+from sources.models import Assignment, Policy, Repository, Source
+from tests.api.asking import Program, fields_of, problem_of
+from tests.factories import install_presets
+from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.threads import at_once, beside, somebody_waits_for_a_lock
+from tests.waiting import PATIENCE, eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _presets() -> Iterator[None]:
+    yield
+    install_presets()
+
+
+@pytest.fixture
+def programs() -> tuple[Program, Program]:
+    """Two tokens of two superusers; what the server fails at is an answer."""
+    found = Program(), Program()
+    for program in found:
+        program.client.raise_request_exception = False
+    return found
+
+
+class TestIfMatch:
+    @pytest.mark.parametrize("attempt", range(3))
+    def test_of_two_changes_with_the_same_etag_one_is_made(
+        self, attempt: int, programs: tuple[Program, Program]
+    ) -> None:
+        source = make_source()
+        path = f"sources/{source.pk}"
+        etag = programs[0].get(path).headers["ETag"]
+        one, other = programs
+        answers = at_once(
+            lambda: one.patch(path, {"path": "/one"}, If_Match=etag),
+            lambda: other.patch(path, {"path": "/other"}, If_Match=etag),
+        )
+        assert sorted(answer.status_code for answer in answers) == [200, 412]
+        [made] = [answer for answer in answers if answer.status_code == 200]
+        [late] = [answer for answer in answers if answer.status_code == 412]
+        source.refresh_from_db()
+        assert source.path == made.json()["path"]
+        problem_of(late, 412)
+
+    def test_of_two_changes_of_a_policy_and_its_schedule_too(self, programs: tuple[Program, Program]) -> None:
+        policy = make_policy()
+        path = f"policies/{policy.pk}"
+        etag = programs[0].get(path).headers["ETag"]
+        one, other = programs
+        answers = at_once(
+            lambda: one.patch(path, {"cron": "0 1 * * *"}, If_Match=etag),
+            lambda: other.patch(path, {"keep_versions": 1}, If_Match=etag),
+        )
+        assert sorted(answer.status_code for answer in answers) == [200, 412]
+        policy = Policy.objects.select_related("schedule").get()
+        assert (policy.schedule.cron == "0 1 * * *") != (policy.keep_versions == 1)
+
+    def test_a_deletion_and_a_change_do_not_both_go_through(self, programs: tuple[Program, Program]) -> None:
+        source = make_source()
+        path = f"sources/{source.pk}"
+        etag = programs[0].get(path).headers["ETag"]
+        one, other = programs
+        deleted, changed = at_once(
+            lambda: one.delete(path, If_Match=etag), lambda: other.patch(path, {"path": "/b"}, If_Match=etag)
+        )
+        assert (deleted.status_code, changed.status_code) in {(204, 404), (412, 200)}
+        assert Source.objects.exists() == (changed.status_code == 200)
+
+    def test_without_an_etag_both_are_made(self, programs: tuple[Program, Program]) -> None:
+        source = make_source()
+        one, other = programs
+        answers = at_once(
+            lambda: one.patch(f"sources/{source.pk}", {"path": "/a"}),
+            lambda: other.patch(f"sources/{source.pk}", {"name": "b"}),
+        )
+        assert [answer.status_code for answer in answers] == [200, 200]
+        source.refresh_from_db()
+        assert (source.path, source.name) == ("/a", "b")
+
+
+class TestCreating:
+    def test_of_two_sources_of_one_name_one_is_made(self, programs: tuple[Program, Program]) -> None:
+        body = {"name": "twin", "kind": "local", "path": "/srv"}
+        one, other = programs
+        answers = at_once(lambda: one.post("sources", body), lambda: other.post("sources", body))
+        assert sorted(answer.status_code for answer in answers) == [201, 422]
+        [late] = [answer for answer in answers if answer.status_code == 422]
+        assert list(fields_of(late)) == ["name"]
+        assert Source.objects.count() == 1
+
+    def test_of_two_policies_of_one_name_one_is_made_with_one_schedule(self, programs: tuple[Program, Program]) -> None:
+        repository = Repository.objects.create(name="vault", location="/srv/backups")
+        body = {"name": "twin", "cron": "0 9 * * *", "repository": repository.pk}
+        one, other = programs
+        answers = at_once(lambda: one.post("policies", body), lambda: other.post("policies", body))
+        assert sorted(answer.status_code for answer in answers) == [201, 422]
+        [late] = [answer for answer in answers if answer.status_code == 422]
+        assert list(fields_of(late)) == ["name"]
+        assert Policy.objects.count() == 1
+
+    def test_of_two_equal_assignments_one_is_made(self, programs: tuple[Program, Program]) -> None:
+        body = {"source": make_source().pk, "policy": make_policy().pk}
+        one, other = programs
+        answers = at_once(lambda: one.post("assignments", body), lambda: other.post("assignments", body))
+        assert sorted(answer.status_code for answer in answers) == [201, 422]
+        assert Assignment.objects.count() == 1
+
+    def test_an_assignment_to_a_policy_that_is_being_deleted(self, programs: tuple[Program, Program]) -> None:
+        policy, source = make_policy(), make_source()
+        one, other = programs
+        deleted, made = at_once(
+            lambda: one.delete(f"policies/{policy.pk}"),
+            lambda: other.post("assignments", {"source": source.pk, "policy": policy.pk}),
+        )
+        assert (deleted.status_code, made.status_code) in {(204, 422), (409, 201), (204, 409), (204, 404)}
+        assert Assignment.objects.exists() == Policy.objects.exists()
+
+    def test_its_policy_cannot_go_once_it_is_saved(
+        self, programs: tuple[Program, Program], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The line in the history names the policy, which is named by its schedule."""
+        policy, source = make_policy(), make_source()
+        one, other = programs
+        write, deleted = history.created, []
+
+        def and_delete(*given: Any) -> None:
+            deleted.append(beside(lambda: one.delete(f"policies/{policy.pk}")))
+            eventually(lambda: deleted[0].done() or somebody_waits_for_a_lock())
+            write(*given)
+
+        monkeypatch.setattr(history, "created", and_delete)
+        assert other.post("assignments", {"source": source.pk, "policy": policy.pk}).status_code == 201
+        problem_of(deleted[0].result(PATIENCE), 409)
+        assert LogEntry.objects.get().object_repr == f"{source.name} under {policy.schedule.name}"
+
+    def test_one_to_a_policy_whose_deletion_was_not_committed_yet(self, programs: tuple[Program, Program]) -> None:
+        policy, source = make_policy(), make_source()
+        body = {"source": source.pk, "policy": policy.pk}
+        with transaction.atomic():
+            policy.delete()
+            made = beside(lambda: programs[0].post("assignments", body))
+            eventually(somebody_waits_for_a_lock)
+        problem_of(made.result(), 409, 422)
+        assert not Assignment.objects.exists()
+
+    def test_the_deletion_of_a_policy_that_has_just_got_a_source(self, programs: tuple[Program, Program]) -> None:
+        policy, source = make_policy(), make_source()
+        with transaction.atomic():
+            Assignment.objects.create(source=source, policy=policy)
+            with connection.cursor() as cursor:
+                cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            deleted = beside(lambda: programs[0].delete(f"policies/{policy.pk}"))
+            eventually(somebody_waits_for_a_lock)
+        problem_of(deleted.result(), 409)
+        assert Assignment.objects.exists()
+
+    def test_a_key_makes_one_of_two(self, programs: tuple[Program, Program]) -> None:
+        program = programs[0]
+        body = {"source": make_assignment().source_id, "policy": make_policy().pk}
+        answers = at_once(
+            lambda: program.post("assignments", body, Idempotency_Key="k1"),
+            lambda: program.post("assignments", body, Idempotency_Key="k1"),
+        )
+        assert sorted({answer.status_code for answer in answers}) in ([201], [201, 409])
+        assert Assignment.objects.filter(policy=body["policy"]).count() == 1
+        again = program.post("assignments", body, Idempotency_Key="k1")
+        assert again.status_code == 201
+        [made] = {answer.json()["id"] for answer in answers if answer.status_code == 201}
+        assert again.json()["id"] == made

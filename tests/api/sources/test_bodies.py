@@ -1,0 +1,155 @@
+"""What is sent instead of a small JSON object, and what is answered where there is nothing."""
+
+import json
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.test import Client
+
+from api.bodies import LARGEST_BODY
+from sources import checkins
+from sources.models import Source
+from tests.api.asking import problem_of
+from tests.api.sources.agents import Agent
+
+pytestmark = pytest.mark.django_db
+
+
+class TestBodies:
+    @pytest.mark.parametrize(
+        "body",
+        ["{", "", "nonsense", b"\xff\xfe\x00", '{"hostname": "a', "[" * 30_000, "1" * 10_000, '{"a": 1}{"b": 2}'],
+    )
+    def test_broken_json_is_refused(self, body: str | bytes) -> None:
+        answer = Agent().post("check-in", body)
+        assert answer.status_code in (400, 422)
+        problem_of(answer)
+
+    @pytest.mark.parametrize("body", ["null", "[]", '"text"', "7", "true", "[{}]"])
+    def test_other_json_than_an_object_is_refused(self, body: str) -> None:
+        answer = Agent().post("check-in", body)
+        assert answer.status_code == 400
+        problem_of(answer)
+
+    @pytest.mark.parametrize("operation", ["check-in", "agent/snooze", "agent/back-up-now", "agent/rotate"])
+    def test_a_large_one_is_refused_everywhere(self, operation: str) -> None:
+        answer = Agent().post(operation, json.dumps({"hostname": "x" * LARGEST_BODY}))
+        assert answer.status_code == 413
+        problem_of(answer)
+
+    def test_a_large_one_is_refused_without_a_token_too(self) -> None:
+        answer = Client().post("/api/enrol", {"code": "x" * LARGEST_BODY}, content_type="application/json")
+        assert answer.status_code == 413
+
+    def test_the_largest_one_is_read(self) -> None:
+        body = json.dumps({"newer": ""})
+        filled = body.replace('""', '"' + "x" * (LARGEST_BODY - len(body)) + '"')
+        assert len(filled) == LARGEST_BODY
+        assert Agent().post("check-in", filled).status_code == 200
+        assert Agent().post("check-in", filled + " ").status_code == 413
+
+    @pytest.mark.parametrize("length", ["-1", "0x10", "١٢", "1e3", "9" * 5000])
+    def test_a_length_that_is_no_number_is_refused(self, length: str) -> None:
+        answer = Agent().send("{}", CONTENT_LENGTH=length)
+        assert answer.status_code in (400, 413)
+        problem_of(answer)
+
+    def test_a_sender_who_hangs_up_is_no_error_of_the_server(self) -> None:
+        class HungUp:
+            def read(self, *size: int) -> bytes:
+                raise ConnectionResetError
+
+            readline = read
+
+        answer = Agent().send("{}", **{"wsgi.input": HungUp()})
+        assert answer.status_code == 400
+        assert problem_of(answer)["detail"] == "the body ended too early"
+
+    def test_an_unknown_length_is_refused(self) -> None:
+        answer = Agent().send("{}", headers={"Transfer-Encoding": "chunked"}, CONTENT_LENGTH="")
+        assert answer.status_code == 411
+        assert "Content-Length" in problem_of(answer)["hint"]
+
+    @pytest.mark.parametrize(
+        "content_type",
+        ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/json"],
+    )
+    def test_another_content_type_is_refused(self, content_type: str) -> None:
+        answer = Agent().send("{}", content_type)
+        assert answer.status_code == 415
+        assert "application/json" in problem_of(answer)["hint"]
+
+    def test_a_named_encoding_is_fine(self) -> None:
+        answer = Agent().send('{"hostname": "büro"}', "application/json; charset=utf-8")
+        assert answer.status_code == 200
+        assert Source.objects.get().hostname == "büro"
+
+
+class TestErrors:
+    def test_a_method_that_is_not_allowed(self) -> None:
+        answer = Client().get("/api/check-in")
+        assert answer.status_code == 405
+        assert answer.headers["Allow"] == "POST"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        problem_of(answer)
+
+    @pytest.mark.parametrize("path", ["", "nothing", "check-in/", "agent", "\0", "%2e%2e/admin", "policies//preview"])
+    @pytest.mark.parametrize("method", ["get", "post", "delete"])
+    def test_where_nothing_is(self, path: str, method: str) -> None:
+        answer = getattr(Client(enforce_csrf_checks=True), method)(f"/api/{path}")
+        assert answer.status_code in (401, 403, 404)
+        problem_of(answer)
+
+    def test_other_pages_keep_their_errors(self, admin_client: Client) -> None:
+        answer = admin_client.get("/admin/nothing/here/")
+        assert answer.status_code == 404
+        assert answer.headers["Content-Type"].startswith("text/html")
+
+    def test_a_wrong_host(self) -> None:
+        answer = Client(headers={"Host": "evil.example"}).get("/api/agent/status")
+        assert answer.status_code == 400
+        problem = problem_of(answer)
+        assert "host name" in problem["detail"]
+        assert "ALLOWED_HOSTS" in problem["hint"]
+        assert "evil" not in answer.content.decode()
+
+    def test_a_database_that_is_away(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def away(*args: Any) -> None:
+            raise OperationalError("connection to server at 10.0.0.9 failed")
+
+        monkeypatch.setattr(checkins, "check_in", away)
+        answer = Agent().check_in()
+        assert answer.status_code == 503
+        assert answer.headers["Retry-After"] == "10"
+        assert "10.0.0.9" not in answer.content.decode()
+        problem_of(answer)
+
+    def test_an_error_of_ours_shows_no_traceback(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fails(*args: Any) -> None:
+            raise RuntimeError("inside")
+
+        monkeypatch.setattr(checkins, "check_in", fails)
+        agent = Agent()
+        agent.client.raise_request_exception = False
+        answer = agent.check_in()
+        assert answer.status_code == 500
+        assert "inside" not in answer.content.decode()
+        problem_of(answer)
+
+    def test_a_source_that_is_deleted_meanwhile(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        agent = Agent()
+
+        def gone(*args: Any) -> None:
+            raise checkins.SourceGone
+
+        monkeypatch.setattr(checkins, "check_in", gone)
+        assert agent.check_in().status_code == 401
+
+
+@pytest.mark.parametrize("path", ["check-in", "agent/snooze"])
+@pytest.mark.parametrize("digits", [30, 400])
+def test_a_number_of_any_length_is_no_instant(path: str, digits: int) -> None:
+    field = "sent_at" if path == "check-in" else "until"
+    answer = Agent().post(path, f'{{"{field}": {"9" * digits}}}')
+    assert answer.status_code == 422

@@ -1,0 +1,295 @@
+"""POST /api/check-in and what else an agent may ask for."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from jobs.models import BacklogRecord, Decision
+from jobs.prepared import execute
+from jobs.states import Status, WaitingFor
+from schedules.models import Schedule
+from sources import planning
+from sources.models import Source
+from sources.planning.standings import STANDINGS
+from tests.api.asking import problem_of
+from tests.api.sources.agents import Agent
+from tests.sources.factories import make_assignment, make_policy, make_source, record_of
+from tests.waiting import PATIENCE
+
+pytestmark = pytest.mark.django_db
+
+
+def refreshed(agent: Agent) -> Source:
+    return Source.objects.get(pk=agent.source.pk)
+
+
+class TestTheAnswer:
+    def test_it_says_how_the_source_stands_under_each_policy(self) -> None:
+        agent = Agent(make_source(name="laptop"))
+        now = timezone.now()
+        daily, weekly = make_policy(), make_policy()
+        make_assignment(daily, agent.source)
+        done = make_assignment(
+            weekly, agent.source, last_backup_at=now - timedelta(days=1), next_backup_at=now + timedelta(days=1)
+        )
+
+        answer = agent.check_in().json()
+
+        assert answer["source"] == "laptop"
+        assert answer["interval"] == 300
+        assert answer["state"] == "never"
+        assert answer["paused"] is False
+        assert answer["snoozed_until"] is None
+        assert abs(datetime.fromisoformat(answer["server_time"]) - now) < timedelta(minutes=1)
+        first, second = answer["assignments"]
+        assert (first["policy"], first["state"], first["last_backup_at"]) == (daily.schedule.name, "never", None)
+        assert (second["policy"], second["state"], second["backlog"]) == (weekly.schedule.name, "protected", None)
+        stored = done.next_backup_at.replace(microsecond=done.next_backup_at.microsecond // 1000 * 1000)
+        assert datetime.fromisoformat(second["next_backup_at"]) == stored
+
+    def test_a_source_without_a_policy_has_no_state(self) -> None:
+        answer = Agent().check_in().json()
+        assert (answer["state"], answer["assignments"]) == (None, [])
+
+    @pytest.mark.parametrize(("periods_ago", "state"), [(0, "due"), (3, "overdue")])
+    def test_what_was_missed_is_due_and_after_a_whole_period_overdue(self, periods_ago: int, state: str) -> None:
+        agent = Agent()
+        policy = make_policy()
+        due_since = policy.schedule.period.current(timezone.now()) - timedelta(days=periods_ago)
+        started_at = due_since - timedelta(hours=1)
+        make_assignment(policy, agent.source, last_backup_at=started_at, next_backup_at=due_since)
+        answer = agent.check_in().json()
+        assert (answer["state"], answer["assignments"][0]["state"]) == (state, state)
+
+    def test_the_worst_state_stands_for_all(self) -> None:
+        agent = Agent()
+        now = timezone.now()
+        for fields in ({"last_backup_at": now, "next_backup_at": now + timedelta(days=1)}, {}):
+            make_assignment(make_policy(), agent.source, **fields)
+        assert agent.check_in().json()["state"] == "never"
+
+    def test_a_policy_that_cannot_be_read_is_no_error_of_the_agent(self) -> None:
+        agent = Agent()
+        policy = make_policy()
+        now = timezone.now()
+        make_assignment(policy, agent.source, last_backup_at=now, next_backup_at=now + timedelta(days=1))
+        Schedule.objects.update(cron="nonsense", zone="Nowhere/Here")
+        assert agent.get("agent/status").json()["state"] == "protected"
+        assert agent.check_in().json()["state"] == "protected"
+
+    def test_it_costs_few_statements(self, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
+        agent = Agent()
+        for _ in range(3):
+            make_assignment(make_policy(), agent.source)
+        agent.check_in()  # which also writes down the first use of the token, and emits
+        # token, facts, log, answer: 4; the move in its transaction: begin, assignments, records, end: 4
+        with django_assert_max_num_queries(8):
+            assert agent.check_in().status_code == 200
+
+    def test_the_status_is_the_same_answer_and_changes_nothing(self) -> None:
+        agent = Agent()
+        make_assignment(None, agent.source)
+        answer = agent.get("agent/status").json()
+        assert answer["assignments"][0]["backlog"] is None
+        assert refreshed(agent).checked_in_at is None
+        assert not BacklogRecord.objects.exists()
+        assert not Decision.objects.exists()
+
+    def test_the_backlog_is_looked_up_by_its_index(self) -> None:
+        source = make_assignment().source
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")
+            plan = "\n".join(row[0] for row in execute(f"EXPLAIN {STANDINGS}", {"source": source.pk}))
+        assert re.search(r"Index Scan using one_unfinished_record_per_subject.*\n\s+Index Cond: .*subject", plan), plan
+
+
+class TestWhatIsStored:
+    def test_the_facts_are_stored_and_logged(self) -> None:
+        agent = Agent()
+        body = {
+            "hostname": "büro-7.example",
+            "addresses": ["198.51.100.4"],
+            "on_battery": True,
+            "metered": False,
+            "sent_at": timezone.now().isoformat(),
+            "reason": "network",
+            "version": "1.0",
+            "something_newer_agents_say": [1, 2],
+        }
+        assert agent.check_in(**body).status_code == 200
+        source = refreshed(agent)
+        assert source.hostname == "büro-7.example"
+        assert source.addresses == ["192.0.2.7", "198.51.100.4"]
+        assert (source.on_battery, source.metered) == (True, False)
+        assert source.clock_skew == pytest.approx(0, abs=30)
+        assert source.checked_in_at is not None
+        [line] = Decision.objects.filter(what="checked in", subject=f"source:{source.pk}")
+        assert line.kind == "backup"
+        assert "from 192.0.2.7, on battery (reason: network)" in line.text
+        assert line.facts["version"] == "1.0"
+
+    def test_an_agent_that_says_nothing_is_here_all_the_same(self) -> None:
+        agent = Agent(make_source(hostname="known", on_battery=True))
+        assert agent.check_in().status_code == 200
+        source = refreshed(agent)
+        assert source.checked_in_at is not None
+        assert (source.hostname, source.on_battery) == ("known", None)
+
+    @pytest.mark.parametrize(
+        "sent_at", ["0001-01-01T00:00:00+00:00", "9999-12-31T23:59:59-12:00", "1970-01-01T00:00:00Z"]
+    )
+    def test_a_clock_off_by_years_is_stored_bounded_and_decides_nothing(self, sent_at: str) -> None:
+        agent = Agent()
+        answer = agent.check_in(sent_at=sent_at)
+        assert answer.status_code == 200
+        assert abs(refreshed(agent).clock_skew or 0) == 1e9
+        assert abs(datetime.fromisoformat(answer.json()["server_time"]) - timezone.now()) < timedelta(seconds=PATIENCE)
+
+    @pytest.mark.parametrize(
+        "sent_at", ["2026-01-01T00:00:00", "0000-00-00", "10000-01-01T00:00:00Z", 1e300, [], "tomorrow", True]
+    )
+    def test_a_time_without_a_zone_or_sense_is_refused_by_name(self, sent_at: Any) -> None:
+        agent = Agent()
+        answer = agent.check_in(sent_at=sent_at)
+        assert answer.status_code == 422
+        assert problem_of(answer)["detail"].startswith("sent_at: ")
+        assert refreshed(agent).checked_in_at is None
+
+    @pytest.mark.parametrize("hostname", ["-oProxyCommand=touch", "; rm -rf /", "x" * 253, "日本", "../../etc"])
+    def test_a_strange_host_name_is_harmless_data(self, hostname: str) -> None:
+        agent = Agent()
+        assert agent.check_in(hostname=hostname).status_code == 200
+        assert refreshed(agent).hostname == hostname
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("hostname", "x" * 254),
+            ("hostname", "line\nbreak"),
+            ("hostname", "nul\0"),
+            ("hostname", "\x1b[31mred"),
+            ("hostname", 7),
+            ("addresses", ["not-an-address-4711"]),
+            ("addresses", ["192.0.2.1"] * 21),
+            ("addresses", "192.0.2.1"),
+            ("addresses", [["192.0.2.1"]]),
+            ("on_battery", "perhaps-4711"),
+            ("on_battery", 4711),
+            ("on_battery", 1),
+            ("sent_at", 4711),
+            ("metered", [4711]),
+            ("reason", "because-4711"),
+            ("version", "4711" * 20),
+        ],
+    )
+    def test_what_does_not_fit_is_refused_by_name_and_not_repeated(self, field: str, value: Any) -> None:
+        agent = Agent()
+        answer = agent.check_in(**{field: value})
+        assert answer.status_code == 422
+        assert problem_of(answer)["detail"].startswith(field)
+        assert "4711" not in answer.content.decode()
+        assert refreshed(agent).checked_in_at is None
+
+    def test_half_of_a_character_is_refused(self) -> None:
+        answer = Agent().post("check-in", '{"hostname": "\\ud800"}')
+        assert answer.status_code == 422
+        assert problem_of(answer)["detail"].startswith("hostname")
+
+
+class TestWhatMoves:
+    def test_a_record_that_waits_for_its_re_check_is_ready(self) -> None:
+        agent = Agent()
+        assignment = make_assignment(None, agent.source)
+        planning.emit_due()
+        later = timezone.now() + timedelta(hours=1)
+        BacklogRecord.objects.update(status=Status.WAITING, waiting_for=WaitingFor.RECHECK, run_after=later)
+
+        answer = agent.check_in().json()
+
+        assert answer["assignments"][0]["backlog"] == "ready"
+        assert record_of(assignment).status == Status.READY
+
+    def test_a_paused_source_is_written_down_and_nothing_moves(self) -> None:
+        agent = Agent(make_source(paused_at=datetime(2026, 1, 1, tzinfo=UTC)))
+        make_assignment(None, agent.source)
+        answer = agent.check_in()
+        assert answer.status_code == 200
+        assert answer.json()["paused"] is True
+        assert refreshed(agent).checked_in_at is not None
+        assert not BacklogRecord.objects.exists()
+
+    def test_back_up_now_moves_its_own_source_only(self) -> None:
+        agent = Agent()
+        own, others = make_assignment(None, agent.source), make_assignment()
+        assert agent.post("agent/back-up-now").json() == {"moved": 1}
+        assert record_of(own).priority == planning.BACK_UP_NOW_PRIORITY
+        assert not BacklogRecord.objects.exclude(subject=planning.subject_of(own.pk)).exists()
+        assert others.source.pk != own.source.pk
+
+    def test_back_up_now_of_a_paused_source_moves_nothing(self) -> None:
+        agent = Agent(make_source(paused_at=datetime(2026, 1, 1, tzinfo=UTC)))
+        make_assignment(None, agent.source)
+        assert agent.post("agent/back-up-now").json() == {"moved": 0}
+
+
+class TestSnooze:
+    def test_for_some_seconds_and_back(self) -> None:
+        agent = Agent()
+        assignment = make_assignment(None, agent.source)
+        planning.emit_due()
+
+        until = agent.post("agent/snooze", {"for": 3600}).json()["snoozed_until"]
+
+        assert abs(datetime.fromisoformat(until) - timezone.now() - timedelta(hours=1)) < timedelta(minutes=1)
+        assert record_of(assignment).waiting_for == WaitingFor.SNOOZE
+        assert agent.get("agent/status").json()["snoozed_until"] == until
+        assert agent.delete("agent/snooze").json() == {"snoozed_until": None}
+        assert record_of(assignment).status == Status.READY
+        assert agent.get("agent/status").json()["snoozed_until"] is None
+
+    def test_until_an_instant(self) -> None:
+        agent = Agent()
+        until = (timezone.now() + timedelta(days=6)).replace(microsecond=0)
+        assert agent.post("agent/snooze", {"until": until.isoformat()}).status_code == 200
+        assert refreshed(agent).snoozed_until == until
+
+    def test_a_snooze_that_is_over_is_not_told(self) -> None:
+        agent = Agent(make_source(snoozed_until=timezone.now() - timedelta(seconds=1)))
+        assert agent.get("agent/status").json()["snoozed_until"] is None
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {},
+            {"for": 0},
+            {"for": -1},
+            {"for": 7 * 86_400 + 1},
+            {"for": "NaN"},
+            {"for": 60, "until": "2099-01-01T00:00:00Z"},
+            {"until": "2001-01-01T00:00:00Z"},
+            {"until": "9999-12-31T23:59:59Z"},
+            {"until": "0001-01-01T00:00:00+14:00"},
+            {"until": "2026-12-01T00:00:00"},
+        ],
+    )
+    def test_bad_instants_and_durations_are_refused(self, body: dict[str, Any]) -> None:
+        agent = Agent()
+        answer = agent.post("agent/snooze", body)
+        assert answer.status_code == 422
+        problem_of(answer)
+        assert refreshed(agent).snoozed_until is None
+
+    def test_both_at_once_are_refused(self) -> None:
+        until = (timezone.now() + timedelta(hours=1)).isoformat()
+        answer = Agent().post("agent/snooze", {"for": 3600, "until": until})
+        assert answer.status_code == 422
+        assert "either `until`" in problem_of(answer)["detail"]
+
+    def test_infinity_is_refused(self) -> None:
+        for number in ("Infinity", "-Infinity", "NaN", "1e999"):
+            problem_of(Agent().post("agent/snooze", f'{{"for": {number}}}'), 400)

@@ -1,0 +1,204 @@
+"""Policies over the API, each one thing with its schedule, with what follows from an edit as in the admin."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django import DjangoCaptureOnCommitCallbacks
+
+from jobs.models import BacklogRecord, RetryPolicy, Throttle
+from jobs.states import Status
+from schedules.models import Schedule
+from sources.models import Assignment, Policy, Repository
+from tests.api.asking import Program, fields_of, problem_of
+from tests.factories import make_retry_policy, make_throttle
+from tests.sources.factories import backed_up, make_assignment, make_policy, make_source, record_of
+
+pytestmark = pytest.mark.django_db
+
+NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
+
+
+@pytest.fixture
+def program() -> Program:
+    return Program()
+
+
+@pytest.fixture
+def body() -> dict[str, Any]:
+    """What a policy cannot do without."""
+    repository = Repository.objects.create(name="vault", location="/srv/backups")
+    return {"name": "laptops", "cron": "0 9 * * *", "repository": repository.pk}
+
+
+class TestCreating:
+    def test_it_comes_with_its_schedule(self, program: Program, body: dict[str, Any]) -> None:
+        wanted = body | {
+            "zone": "Europe/Berlin", "window": NIGHTS, "priority": 5, "throttle": make_throttle(3).pk,
+            "retry_policy": make_retry_policy().pk, "engine_options": {"transfers": 4}, "wake_allowed": True,
+        }  # fmt: skip
+        answer = program.post("policies", wanted)
+        assert answer.status_code == 201, answer.content
+        told = answer.json()
+        assert {name: told[name] for name in wanted} == wanted
+        policy = Policy.objects.get()
+        schedule = policy.schedule
+        assert (told["id"], told["schedule"]) == (policy.pk, schedule.pk)
+        assert (schedule.name, schedule.kind, schedule.provider) == ("laptops", "backup", "assignments")
+        assert (schedule.zone, schedule.priority, schedule.throttle_id) == ("Europe/Berlin", 5, wanted["throttle"])
+        assert (schedule.enabled, schedule.catch_up_for, policy.keep_versions) == (True, None, 7)
+
+    def test_a_seeding_limit_gets_its_throttle(self, program: Program, body: dict[str, Any]) -> None:
+        program.post("policies", body | {"seeding_limit": 2})
+        throttle = Policy.objects.get().seeding_throttle
+        assert throttle
+        assert throttle.max_in_flight == 2
+
+    @pytest.mark.parametrize(
+        ("change", "fields"),
+        [
+            ({"cron": "61 9 * * *"}, {"cron"}),
+            ({"cron": "0 0 30 2 *"}, {"cron"}),
+            ({"zone": "Europe/Atlantis"}, {"zone"}),
+            ({"window": [{"days": "mon", "start": "25:00", "end": "06:00"}]}, {"window"}),
+            ({"window": {}}, {"window"}),
+            ({"window": NIGHTS, "excluded_dates": ["13-45"]}, {"excluded_dates"}),
+            ({"engine_options": {"rocket": 1}}, {"engine_options"}),
+            ({"connect_timeout": 0}, {"connect_timeout"}),
+            ({"max_running_for": 0}, {"max_running_for"}),
+            ({"least_rate": 0}, {"least_rate"}),
+            ({"seeding_limit": 0}, {"seeding_limit"}),
+            ({"priority": 10**9}, {"priority"}),
+            ({"at_close": "explode"}, {"at_close"}),
+            ({"repository": 999_999}, {"repository"}),
+            ({"throttle": 999_999}, {"throttle"}),
+            ({"retry_policy": 999_999}, {"retry_policy"}),
+            ({"kind": "sqs_message", "provider": "", "event_count": 5}, {"kind", "provider", "event_count"}),
+            ({"cron": "nonsense", "zone": "Mars", "engine_options": {"x": 1}}, {"cron", "zone", "engine_options"}),
+        ],
+    )
+    def test_what_the_admin_refuses_is_refused_by_field(
+        self, change: dict[str, Any], fields: set[str], program: Program, body: dict[str, Any]
+    ) -> None:
+        assert set(fields_of(program.post("policies", body | change))) == fields
+        assert not Policy.objects.exists()
+        assert not Schedule.objects.exists()
+
+    def test_a_schedules_name_is_taken_too(self, program: Program, body: dict[str, Any]) -> None:
+        Schedule.objects.create(name="laptops", cron="0 9 * * *", kind="test", event_count=1)
+        assert list(fields_of(program.post("policies", body))) == ["name"]
+
+
+class TestChanging:
+    def test_a_disabled_one_tells_no_next_trigger(self, program: Program) -> None:
+        policy = make_policy(next_trigger_at=timezone.now() + timedelta(days=1))
+        assert program.get(f"policies/{policy.pk}").json()["next_trigger_at"] is not None
+        Schedule.objects.update(enabled=False)
+        assert program.get(f"policies/{policy.pk}").json()["next_trigger_at"] is None
+
+    def test_a_new_cron_moves_next_backup_dates(self, program: Program) -> None:
+        policy = make_policy(cron="0 9 * * *", next_trigger_at=timezone.now() + timedelta(days=1))
+        assignment = backed_up(policy, timezone.now())
+        answer = program.patch(f"policies/{policy.pk}", {"cron": "0 9 1 1 *"})
+        assert answer.json()["cron"] == "0 9 1 1 *"
+        assignment.refresh_from_db()
+        assert assignment.next_backup_at
+        assert (assignment.next_backup_at.month, assignment.next_backup_at.day) == (1, 1)
+        assert Schedule.objects.get().next_trigger_at is None, "the emitter looks anew"
+
+    def test_disabling_it_takes_its_records_off_the_backlog(self, program: Program) -> None:
+        assignment = make_assignment()
+        program.post(f"assignments/{assignment.pk}/back-up-now")
+        program.patch(f"policies/{assignment.policy_id}", {"enabled": False})
+        assert BacklogRecord.objects.get().status == Status.CANCELLED
+
+    def test_its_records_get_its_new_retry_policy(
+        self, program: Program, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+    ) -> None:
+        assignment, retry = make_assignment(), make_retry_policy()
+        program.post(f"assignments/{assignment.pk}/back-up-now")
+        with django_capture_on_commit_callbacks(execute=True):
+            program.patch(f"policies/{assignment.policy_id}", {"retry_policy": retry.pk})
+        assert record_of(assignment).retry_policy == retry
+
+    def test_what_is_left_out_stays(self, program: Program) -> None:
+        policy = make_policy(window=NIGHTS, priority=7)
+        program.patch(f"policies/{policy.pk}", {"keep_versions": 3})
+        policy.refresh_from_db()
+        assert (policy.keep_versions, policy.window, policy.schedule.priority) == (3, NIGHTS, 7)
+
+    def test_an_edit_of_nothing_that_is_planned_from_leaves_the_watermark(self, program: Program) -> None:
+        instant = timezone.now() + timedelta(days=1)
+        policy = make_policy(next_trigger_at=instant)
+        program.patch(f"policies/{policy.pk}", {"name": "renamed"})
+        assert Schedule.objects.get().next_trigger_at == instant
+
+    def test_a_replacement_takes_back_what_it_leaves_out(self, program: Program, body: dict[str, Any]) -> None:
+        policy = make_policy(window=NIGHTS, priority=7, throttle=make_throttle(2))
+        assert program.put(f"policies/{policy.pk}", body).status_code == 200
+        policy.refresh_from_db()
+        assert (policy.window, policy.schedule.priority, policy.schedule.throttle) == ([], 0, None)
+
+    def test_neither_a_trigger_nor_a_new_source_makes_an_etag_stale(self, program: Program) -> None:
+        policy = make_policy()
+        etag = program.get(f"policies/{policy.pk}").headers["ETag"]
+        make_assignment(policy)
+        Schedule.objects.update(next_trigger_at=timezone.now())
+        assert program.patch(f"policies/{policy.pk}", {"zone": "Asia/Tokyo"}, If_Match=etag).status_code == 200
+        assert program.patch(f"policies/{policy.pk}", {"zone": "UTC"}, If_Match=etag).status_code == 412
+        assert Schedule.objects.get().zone == "Asia/Tokyo"
+
+
+class TestDeleting:
+    def test_its_schedule_goes_with_it_and_its_throttle_stays(self, program: Program) -> None:
+        policy = make_policy(throttle=make_throttle(2), retry_policy=make_retry_policy())
+        assert program.delete(f"policies/{policy.pk}").status_code == 204
+        assert not Policy.objects.exists()
+        assert not Schedule.objects.exists()
+        assert Throttle.objects.exists()
+        assert RetryPolicy.objects.exists()
+
+    def test_one_with_sources_stays(self, program: Program) -> None:
+        policy = make_assignment().policy
+        told = problem_of(program.delete(f"policies/{policy.pk}"), 409)
+        assert told["detail"] == "the policy is in use: 1 source is under it."
+        assert (Policy.objects.count(), Schedule.objects.count(), Assignment.objects.count()) == (1, 1, 1)
+
+
+class TestReading:
+    def test_by_what_is_its_schedules_too(self, program: Program) -> None:
+        throttle = make_throttle(1)
+        make_policy(throttle=throttle)
+        off = make_policy(enabled=False)
+        make_assignment(off)
+        [item] = program.get("policies", enabled="false").json()["items"]
+        assert (item["id"], item["sources"]) == (off.pk, 1)
+        [item] = program.get("policies", throttle=throttle.pk).json()["items"]
+        assert item["throttle"] == throttle.pk
+        [item] = program.get("policies", repository=off.repository_id).json()["items"]
+        assert item["id"] == off.pk
+        [item] = program.get("policies", name=off.schedule.name).json()["items"]
+        assert item["id"] == off.pk
+
+    def test_a_page_after_another_by_name(self, program: Program) -> None:
+        names = sorted(str(make_policy()) for _ in range(3))
+        page = program.get("policies", ordering="schedule__name", limit=2).json()
+        following = program.get("policies", ordering="schedule__name", cursor=page["next"]).json()
+        assert [each["name"] for each in page["items"] + following["items"]] == names
+
+
+class TestBackUpNow:
+    def test_all_its_sources_but_the_paused_ones(self, program: Program) -> None:
+        policy = make_policy()
+        make_assignment(policy)
+        make_assignment(policy)
+        make_assignment(policy, make_source(paused_at=timezone.now()))
+        make_assignment()
+        assert program.post(f"policies/{policy.pk}/back-up-now").json() == {"moved": 2}
+        assert BacklogRecord.objects.count() == 2
+
+    def test_not_while_it_is_disabled(self, program: Program) -> None:
+        policy = make_assignment(make_policy(enabled=False)).policy
+        problem_of(program.post(f"policies/{policy.pk}/back-up-now"), 409)
+        assert not BacklogRecord.objects.exists()

@@ -1,0 +1,255 @@
+"""Sources over the API: created, changed and deleted as in the admin, and what a person may want done about one."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django import DjangoCaptureOnCommitCallbacks
+
+from jobs.models import BacklogRecord
+from jobs.states import Status, WaitingFor
+from sources import tokens
+from sources.models import Assignment, Source
+from sources.planning import emit_due
+from tests.api.asking import Program, fields_of, problem_of
+from tests.api.sources.making import add_backup
+from tests.sources.factories import MONDAY, handed_on, make_assignment, make_policy, make_source, record_of
+
+pytestmark = pytest.mark.django_db
+
+FOLDER = {"name": "office", "kind": "local", "path": "/srv/files"}
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBwJ2x4N0mCJr9y7lHzY9u2qk1C3k1S7b8tP4rVn0aaa"
+
+
+@pytest.fixture
+def program() -> Program:
+    return Program()
+
+
+class TestCreating:
+    def test_what_its_kind_does_not_need_may_be_left_out(self, program: Program) -> None:
+        answer = program.post("sources", FOLDER)
+        assert answer.status_code == 201, answer.content
+        source = Source.objects.get()
+        assert (source.name, source.kind, source.path) == ("office", "local", "/srv/files")
+        told = answer.json()
+        assert (told["status"], told["policies"], told["wake_port"]) == ("no policy", [], 9)
+        assert answer.headers["Location"] == f"/api/sources/{source.pk}"
+
+    @pytest.mark.parametrize(
+        ("body", "fields"),
+        [
+            (FOLDER | {"path": "srv"}, {"path"}),
+            (FOLDER | {"address": "host", "port": 22}, {"address", "port"}),
+            (FOLDER | {"options": {"marker": "../x"}}, {"options"}),
+            (FOLDER | {"kind": "tape"}, {"kind"}),
+            (FOLDER | {"secret": "hunter2"}, {"secret"}),
+            ({"name": "laptop", "kind": "sftp"}, {"address", "path", "options", "secret", "host_key"}),
+            (FOLDER | {"wake_allowed": True}, {"mac_address"}),
+            (FOLDER | {"paused_at": "2026-01-01T00:00:00Z", "wakes": 3}, {"paused_at", "wakes"}),
+        ],
+    )
+    def test_what_the_admin_refuses_is_refused_by_field(
+        self, body: dict[str, Any], fields: set[str], program: Program
+    ) -> None:
+        answer = program.post("sources", body)
+        assert set(fields_of(answer)) == fields
+        assert "hunter2" not in answer.content.decode()
+        assert not Source.objects.exists()
+
+    def test_a_name_that_is_taken_is_named(self, program: Program) -> None:
+        program.post("sources", FOLDER)
+        assert list(fields_of(program.post("sources", FOLDER))) == ["name"]
+
+
+class TestReading:
+    def test_the_list_tells_the_status_over_all_assignments(self, program: Program) -> None:
+        now = timezone.now()
+        daily = make_policy()
+        make_assignment(source=make_source(name="never"))
+        protected = {"last_backup_at": now, "next_backup_at": now + timedelta(days=1)}
+        make_assignment(daily, make_source(name="protected"), **protected)
+        make_assignment(source=Source.objects.get(name="protected"), **protected)
+        make_assignment(source=make_source(name="failing"), failures=2, **protected)
+        make_source(name="none")
+        found = {each["name"]: each["status"] for each in program.get("sources").json()["items"]}
+        assert found == {"never": "never", "protected": "protected", "failing": "failing", "none": "no policy"}
+        assert [each["name"] for each in program.get("sources", status="failing").json()["items"]] == ["failing"]
+        [item] = program.get("sources", policy=daily.pk).json()["items"]
+        assert (item["name"], item["status"], len(item["policies"])) == ("protected", "protected", 2)
+
+    def test_by_name_kind_and_pause(self, program: Program) -> None:
+        make_source(name="a")
+        make_source(name="b", paused_at=timezone.now())
+        assert [each["name"] for each in program.get("sources", paused="true").json()["items"]] == ["b"]
+        assert [each["name"] for each in program.get("sources", paused="false").json()["items"]] == ["a"]
+        assert [each["name"] for each in program.get("sources", name="a").json()["items"]] == ["a"]
+        assert program.get("sources", kind="s3").json() == {"items": [], "next": None}
+
+    def test_pages_follow_one_another(self, program: Program) -> None:
+        for name in "cabde":
+            make_source(name=name)
+        seen, cursor = [], {}
+        for _ in range(3):
+            page = program.get("sources", limit=2, ordering="-name", **cursor).json()
+            seen += [each["name"] for each in page["items"]]
+            cursor = {"cursor": page["next"]}
+        assert (seen, page["next"]) == (list("edcba"), None)
+
+    def test_a_number_of_statements_that_does_not_grow(
+        self, program: Program, django_assert_max_num_queries: Any
+    ) -> None:
+        for _ in range(20):
+            make_assignment()
+        with django_assert_max_num_queries(14):
+            assert len(program.get("sources").json()["items"]) == 20
+
+
+class TestChanging:
+    def test_what_is_left_out_stays(self, program: Program) -> None:
+        source = make_source(options={"marker": "here"})
+        answer = program.patch(f"sources/{source.pk}", {"path": "/srv/other"})
+        assert answer.status_code == 200
+        source.refresh_from_db()
+        assert (source.path, source.options) == ("/srv/other", {"marker": "here"})
+
+    def test_a_replacement_takes_back_what_it_leaves_out(self, program: Program) -> None:
+        source = make_source(options={"marker": "here"})
+        program.put(f"sources/{source.pk}", FOLDER)
+        source.refresh_from_db()
+        assert (source.name, source.options) == ("office", {})
+
+    def test_what_is_wrong_with_the_whole_is_told(self, program: Program) -> None:
+        source = make_source()
+        assert set(fields_of(program.patch(f"sources/{source.pk}", {"kind": "postgresql"}))) >= {"address", "options"}
+        source.refresh_from_db()
+        assert source.kind == "local"
+
+    def test_a_check_in_or_a_pause_does_not_make_an_etag_stale(self, program: Program) -> None:
+        source = make_source()
+        etag = program.get(f"sources/{source.pk}").headers["ETag"]
+        Source.objects.update(checked_in_at=timezone.now(), addresses=["192.0.2.5"], paused_at=timezone.now())
+        assert program.patch(f"sources/{source.pk}", {"path": "/srv/a"}, If_Match=etag).status_code == 200
+        assert program.patch(f"sources/{source.pk}", {"path": "/srv/b"}, If_Match=etag).status_code == 412
+
+    def test_what_an_agent_said_meanwhile_is_kept(self, program: Program) -> None:
+        source = make_source(hostname="box", addresses=["192.0.2.5"], on_battery=True)
+        program.put(f"sources/{source.pk}", FOLDER)
+        source.refresh_from_db()
+        assert (source.hostname, source.addresses, source.on_battery) == ("box", ["192.0.2.5"], True)
+
+
+class TestDeleting:
+    def test_its_assignments_go_with_it(self, program: Program) -> None:
+        assignment = make_assignment()
+        assert program.delete(f"sources/{assignment.source_id}").status_code == 204
+        assert not Source.objects.exists()
+        assert not Assignment.objects.exists()
+
+    def test_one_with_backups_stays(self, program: Program) -> None:
+        assignment = make_assignment()
+        add_backup(assignment)
+        answer = program.delete(f"sources/{assignment.source_id}")
+        assert problem_of(answer, 409)["detail"] == "the source is in use: 1 backup of it is recorded."
+        assert Source.objects.exists()
+
+    def test_once(self, program: Program) -> None:
+        source = make_source()
+        assert program.delete(f"sources/{source.pk}").status_code == 204
+        problem_of(program.delete(f"sources/{source.pk}"), 404)
+
+
+class TestActions:
+    def test_back_up_now(self, program: Program) -> None:
+        assignment = make_assignment()
+        answer = program.post(f"sources/{assignment.source_id}/back-up-now")
+        assert (answer.status_code, answer.json()) == (200, {"moved": 1})
+        record = record_of(assignment)
+        assert (record.status, record.priority) == (Status.READY, 100)
+
+    def test_a_paused_source_is_not_backed_up_now(self, program: Program) -> None:
+        assignment = make_assignment(source=make_source(paused_at=timezone.now()))
+        told = problem_of(program.post(f"sources/{assignment.source_id}/back-up-now"), 409)
+        assert f"/api/sources/{assignment.source_id}/resume" in told["hint"]
+        assert not BacklogRecord.objects.exists()
+
+    def test_pause_and_resume(
+        self, program: Program, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+    ) -> None:
+        assignment = make_assignment()
+        with django_capture_on_commit_callbacks(execute=True):
+            paused = program.post(f"sources/{assignment.source_id}/pause")
+        assert (paused.status_code, paused.json()["status"]) == (200, "paused")
+        with django_capture_on_commit_callbacks(execute=True):
+            resumed = program.post(f"sources/{assignment.source_id}/resume")
+        assert resumed.json()["paused_at"] is None
+        assert record_of(assignment)
+
+    def test_a_pause_may_stop_what_runs(self, program: Program) -> None:
+        assignment = make_assignment()
+        emit_due(MONDAY)
+        running = handed_on(assignment, MONDAY)
+        asked = BacklogRecord.objects.filter(pk=running.id, cancel_requested_at__isnull=False)
+        for query, stops in (("", False), ("?stop=false", False), ("?stop=true", True)):
+            assert program.post(f"sources/{assignment.source_id}/pause{query}").status_code == 200
+            assert asked.exists() is stops
+        assert program.post(f"sources/{assignment.source_id}/pause?stop=perhaps").status_code == 422
+
+    def test_snooze_for_a_while_and_end_it(self, program: Program) -> None:
+        assignment = make_assignment()
+        program.post(f"sources/{assignment.source_id}/back-up-now")
+        answer = program.post(f"sources/{assignment.source_id}/snooze", {"for": 3600})
+        until = datetime.fromisoformat(answer.json()["snoozed_until"])
+        assert abs(until - timezone.now() - timedelta(hours=1)) < timedelta(minutes=1)
+        assert record_of(assignment).waiting_for == WaitingFor.SNOOZE
+        assert program.delete(f"sources/{assignment.source_id}/snooze").json()["snoozed_until"] is None
+        assert record_of(assignment).status == Status.READY
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {}, {"for": 0}, {"for": -1}, {"for": 1e12}, {"for": "3600"}, {"until": "2026-01-01"},
+            {"until": "2020-01-01T00:00:00Z"}, {"until": "9999-01-01T00:00:00Z"},
+            {"for": 60, "until": "2030-01-01T00:00:00Z"}, {"seconds": 60},
+        ],
+    )  # fmt: skip
+    def test_a_bad_snooze_is_refused(self, body: dict[str, Any], program: Program) -> None:
+        source = make_source()
+        problem_of(program.post(f"sources/{source.pk}/snooze", body), 422)
+        source.refresh_from_db()
+        assert source.snoozed_until is None
+
+    def test_a_check_in_by_a_person_keeps_what_its_agent_said_of_its_addresses(self, program: Program) -> None:
+        source = make_source(hostname="box", addresses=["192.0.2.5", "2001:db8::5"], on_battery=True)
+        assignment = make_assignment(source=source)
+        answer = program.post(f"sources/{source.pk}/check-in")
+        assert answer.json()["moved"] == 1
+        source.refresh_from_db()
+        told = datetime.fromisoformat(answer.json()["checked_in_at"])
+        assert source.checked_in_at
+        assert abs(source.checked_in_at - told) < timedelta(milliseconds=1)
+        assert (source.hostname, source.addresses) == ("box", ["192.0.2.5", "2001:db8::5"])
+        assert source.on_battery is None, "what its agent said long ago is not believed anew"
+        assert record_of(assignment).status == Status.READY
+
+    def test_an_enrolment_code_is_shown_and_works_once(self, program: Program) -> None:
+        source = make_source()
+        answer = program.post(f"sources/{source.pk}/enrolment-code")
+        assert (answer.status_code, answer.headers["Cache-Control"]) == (201, "no-store")
+        told = answer.json()
+        assert told["code"] in told["command"]
+        assert tokens.redeem(told["code"])[0] == source
+        assert "code" not in program.get(f"sources/{source.pk}").json()
+
+    def test_its_tokens_are_revoked(self, program: Program) -> None:
+        source = make_source()
+        token = tokens.issue(source)
+        assert program.post(f"sources/{source.pk}/revoke-tokens").json() == {"revoked": 1}
+        assert tokens.authenticate(token) is None
+
+    @pytest.mark.parametrize(
+        "action", ["back-up-now", "pause", "resume", "check-in", "enrolment-code", "revoke-tokens"]
+    )
+    def test_there_is_nothing_to_be_done_about_what_is_not_there(self, action: str, program: Program) -> None:
+        problem_of(program.post(f"sources/999/{action}"), 404)

@@ -1,0 +1,154 @@
+"""Two requests at the same moment, on connections of their own: one of them wins, the other one is told so."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from api import idempotency
+from api.models import IdempotencyKey
+from api.schedules import Schedules
+from delivery import endpoints
+from jobs import throttles
+from jobs.models import Throttle
+from tests.api.asking import Program, fields_of, problem_of
+from tests.factories import make_schedule
+from tests.operations.planner.plans import make_endpoint
+from tests.threads import at_once, beside, meeting, somebody_waits_for_a_lock
+from tests.waiting import PATIENCE, eventually
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+BODY = {"name": "hooks", "max_in_flight": 5}
+
+
+@pytest.fixture
+def program() -> Program:
+    return Program()
+
+
+def test_of_two_changes_with_one_etag_the_second_is_refused(program: Program) -> None:
+    created = program.post("throttles", BODY)
+    path, etag = created.headers["Location"], created.headers["ETag"]
+    for number in range(5):
+        bodies = [{"max_in_flight": number * 2 + 6}, {"max_in_flight": number * 2 + 7}]
+        answers = at_once(*(partial(program.patch, path, body, If_Match=etag) for body in bodies))
+        assert sorted(answer.status_code for answer in answers) == [200, 412]
+        [won] = [answer for answer in answers if answer.status_code == 200]
+        assert Throttle.objects.get().max_in_flight == won.json()["max_in_flight"]
+        etag = won.headers["ETag"]
+
+
+def test_the_second_waits_for_the_first_and_sees_what_it_wrote(program: Program) -> None:
+    created = program.post("throttles", BODY)
+    path, etag = created.headers["Location"], created.headers["ETag"]
+    with transaction.atomic():
+        Throttle.objects.select_for_update().update(max_in_flight=9)
+        second = beside(lambda: program.patch(path, {"name": "other"}, If_Match=etag))
+        eventually(somebody_waits_for_a_lock)
+    problem_of(second.result(PATIENCE), 412)
+    assert Throttle.objects.get().name == "hooks"
+
+
+def test_of_two_of_one_name_the_second_is_told_that_it_is_taken(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are checked before either is saved."""
+    check, arrive = Throttle.full_clean, meeting()
+    checked: list[int] = []
+
+    def and_meet(throttle: Throttle, *given: Any, **more: Any) -> None:
+        check(throttle, *given, **more)
+        if len(checked) < 2:
+            checked.append(1)
+            arrive()
+
+    monkeypatch.setattr(Throttle, "full_clean", and_meet)
+    answers = at_once(*(lambda cap=cap: program.post("throttles", BODY | {"max_in_flight": cap}) for cap in (1, 2)))
+    first, second = sorted(answers, key=lambda answer: answer.status_code)
+    assert first.status_code == 201
+    assert list(fields_of(second)) == ["name"]
+    assert Throttle.objects.count() == 1
+
+
+def test_while_a_request_with_a_key_runs_another_is_told_so_and_does_not_wait(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+    store = idempotency._stored
+
+    def then_the_other_one_asks(*given: Any) -> IdempotencyKey | None:
+        if not told:
+            told.append(None)
+            told.append(beside(lambda: program.post("throttles", BODY, Idempotency_Key="k")).result(PATIENCE))
+        return store(*given)
+
+    monkeypatch.setattr(idempotency, "_stored", then_the_other_one_asks)
+    assert program.post("throttles", BODY, Idempotency_Key="k").status_code == 201
+    problem_of(told[1], 409)
+    assert told[1].headers["Retry-After"] == "1"
+    assert Throttle.objects.count() == 1
+    again = program.post("throttles", BODY, Idempotency_Key="k")
+    assert (again.status_code, again.headers["Idempotent-Replayed"]) == (201, "true")
+
+
+def test_many_at_once_with_one_key_create_once(program: Program) -> None:
+    answers = at_once(*(lambda: program.post("throttles", BODY, Idempotency_Key="k") for _ in range(6)))
+    assert {answer.status_code for answer in answers} <= {201, 409}
+    assert 201 in {answer.status_code for answer in answers}
+    assert Throttle.objects.count() == 1
+
+
+def test_what_failed_leaves_no_key_behind(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process is killed, or the database goes, after the row was written and before the answer was stored."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(**fields: Any) -> None:
+        raise Killed
+
+    monkeypatch.setattr(IdempotencyKey.objects, "create", kill)
+    with pytest.raises(Killed):
+        program.post("throttles", BODY, Idempotency_Key="k")
+    monkeypatch.undo()
+    assert not Throttle.objects.exists()
+    assert program.post("throttles", BODY, Idempotency_Key="k").status_code == 201
+
+
+def test_a_throttle_that_goes_while_a_schedule_names_it_is_told_as_a_problem(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database checks references at the commit."""
+    path = program.post("throttles", BODY).headers["Location"]
+    schedule, throttle = make_schedule(kind="backup", provider="assignments"), Throttle.objects.get()
+
+    def then_it_goes(resource: Any, request: Any, row: Any, changed: Any) -> None:
+        assert beside(lambda: program.delete(path)).result(PATIENCE).status_code == 204
+
+    monkeypatch.setattr(Schedules, "saved", then_it_goes)
+    monkeypatch.setattr(Schedules, "refuse_change", lambda *given: None)
+    problem_of(program.patch(f"schedules/{schedule.pk}", {"throttle": throttle.pk}), 409, 422)
+    schedule.refresh_from_db()
+    assert schedule.throttle_id is None
+
+
+@pytest.mark.parametrize("deleted", ["endpoint", "throttle"])
+def test_what_goes_after_it_was_looked_at_is_no_server_error(
+    deleted: str, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"endpoints/{make_endpoint().pk}" if deleted == "endpoint" else program.post("throttles", BODY)["Location"]
+    module, name = (endpoints, "rotate") if deleted == "endpoint" else (throttles, "live")
+    then = getattr(module, name)
+
+    def goes(*given: Any) -> Any:
+        monkeypatch.undo()
+        assert beside(lambda: program.delete(path)).result(PATIENCE).status_code == 204
+        return then(*given)
+
+    monkeypatch.setattr(module, name, goes)
+    if deleted == "endpoint":
+        problem_of(program.post(f"{path}/rotate", {}), 404)
+    else:
+        assert program.get("throttles").json()["items"][0]["name"] == "hooks"

@@ -1,0 +1,178 @@
+"""The OpenAPI document: true of each operation, readable, and with a page for staff."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.staticfiles import finders
+from django.test import Client
+
+from api.document import ALWAYS, OF_AUTH
+from tests.api.asking import Program, fields_of, make_user, problem_of
+
+pytestmark = pytest.mark.django_db
+
+DOCUMENT: dict[str, Any] = {}
+
+
+@pytest.fixture
+def document() -> dict[str, Any]:
+    if not DOCUMENT:
+        DOCUMENT.update(Program().get("openapi.json").json())
+    return DOCUMENT
+
+
+@pytest.fixture
+def operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """By method and path."""
+    return {
+        f"{method.upper()} {path}": operation
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+def resolved(document: dict[str, Any], part: Any) -> Any:
+    while isinstance(part, dict) and "$ref" in part:
+        found: Any = document
+        for name in part["$ref"].removeprefix("#/").split("/"):
+            found = found[name]
+        part = found
+    return part
+
+
+def references(part: Any) -> set[str]:
+    if isinstance(part, dict):
+        here = {part["$ref"]} if isinstance(part.get("$ref"), str) else set()
+        return here.union(*(references(each) for each in part.values()))
+    return set().union(*(references(each) for each in part)) if isinstance(part, list) else set()
+
+
+def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    for reference in references(document):
+        assert reference.startswith("#/components/"), reference
+        assert resolved(document, {"$ref": reference}), reference
+
+
+def test_each_operation_has_a_name_of_its_own_a_tag_and_words(operations: dict[str, dict[str, Any]]) -> None:
+    names = [operation["operationId"] for operation in operations.values()]
+    assert len(names) == len(set(names))
+    for name, operation in operations.items():
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)*", operation["operationId"]), name
+        assert operation["tags"], name
+        assert operation["summary"], name
+        assert "x-has" not in operation, name
+
+
+def test_each_operation_tells_the_problems_that_it_may_meet(
+    document: dict[str, Any], operations: dict[str, dict[str, Any]]
+) -> None:
+    for name, operation in operations.items():
+        told = {int(status): resolved(document, answer) for status, answer in operation["responses"].items()}
+        expected = {*ALWAYS, *(OF_AUTH if operation.get("security") else ()), *([404] if "{" in name else ())}
+        assert expected <= set(told), name
+        assert any(status < 300 for status in told), name
+        for status, answer in told.items():
+            kinds = set(answer.get("content", {}))
+            wanted = {"application/problem+json"} if status >= 400 else {"application/json"}
+            assert kinds == (set() if status == 204 else wanted), (name, status)
+
+
+def test_who_may_is_told_with_the_scope(document: dict[str, Any], operations: dict[str, dict[str, Any]]) -> None:
+    assert set(document["components"]["securitySchemes"]) == {"session", "token", "agent"}
+    scopes = {
+        "GET /api/schedules": "read",
+        "POST /api/schedules": "write",
+        "POST /api/schedules/plan": "read",
+        "POST /api/schedules/{schedule_id}/trigger": "operate",
+        "DELETE /api/throttles/{throttle_id}": "write",
+    }
+    for name, scope in scopes.items():
+        assert operations[name]["security"] == [{"session": []}, {"token": [scope]}]
+    assert operations["POST /api/check-in"]["security"] == [{"agent": []}]
+    assert "security" not in operations["POST /api/enrol"]
+
+
+def test_updates_take_if_match_and_creates_a_key(operations: dict[str, dict[str, Any]]) -> None:
+    def headers(name: str) -> set[str]:
+        return {each["name"] for each in operations[name]["parameters"] if each["in"] == "header"}
+
+    one = "/api/throttles/{throttle_id}"
+    assert {name: headers(f"{name} {one}") for name in ("GET", "PATCH", "PUT", "DELETE")} == {
+        "GET": set(), "PATCH": {"If-Match"}, "PUT": {"If-Match"}, "DELETE": {"If-Match"},
+    }  # fmt: skip
+    assert headers("POST /api/throttles") == {"Idempotency-Key"}
+    assert "412" in operations[f"DELETE {one}"]["responses"]
+    assert "412" not in operations["POST /api/throttles"]["responses"]
+    assert set(operations["POST /api/throttles"]["responses"]["201"]["headers"]) == {
+        "ETag", "Location", "Idempotent-Replayed",
+    }  # fmt: skip
+
+
+def test_patches_require_nothing_and_bodies_refuse_what_they_do_not_know(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    assert "required" not in schemas["ThrottleBodyPatch"]
+    assert schemas["ThrottleBody"]["required"] == ["name", "max_in_flight"]
+    for name in ("ThrottleBody", "ThrottleBodyPatch", "ScheduleBody", "EndpointBody", "RetryRequest"):
+        assert schemas[name]["additionalProperties"] is False, name
+
+
+def test_secrets_are_in_no_answer(document: dict[str, Any]) -> None:
+    fields = set(document["components"]["schemas"]["EndpointAnswer"]["properties"])
+    assert not fields & {"authorization", "sealed_authorization", "secret"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("DELETE", "me"), ("PUT", "schedules"), ("POST", "records/1"), ("GET", "x")]
+)
+def test_what_is_not_described_is_refused_as_a_problem(method: str, path: str) -> None:
+    answer = Program().ask(method, path)
+    problem_of(answer, 404, 405)
+    assert (answer.status_code == 405) == ("Allow" in answer.headers)
+
+
+def test_the_page_is_for_staff_and_tries_with_their_csrf_token() -> None:
+    assert Client().get("/api/docs").status_code == 302
+    client = Client()
+    client.force_login(make_user())
+    page = client.get("/api/docs")
+    assert page.status_code == 200
+    assert re.search(r'data-csrf-token="\w{20,}"', page.content.decode())
+    assert "http" not in re.sub(
+        r"https?://testserver", "", " ".join(re.findall(r'src="([^"]*)"', page.content.decode()))
+    )
+
+
+def test_the_page_is_light_or_dark_as_the_admin_is() -> None:
+    client = Client()
+    client.force_login(make_user())
+    head = client.get("/api/docs").content.decode().partition("</head>")[0]
+    [script] = re.findall(r'src="/static/([^"]*)"', head)
+    assert 'localStorage.getItem("adminTheme")' in Path(finders.find(script) or "").read_text()
+    [style, _] = re.findall(r'rel="stylesheet" href="/static/([^"]*)"', head)
+    assert "html.dark-mode" in Path(finders.find(style) or "").read_text()
+    assert "adminTheme" in Path(finders.find("unfold/js/app.js") or "").read_text()
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "me"), ("GET", "schedules"), ("POST", "queues/default/resume")])
+def test_an_address_with_an_unknown_parameter_is_refused(method: str, path: str) -> None:
+    assert list(fields_of(Program().ask(method, f"{path}?dry_run=1"))) == ["dry_run"]
+
+
+@pytest.mark.parametrize(
+    ("path", "field"), [("events?state=delivered&state=failed", "state"), ("throttles?limit=1&name=x&limit=1", "limit")]
+)
+def test_an_address_that_sends_a_parameter_twice_is_refused(path: str, field: str) -> None:
+    assert fields_of(Program().get(path)) == {field: "is sent more than once"}
+
+
+def test_the_lines_of_the_introduction_have_room_for_their_code() -> None:
+    client = Client()
+    client.force_login(make_user())
+    page = client.get("/api/docs").content.decode()
+    styles = re.findall(r'rel="stylesheet" href="/static/([^"]*)"', page)
+    room = Path(finders.find(styles[-1]) or "").read_text()  # of two rules the later one wins
+    [script] = re.findall(r'src="/static/(ninja/swagger-ui-bundle[^"]*)"', page)
+    assert '"renderedMarkdown"' in Path(finders.find(script) or "").read_text()
+    assert re.search(r"\.renderedMarkdown p \{ line-height: [\d.]+ \}\s.*\.renderedMarkdown code \{ padding:", room)

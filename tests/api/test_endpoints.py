@@ -1,0 +1,169 @@
+"""Endpoints over the API: secrets go in, and never come out again."""
+
+import json
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from delivery.encryption import unseal
+from delivery.models import Endpoint, SigningSecret
+from tests.api.asking import Program, fields_of, make_user, problem_of
+from tests.factories import make_schedule
+
+pytestmark = pytest.mark.django_db
+
+BODY = {"name": "hooks", "url": "https://example.com/hook", "headers": {"X-Tenant": "7"}, "timeout": 10}
+SECRET = "Bearer hunter2-and-more"
+
+
+@pytest.fixture
+def program() -> Program:
+    return Program()
+
+
+@pytest.fixture
+def path(program: Program) -> str:
+    answer = program.post("endpoints", BODY | {"authorization": SECRET})
+    assert answer.status_code == 201, answer.content
+    location: str = answer.headers["Location"]
+    return location
+
+
+def everything_stored() -> str:
+    """Every row of every table, as one text."""
+    with connection.cursor() as cursor:
+        found = []
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f'SELECT t::text FROM "{table}" t')
+            found += [row[0] for row in cursor.fetchall()]
+    return "\n".join(found)
+
+
+class TestSecrets:
+    def test_the_authorization_is_sealed_and_told_by_nothing(self, program: Program, path: str) -> None:
+        assert unseal(Endpoint.objects.get().sealed_authorization) == SECRET
+        assert "hunter2" not in everything_stored()
+        answers = [program.get(path), program.get("endpoints"), program.patch(path, {"authorization": SECRET})]
+        for answer in answers:
+            assert (answer.status_code, b"hunter2" in answer.content) == (200, False)
+            assert Endpoint.objects.get().sealed_authorization not in answer.content.decode()
+        assert answers[0].json()["authorization_is_set"] is True
+
+    def test_created_with_a_key_it_is_stored_nowhere_either(self, program: Program) -> None:
+        for _ in range(2):
+            answer = program.post("endpoints", BODY | {"authorization": SECRET}, Idempotency_Key="k")
+            assert answer.status_code == 201
+        assert "hunter2" not in everything_stored()
+
+    def test_left_out_it_stays_and_null_takes_it_away(self, program: Program, path: str) -> None:
+        for ask, body in ((program.patch, {"timeout": 5}), (program.put, BODY)):
+            assert ask(path, body).json()["authorization_is_set"] is True
+        assert program.patch(path, {"authorization": None}).json()["authorization_is_set"] is False
+        assert Endpoint.objects.get().sealed_authorization == ""
+
+    @pytest.mark.parametrize("sent", ["", "a\nb", "é", "\0", "x" * 4001, 7, " a"])
+    def test_one_that_no_header_holds_is_refused_and_not_repeated(self, sent: Any, program: Program) -> None:
+        answer = program.post("endpoints", BODY | {"authorization": sent})
+        assert list(fields_of(answer)) == ["authorization"]
+        if len(str(sent)) > 1:
+            assert json.dumps(sent)[1:-1] not in answer.content.decode()
+
+    def test_another_one_is_another_etag(self, program: Program, path: str) -> None:
+        etag = program.get(path).headers["ETag"]
+        assert program.patch(path, {"authorization": "Bearer other"}, If_Match=etag).status_code == 200
+        problem_of(program.patch(path, {"authorization": "Bearer third"}, If_Match=etag), 412)
+
+    def test_it_is_not_sent_to_another_host_unless_it_is_entered_again(self, program: Program, path: str) -> None:
+        for ask, body in ((program.patch, {}), (program.put, BODY)):
+            answer = ask(path, body | {"url": "https://elsewhere.example.com/"})
+            assert list(fields_of(answer)) == ["authorization"]
+        assert program.patch(path, {"url": "https://example.com/other"}).status_code == 200
+        moved = program.patch(path, {"url": "https://elsewhere.example.com/", "authorization": "Bearer other"})
+        assert (moved.status_code, unseal(Endpoint.objects.get().sealed_authorization)) == (200, "Bearer other")
+
+    def test_a_queue_takes_none(self, program: Program) -> None:
+        url = "https://sqs.eu-central-1.amazonaws.com/1234/events"
+        body = {"name": "queue", "kind": "sqs_message", "url": url, "authorization": SECRET}
+        assert list(fields_of(program.post("endpoints", body))) == ["authorization"]
+
+    def test_the_first_signing_secret_is_shown_once_and_stored_in_no_answer(self, program: Program) -> None:
+        made, again = (program.post("endpoints", BODY, Idempotency_Key="k") for _ in range(2))
+        secret = made.json()["signing_secret"]
+        assert secret == unseal(SigningSecret.objects.get().sealed)
+        assert len(made.json()["signing_secrets"]) == 1
+        assert again.json() == made.json() | {"signing_secret": None}
+        assert (again.status_code, again.headers["Idempotent-Replayed"]) == (201, "true")
+        assert [again.headers[name] for name in ("ETag", "Location")] == [
+            made.headers[name] for name in ("ETag", "Location")
+        ]
+        told = program.get(made.headers["Location"])
+        assert told.headers["ETag"] == made.headers["ETag"]
+        assert secret not in told.content.decode() + everything_stored()
+        assert made.headers["Cache-Control"] == "no-store"
+
+    def test_a_rotation_without_a_body_is_the_usual_one(self, program: Program, path: str) -> None:
+        answer = program.post(f"{path}/rotate")
+        assert answer.status_code == 201, answer.content
+        first, second = SigningSecret.objects.all()
+        assert (first.retires_at - second.created_at).total_seconds() == 86_400
+        assert answer.json()["secret"] == unseal(second.sealed)
+
+    def test_a_new_signing_secret_is_shown_once(self, program: Program, path: str) -> None:
+        first = program.post(f"{path}/rotate", {})
+        second = program.post(f"{path}/rotate", {"keep_for": 60})
+        assert (first.status_code, second.status_code) == (201, 201)
+        secrets = [answer.json()["secret"] for answer in (first, second)]
+        assert [unseal(each.sealed) for each in SigningSecret.objects.all()][1:] == secrets
+        told = program.get(path)
+        assert [each["retires_at"] is None for each in told.json()["signing_secrets"]] == [False, False, True]
+        for secret in secrets:
+            assert secret not in told.content.decode() + everything_stored()
+        assert first.headers["Cache-Control"] == "no-store"
+
+    def test_it_takes_the_permission_to_change(self, path: str) -> None:
+        problem_of(Program(make_user("view_endpoint")).post(f"{path}/rotate", {}), 403)
+        problem_of(Program(scopes=("read", "operate")).post(f"{path}/rotate", {}), 403)
+
+    def test_a_queue_has_no_signing_secret(self, program: Program) -> None:
+        url = "https://sqs.eu-central-1.amazonaws.com/1234/events"
+        made = program.post("endpoints", {"name": "queue", "kind": "sqs_message", "url": url})
+        assert made.status_code == 201, made.content
+        assert made.json()["signing_secret"] is None
+        problem_of(program.post(f"{made.headers['Location']}/rotate", {}), 409)
+
+
+class TestEditing:
+    @pytest.mark.parametrize(
+        ("change", "field"),
+        [
+            ({"url": "http://127.0.0.1/"}, "url"), ({"url": "ftp://example.com"}, "url"), ({"url": ""}, "url"),
+            ({"url": "https://user:hunter2@example.com/"}, "url"), ({"kind": "smtp"}, "kind"),
+            ({"headers": {"Authorization": "x"}}, "headers"), ({"headers": {"HOST": "x"}}, "headers"),
+            ({"headers": {"a b": "x"}}, "headers.a b"), ({"headers": {"a": "x\r\ny"}}, "headers.a"),
+            ({"headers": {"a": 7}}, "headers.a"), ({"headers": ["a"]}, "headers"), ({"timeout": 0}, "timeout"),
+            ({"timeout": 1e400}, "timeout"), ({"connect_timeout": 301}, "connect_timeout"),
+            ({"sealed_authorization": "x"}, "sealed_authorization"), ({"follow_redirects": 1}, "follow_redirects"),
+        ],
+    )  # fmt: skip
+    def test_what_is_wrong_is_told_by_field(self, change: dict[str, Any], field: str, program: Program) -> None:
+        answer = program.post("endpoints", BODY | change)
+        if "Infinity" in json.dumps(change):
+            problem_of(answer, 400)
+        else:
+            assert any(name.startswith(field) for name in fields_of(answer)), answer.content
+        assert b"hunter2" not in answer.content
+        assert not Endpoint.objects.exists()
+
+    def test_its_kind_stays(self, program: Program, path: str) -> None:
+        assert list(fields_of(program.patch(path, {"kind": "sqs_message"}))) == ["kind"]
+        assert program.patch(path, {"kind": "http_callback"}).status_code == 200
+
+    def test_one_that_a_schedule_uses_is_not_deleted(self, program: Program, path: str) -> None:
+        make_schedule(name="hourly", endpoint=Endpoint.objects.get())
+        assert "hourly" in problem_of(program.delete(path), 409)["detail"]
+
+    def test_its_own_secrets_go_with_it(self, program: Program, path: str) -> None:
+        program.post(f"{path}/rotate", {})
+        assert program.delete(path).status_code == 204
+        assert not SigningSecret.objects.exists()

@@ -1,0 +1,166 @@
+"""What machines write, over the API: workers, queues, attempts, breakers; and retry policies, which people do."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from jobs.clock import database_clock
+from jobs.handlers import Kind, registry
+from jobs.models import Attempt, Breaker, PausedQueue, RetryPolicy, Worker
+from jobs.states import AttemptOutcome, Status, WaitingFor
+from operations.backlog.summary import summary
+from tests.api.asking import Program, fields_of, make_user, problem_of
+from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_worker
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.kinds, "test", Kind("test"))
+
+
+@pytest.fixture
+def program() -> Program:
+    return Program()
+
+
+class TestWorkers:
+    def test_who_lives_and_what_it_runs(self, program: Program) -> None:
+        silent, alive = make_worker(heartbeat_at=NOON), make_worker(queues={"default": 4})
+        make_record(Status.RUNNING, worker=alive)
+        found = program.get("workers").json()["items"]
+        assert [(each["id"], each["alive"], each["running"]) for each in found] == [
+            (alive.pk, True, 1), (silent.pk, False, 0),
+        ]  # fmt: skip
+        for query, worker in (({"alive": "true"}, alive), ({"alive": "false"}, silent)):
+            assert [each["id"] for each in program.get("workers", **query).json()["items"]] == [worker.pk]
+        assert program.get(f"workers/{alive.pk}").json()["queues"] == {"default": 4}
+
+    def test_one_that_stopped_lives_no_more(self, program: Program) -> None:
+        Worker.objects.filter(pk=make_worker().pk).update(stopped_at=database_clock())
+        assert program.get("workers", alive="true").json()["items"] == []
+
+
+class TestAttempts:
+    def test_those_of_the_newest_record_come_first_page_by_page(self, program: Program) -> None:
+        records = [make_record(attempt=11), make_record(attempt=1)]
+        for record, numbers in zip(records, (range(1, 12), (1,)), strict=True):
+            for number in numbers:
+                Attempt.objects.create(
+                    record=record, number=number, queue="callbacks", started_at=NOON, ended_at=NOON,
+                    outcome=AttemptOutcome.FAILED if number < 11 else AttemptOutcome.SUCCEEDED,
+                    facts={"status": 500, "seconds": 0.5},
+                )  # fmt: skip
+        found, cursor = [], None
+        while True:
+            page = program.get("attempts", limit=5, **({"cursor": cursor} if cursor else {})).json()
+            found += [(each["record"], each["number"]) for each in page["items"]]
+            cursor = page["next"]
+            if not cursor:
+                break
+        assert found == [(records[1].pk, 1), *((records[0].pk, number) for number in range(11, 0, -1))]
+        [told] = program.get("attempts", outcome="succeeded", record=records[0].pk).json()["items"]
+        assert (told["number"], told["facts"]) == (11, {"status": 500, "seconds": 0.5})
+
+
+class TestQueues:
+    def test_they_are_paused_and_resumed(self, program: Program) -> None:
+        assert program.post("queues/callbacks/pause", {"reason": "the receiver is down"}).json()["paused_at"]
+        found = {each["name"]: each for each in program.get("queues").json()["items"]}
+        assert found["callbacks"]["paused_reason"] == "the receiver is down"
+        assert found["default"]["paused_at"] is None
+        assert program.post("queues/callbacks/resume").json()["paused_at"] is None
+        assert not PausedQueue.objects.exists()
+
+    @pytest.mark.parametrize("name", ["nothing", "no%00queue", "%ff", "x" * 500])
+    def test_an_unknown_one_is_not_there(self, name: str, program: Program) -> None:
+        for verb in ("pause", "resume"):
+            problem_of(program.post(f"queues/{name}/{verb}", {} if verb == "pause" else None), 404)
+
+    def test_one_that_is_in_no_settings_is_answered_after_its_resume(self, program: Program) -> None:
+        PausedQueue.objects.create(name="old")
+        assert program.post("queues/old/resume").json()["in_settings"] is False
+
+    def test_a_reason_too_long_is_named(self, program: Program) -> None:
+        assert list(fields_of(program.post("queues/default/pause", {"reason": "x" * 201}))) == ["reason"]
+
+    def test_who_may_only_look_pauses_nothing(self) -> None:
+        onlooker = Program(make_user("view_backlogrecord"))
+        assert onlooker.get("queues").status_code == 200
+        problem_of(onlooker.post("queues/default/pause", {}), 403)
+        assert not PausedQueue.objects.exists()
+
+
+class TestBreakers:
+    def test_an_open_one_is_probed_and_closed_and_a_closed_one_is_a_conflict(self, program: Program) -> None:
+        breaker = Breaker.objects.create(key="a", opened_at=NOON, probe_at=NOON + timedelta(days=999), failures=5)
+        make_record(Status.WAITING, waiting_for=WaitingFor.BREAKER, breaker=breaker)
+        probed = program.post(f"breakers/{breaker.pk}/probe").json()
+        assert (probed["state"], probed["waiting"]) == ("open", 1)
+        assert datetime.fromisoformat(probed["probe_at"]) <= database_clock()
+        assert program.post(f"breakers/{breaker.pk}/close").json()["state"] == "closed"
+        for verb in ("probe", "close"):
+            problem_of(program.post(f"breakers/{breaker.pk}/{verb}"), 409)
+            problem_of(Program(make_user("view_backlogrecord")).post(f"breakers/{breaker.pk}/{verb}"), 403)
+
+    def test_open_ones_are_filtered(self, program: Program) -> None:
+        Breaker.objects.create(key="a", opened_at=NOON, probe_at=NOON)
+        Breaker.objects.create(key="b")
+        for said, key in (("true", "a"), ("false", "b")):
+            assert [each["key"] for each in program.get("breakers", open=said).json()["items"]] == [key]
+
+
+class TestRetryPolicies:
+    BODY = {"name": "slow", "algorithm": "fibonacci", "parameters": {"unit": 120}, "max_failures": 5}
+
+    def test_one_is_made_with_its_first_delays(self, program: Program) -> None:
+        answer = program.post("retry-policies", self.BODY)
+        assert answer.status_code == 201, answer.content
+        assert answer.json()["first_delays"][:4] == [120, 120, 240, 360]
+
+    @pytest.mark.parametrize(
+        ("change", "field"),
+        [
+            ({"algorithm": "guess"}, "algorithm"), ({"parameters": {"units": 3}}, "parameters"),
+            ({"parameters": {"unit": "x"}}, "parameters"), ({"parameters": []}, "parameters"),
+            ({"max_delay": 0}, "max_delay"), ({"max_failures": 0}, "max_failures"),
+            ({"give_up_after": 2**31}, "give_up_after"),
+        ],
+    )  # fmt: skip
+    def test_what_is_wrong_is_told_by_field(self, change: dict[str, Any], field: str, program: Program) -> None:
+        assert list(fields_of(program.post("retry-policies", self.BODY | change))) == [field]
+
+    def test_chance_is_no_part_of_the_etag(self, program: Program) -> None:
+        path = program.post("retry-policies", {"name": "jittered", "algorithm": "sidekiq"}).headers["Location"]
+        assert program.get(path).json()["first_delays"] != program.get(path).json()["first_delays"]
+        assert program.get(path).headers["ETag"] == program.get(path).headers["ETag"]
+
+    def test_what_waits_by_it_follows_an_edit(self, program: Program, django_capture_on_commit_callbacks: Any) -> None:
+        policy = make_retry_policy(parameters={"base": 300})
+        now = database_clock()
+        record = make_record(
+            Status.WAITING, waiting_for=WaitingFor.BACKOFF, retry_policy=policy, failures=1, first_failure_at=now,
+            last_failure_at=now, run_after=now + timedelta(seconds=300),
+        )  # fmt: skip
+        with django_capture_on_commit_callbacks(execute=True):
+            program.patch(f"retry-policies/{policy.pk}", {"parameters": {"base": 3000}})
+        record.refresh_from_db()
+        assert (record.run_after - now).total_seconds() == pytest.approx(3000, abs=1)
+
+    def test_one_in_use_is_not_deleted_and_its_users_are_named_without_links(self, program: Program) -> None:
+        policy = make_retry_policy()
+        make_schedule(name="hourly", retry_policy=policy)
+        told = problem_of(program.delete(f"retry-policies/{policy.pk}"), 409)["detail"]
+        assert "hourly" in told
+        assert "<a" not in told
+        assert RetryPolicy.objects.filter(pk=policy.pk).exists()
+
+
+def test_everything_asked_of_the_backlog_is_read_only_to_who_may_look() -> None:
+    onlooker = Program(make_user("view_backlogrecord"), ("read",))
+    for path in ("records", "attempts", "dead-letters", "queues", "breakers", "triggers"):
+        assert onlooker.get(path).status_code == 200, path
+        problem_of(onlooker.post(path, {}), 405)
+    assert summary().queues

@@ -1,0 +1,117 @@
+"""References are ids; answers tell their names beside them, and a script finds an id by its name with one call."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from pytest_django import DjangoAssertNumQueries
+
+from delivery.models import Endpoint
+from tests.api.asking import Program
+from tests.factories import make_retry_policy, make_schedule, make_throttle
+from tests.schedules.event_records import make_event_schedule
+from tests.sources.factories import make_policy
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def program() -> Program:
+    return Program()
+
+
+def told(answer: Any) -> Any:
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+def named(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name.endswith("_name")}
+
+
+class TestSchedules:
+    def test_tell_the_names_of_what_they_refer_to(self, program: Program) -> None:
+        throttle, retry_policy = make_throttle(3), make_retry_policy()
+        endpoint = Endpoint.objects.create(name="receiver", url="https://example.com/hook")
+        full = make_event_schedule(throttle=throttle, retry_policy=retry_policy, endpoint=endpoint)
+        make_schedule()
+        expected = {"endpoint_name": "receiver", "throttle_name": throttle.name, "retry_policy_name": retry_policy.name}
+        assert named(told(program.get(f"schedules/{full.pk}"))) == expected
+        assert [named(row) for row in told(program.get("schedules"))["items"]] == [expected, dict.fromkeys(expected)]
+        changed = program.patch(f"schedules/{full.pk}", {"throttle": None, "retry_policy": None})
+        assert named(told(changed)) == expected | {"throttle_name": None, "retry_policy_name": None}
+
+    def test_keep_their_etag_when_what_they_refer_to_is_renamed(self, program: Program) -> None:
+        throttle = make_throttle(3)
+        schedule = make_schedule(throttle=throttle)
+        etag = program.get(f"schedules/{schedule.pk}").headers["ETag"]
+        told(program.patch(f"throttles/{throttle.pk}", {"name": "renamed"}))
+        again = program.get(f"schedules/{schedule.pk}")
+        assert (told(again)["throttle_name"], again.headers["ETag"]) == ("renamed", etag)
+
+    def test_of_which_there_are_many_cost_no_more_queries_than_one(
+        self, program: Program, django_assert_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        def make() -> None:
+            endpoint = Endpoint.objects.create(name=f"e {Endpoint.objects.count()}", url="https://example.com/")
+            make_schedule(throttle=make_throttle(1), retry_policy=make_retry_policy(), endpoint=endpoint)
+
+        _costs_the_same(program, "schedules", make, django_assert_num_queries)
+
+
+class TestPolicies:
+    def test_tell_the_names_of_what_they_refer_to(self, program: Program) -> None:
+        throttle = make_throttle(3)
+        policy = make_policy(throttle=throttle)
+        answer = told(program.get(f"policies/{policy.pk}"))
+        assert named(answer) == {
+            "throttle_name": throttle.name, "retry_policy_name": None, "repository_name": policy.repository.name,
+        }  # fmt: skip
+
+    def test_keep_their_etag_when_what_they_refer_to_is_renamed(self, program: Program) -> None:
+        policy = make_policy(throttle=make_throttle(3))
+        etag = program.get(f"policies/{policy.pk}").headers["ETag"]
+        told(program.patch(f"throttles/{policy.schedule.throttle_id}", {"name": "renamed"}))
+        told(program.patch(f"repositories/{policy.repository_id}", {"name": "attic"}))
+        again = program.get(f"policies/{policy.pk}")
+        assert (told(again)["throttle_name"], told(again)["repository_name"]) == ("renamed", "attic")
+        assert again.headers["ETag"] == etag
+
+    def test_of_which_there_are_many_cost_no_more_queries_than_one(
+        self, program: Program, django_assert_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        def make() -> None:
+            make_policy(throttle=make_throttle(1), retry_policy=make_retry_policy())
+
+        _costs_the_same(program, "policies", make, django_assert_num_queries)
+
+
+def _costs_the_same(program: Program, path: str, make: Any, assert_num_queries: DjangoAssertNumQueries) -> None:
+    make()
+    told(program.get(path))  # its token notes once that it is used
+    with CaptureQueriesContext(connection) as of_one:
+        assert len(told(program.get(path))["items"]) == 1
+    for _ in range(4):
+        make()
+    with assert_num_queries(len(of_one)):
+        assert len(told(program.get(path))["items"]) == 5
+
+
+class TestFindingAnIdByItsName:
+    def test_each_list_takes_the_exact_name(self, program: Program) -> None:
+        endpoint = Endpoint.objects.create(name="receiver", url="https://example.com/hook")
+        policy, other = make_policy(), make_policy()
+        throttle, retry_policy, schedule = make_throttle(3), make_retry_policy(), make_schedule()
+        make_throttle(4)
+        expected = {
+            "throttles": (throttle.name, throttle.pk),
+            "retry-policies": (retry_policy.name, retry_policy.pk),
+            "endpoints": (endpoint.name, endpoint.pk),
+            "schedules": (schedule.name, schedule.pk),
+            "policies": (policy.schedule.name, policy.pk),
+            "repositories": (other.repository.name, other.repository_id),
+        }
+        for path, (name, pk) in expected.items():
+            assert [row["id"] for row in told(program.get(path, name=name))["items"]] == [pk], path
+            assert told(program.get(path, name=name[:-1]))["items"] == [], path

@@ -1,0 +1,280 @@
+"""Schedules over the API: edited, triggered, paused, planned; a policy's is left to its policy."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+
+from delivery.models import Endpoint
+from jobs.models import BacklogRecord
+from jobs.states import Status
+from schedules import verbs
+from schedules.models import Schedule, Trigger
+from tests.api.asking import Program, fields_of, make_user, problem_of
+from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_throttle
+from tests.sources.factories import make_policy
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def program() -> Program:
+    return Program()
+
+
+@pytest.fixture
+def endpoint() -> Endpoint:
+    return Endpoint.objects.create(name="hooks", url="https://example.com/hook")
+
+
+@pytest.fixture
+def body(endpoint: Endpoint) -> dict[str, Any]:
+    return {
+        "name": "nightly", "cron": "0 3 * * *", "endpoint": endpoint.pk, "event_count": 10, "window_for": 3600,
+        "stagger": "even", "payload_template": {"shard": "$number"},
+    }  # fmt: skip
+
+
+@pytest.fixture
+def schedule(program: Program, body: dict[str, Any]) -> Schedule:
+    answer = program.post("schedules", body)
+    assert answer.status_code == 201, answer.content
+    return Schedule.objects.get(pk=answer.json()["id"])
+
+
+class TestEditing:
+    def test_a_new_one_has_its_next_trigger(self, schedule: Schedule) -> None:
+        assert schedule.next_trigger_at is not None
+        assert schedule.next_trigger_at > datetime.now(UTC)
+        assert (schedule.kind, schedule.provider, schedule.event_count) == ("http_callback", "", 10)
+
+    @pytest.mark.parametrize(
+        ("fields", "cron"),
+        [
+            ({"hour": "3,6,9"}, "0 3,6,9 * * *"), ({"minute": 30, "hour": 4}, "30 4 * * *"), ({}, "* * * * *"),
+            ({"Hour": "3,6,9", "DayOfWeek": "1-5"}, "0 3,6,9 * * 1-5"),
+            ({"Minute": 5, "hour": 4, "DayOfMonth": "L", "Month": 2}, "5 4 L 2 *"),
+            ({"minute": "*/5"}, "*/5 * * * *"), ({"day_of_month": "L", "hour": "0", "minute": 0}, "0 0 L * *"),
+            ({"day_of_week": "MON-FRI", "month": "1-3", "hour": 9}, "0 9 * 1-3 MON-FRI"),
+        ],
+    )  # fmt: skip
+    def test_cron_is_also_taken_by_fields(
+        self, fields: dict[str, Any], cron: str, program: Program, body: dict[str, Any]
+    ) -> None:
+        assert program.post("schedules", body | {"cron": fields}).json()["cron"] == cron
+
+    @pytest.mark.parametrize(
+        ("change", "field"),
+        [
+            ({"event_count": 0}, "event_count"), ({"event_count": -1}, "event_count"),
+            ({"event_count": 1_000_001}, "event_count"), ({"event_count": None}, "event_count"),
+            ({"cron": "0 0 30 2 *"}, "cron"), ({"cron": "x"}, "cron"), ({"cron": ""}, "cron"), ({"cron": 5}, "cron"),
+            ({"cron": {"hour": "25"}}, "cron"), ({"cron": {"hours": "1"}}, "cron.hours"),
+            ({"cron": {"hour": -1}}, "cron.hour"), ({"cron": {"minute": "1 2"}}, "cron"),
+            ({"zone": "Mars/Olympus"}, "zone"), ({"kind": "nothing"}, "kind"), ({"endpoint": None}, "endpoint"),
+            ({"endpoint": 10**12}, "endpoint"), ({"throttle": 7}, "throttle"),
+            ({"retry_policy": 2**62}, "retry_policy"),
+            ({"payload_template": {"a": "$nothing"}}, "payload_template"),
+            ({"payload_template": "\0"}, "payload_template"), ({"payload_template": {"\ud800": 1}}, "payload_template"),
+            ({"payload_template": [10**1500]}, "payload_template"), ({"window_for": 0}, "stagger"),
+            ({"stagger": "odd"}, "stagger"), ({"stagger": "none", "late": "drop", "window_for": 0}, "late"),
+            ({"provider": "assignments"}, "provider"), ({"next_trigger_at": None}, "next_trigger_at"),
+            ({"priority": 10**6}, "priority"), ({"overlap": 1}, "overlap"), ({"catch_up_for": -1}, "catch_up_for"),
+        ],
+    )  # fmt: skip
+    def test_what_is_wrong_is_told_by_field(
+        self, change: dict[str, Any], field: str, program: Program, body: dict[str, Any]
+    ) -> None:
+        answer = program.post("schedules", body | change)
+        assert field in fields_of(answer), answer.content
+        assert not Schedule.objects.exists()
+
+    def test_deep_json_is_refused(self, program: Program, body: dict[str, Any]) -> None:
+        deep: Any = 1
+        for _ in range(60):
+            deep = [deep]
+        assert list(fields_of(program.post("schedules", body | {"payload_template": deep}))) == ["payload_template"]
+
+    def test_another_cron_moves_the_next_trigger_and_another_name_does_not(
+        self, schedule: Schedule, program: Program
+    ) -> None:
+        Schedule.objects.update(next_trigger_at=NOON)
+        program.patch(f"schedules/{schedule.pk}", {"name": "renamed"})
+        assert Schedule.objects.get().next_trigger_at == NOON
+        program.patch(f"schedules/{schedule.pk}", {"cron": "0 4 * * *"})
+        assert Schedule.objects.get().next_trigger_at != NOON
+
+    def test_a_paused_one_triggers_nothing_next(self, schedule: Schedule, program: Program) -> None:
+        Schedule.objects.update(next_trigger_at=NOON)
+        assert program.get(f"schedules/{schedule.pk}").json()["next_trigger_at"] is not None
+        Schedule.objects.update(enabled=False)
+        assert program.get(f"schedules/{schedule.pk}").json()["next_trigger_at"] is None
+
+    def test_what_the_emitter_moves_is_no_part_of_the_etag(self, schedule: Schedule, program: Program) -> None:
+        before = program.get(f"schedules/{schedule.pk}")
+        Schedule.objects.update(next_trigger_at=NOON)
+        after = program.get(f"schedules/{schedule.pk}")
+        assert before.headers["ETag"] == after.headers["ETag"]
+        assert before.json() != after.json()
+
+    def test_its_records_follow_another_retry_policy(
+        self, schedule: Schedule, program: Program, django_capture_on_commit_callbacks: Any
+    ) -> None:
+        record, policy = make_record(origin=schedule, trigger_at=NOON), make_retry_policy()
+        with django_capture_on_commit_callbacks(execute=True):
+            program.patch(f"schedules/{schedule.pk}", {"retry_policy": policy.pk})
+        record.refresh_from_db()
+        assert record.retry_policy == policy
+
+    def test_one_with_unfinished_events_is_not_deleted(self, schedule: Schedule, program: Program) -> None:
+        record = make_record(origin=schedule, trigger_at=NOON)
+        assert "unfinished" in problem_of(program.delete(f"schedules/{schedule.pk}"), 409)["detail"]
+        BacklogRecord.objects.filter(pk=record.pk).update(status=Status.CANCELLED, finished_at=NOON)
+        assert program.delete(f"schedules/{schedule.pk}").status_code == 204
+        assert BacklogRecord.objects.get().origin_id is None
+
+    def test_that_of_a_policy_is_told_where_it_is_edited(self, program: Program) -> None:
+        policy = make_policy()
+        path = f"schedules/{policy.schedule_id}"
+        assert program.get(path).json()["provider"] == "assignments"
+        asked = (
+            program.patch(path, {"name": "x"}), program.delete(path), program.post(f"{path}/pause"),
+            program.post(f"{path}/resume"),
+        )  # fmt: skip
+        for answer in asked:
+            assert "policy" in problem_of(answer, 409)["detail"]
+
+    def test_filters(self, schedule: Schedule, program: Program) -> None:
+        throttle = make_throttle(1)
+        other = make_schedule(throttle=throttle, enabled=False)
+        for query, found in (
+            ({"provider": ""}, schedule), ({"provider": "test"}, other), ({"enabled": "false"}, other),
+            ({"throttle": throttle.pk}, other), ({"endpoint": schedule.endpoint_id}, schedule),
+            ({"kind": "http_callback"}, schedule), ({"name": "nightly"}, schedule),
+        ):  # fmt: skip
+            assert [each["id"] for each in program.get("schedules", **query).json()["items"]] == [found.pk], query
+
+
+class TestActions:
+    def test_a_trigger_by_hand_emits_and_is_found_where_the_answer_says(
+        self, schedule: Schedule, program: Program
+    ) -> None:
+        answer = program.post(f"schedules/{schedule.pk}/trigger")
+        assert answer.status_code == 201, answer.content
+        told = answer.json()
+        assert (told["state"], told["events"], told["asked_by"]) == ("under way", 10, program.user.username)
+        found = program.get(answer.headers["Location"]).json()
+        assert found["id"] == told["id"]
+        assert sum(found["progress"].values()) == 10
+        assert LogEntry.objects.first().change_message == "Triggered by the API, token a program."
+
+    def test_sent_twice_with_one_key_it_triggers_once(self, schedule: Schedule, program: Program) -> None:
+        for _ in range(2):
+            assert program.post(f"schedules/{schedule.pk}/trigger", Idempotency_Key="k").status_code == 201
+        assert Trigger.objects.count() == 1
+
+    def test_a_second_one_in_the_same_second_is_a_conflict(
+        self, schedule: Schedule, program: Program, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(verbs, "database_clock", lambda: NOON)
+        assert program.post(f"schedules/{schedule.pk}/trigger").status_code == 201
+        problem_of(program.post(f"schedules/{schedule.pk}/trigger"), 409)
+
+    def test_it_is_paused_and_resumed(self, schedule: Schedule, program: Program) -> None:
+        etag = program.get(f"schedules/{schedule.pk}").headers["ETag"]
+        for verb, enabled in (("pause", False), ("pause", False), ("resume", True)):
+            answer = program.post(f"schedules/{schedule.pk}/{verb}")
+            assert (answer.status_code, answer.json()["enabled"]) == (200, enabled)
+        assert answer.headers["ETag"] == etag
+        assert LogEntry.objects.filter(change_message__startswith="Paused").count() == 1
+
+    def test_they_take_the_scope_and_the_permission(self, schedule: Schedule) -> None:
+        for verb in ("trigger", "pause", "resume"):
+            path = f"schedules/{schedule.pk}/{verb}"
+            problem_of(Program(scopes=("read", "write")).post(path), 403)
+            problem_of(Program(make_user("change_schedule")).post(path), 403)
+            assert Program(make_user("change_backlogrecord"), ("operate",)).post(path).status_code in (200, 201)
+
+    def test_a_batch_is_cancelled(self, schedule: Schedule, program: Program) -> None:
+        trigger = program.post(f"schedules/{schedule.pk}/trigger").json()["id"]
+        assert program.post(f"triggers/{trigger}/cancel").json() == {"cancelled": 10}
+        assert program.get(f"triggers/{trigger}").json()["progress"]["cancelled"] == 10
+        assert program.post(f"triggers/{trigger}/cancel").json() == {"cancelled": 0}
+
+
+class TestLookingAhead:
+    def test_the_preview_tells_triggers_and_their_first_and_last_event(
+        self, schedule: Schedule, program: Program
+    ) -> None:
+        query = {"count": 2, "from": "2026-03-28T12:00:00+01:00"}
+        program.patch(f"schedules/{schedule.pk}", {"zone": "Europe/Berlin", "cron": "30 2 * * *"})
+        first, second = program.get(f"schedules/{schedule.pk}/preview", **query).json()["triggers"]
+        assert (first["trigger_at"], first["trigger_at_local"]) == (
+            "2026-03-29T01:00:00Z", "2026-03-29T03:00:00+02:00",
+        )  # fmt: skip
+        assert first["events"] == 10
+        instants = [datetime.fromisoformat(first[name]) for name in ("trigger_at", "first_at", "last_at", "closes_at")]
+        assert instants == sorted(instants)
+        assert first["closes_at"] == "2026-03-29T02:00:00Z"
+        assert second["trigger_at"] == "2026-03-30T00:30:00Z"
+
+    @pytest.mark.parametrize(
+        "query", [{"count": 0}, {"count": 101}, {"from": "x"}, {"from": "2026-03-28T12:00:00"}, {"form": "x"}]
+    )
+    def test_a_bad_question_is_refused(self, query: dict[str, Any], schedule: Schedule, program: Program) -> None:
+        assert list(fields_of(program.get(f"schedules/{schedule.pk}/preview", **query))) == list(query)
+
+    @pytest.mark.parametrize("start", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-14:00"])
+    def test_a_start_at_the_end_of_the_calendar_is_no_error_of_the_server(
+        self, start: str, schedule: Schedule, program: Program
+    ) -> None:
+        answer = program.get(f"schedules/{schedule.pk}/preview", **{"from": start})
+        assert answer.status_code in (200, 422), answer.content
+
+    def test_the_plan_says_whether_a_batch_completes_in_its_window(self, schedule: Schedule, program: Program) -> None:
+        slow = make_throttle(1)
+        program.patch(f"schedules/{schedule.pk}", {"throttle": slow.pk, "event_count": 100_000, "window_for": 60})
+        told = program.get(f"schedules/{schedule.pk}/plan").json()
+        assert told["said"][0]["level"] == "bad"
+        assert told["verdict"]["batch_takes"] > 60
+        assert len(told["load"]["spread_over_the_window"]["busiest_minute_of_each_hour"]) == 168
+
+    def test_one_that_is_not_saved_is_planned_as_well(self, program: Program, body: dict[str, Any]) -> None:
+        told = program.post("schedules/plan", body)
+        assert (told.status_code, told.json()["events"]) == (200, 10)
+        assert "cron" in fields_of(program.post("schedules/plan", body | {"cron": "0 0 30 2 *"}))
+        assert not Schedule.objects.exists()
+
+    def test_a_paused_throttle_leaves_no_verdict(self, program: Program, body: dict[str, Any]) -> None:
+        told = program.post("schedules/plan", body | {"throttle": make_throttle(0).pk}).json()
+        assert told["verdict"] is None
+        assert "paused" in told["said"][0]["text"]
+
+    def test_one_stored_past_its_form_is_told_and_no_error_of_the_server(
+        self, schedule: Schedule, program: Program
+    ) -> None:
+        Schedule.objects.update(cron="0 0 30 2 *")
+        for part in ("plan", "preview"):
+            problem_of(program.get(f"schedules/{schedule.pk}/{part}"), 422)
+        assert program.get(f"schedules/{schedule.pk}").status_code == 200
+
+
+class TestTriggers:
+    def test_they_are_found_by_schedule_state_and_time(self, program: Program) -> None:
+        schedule = make_schedule()
+        facts = {
+            "queued": {}, "under way": {"emitted_at": NOON}, "finished": {"emitted_at": NOON, "finished_at": NOON},
+            "skipped": {"skipped_for": "busy", "finished_at": NOON},
+        }  # fmt: skip
+        for hours, (state, fields) in enumerate(facts.items()):
+            made = Trigger.objects.create(schedule=schedule, trigger_at=NOON + timedelta(hours=hours), **fields)
+            [found] = program.get("triggers", state=state, schedule=schedule.pk).json()["items"]
+            assert (found["id"], found["state"]) == (made.pk, state)
+        query = {"since": "2026-03-02T13:00:00Z", "before": "2026-03-02T15:00:00Z"}
+        assert [each["state"] for each in program.get("triggers", **query).json()["items"]] == ["finished", "under way"]
+
+    def test_whoever_may_look_at_schedules_or_records_may_look(self) -> None:
+        for permission in ("view_schedule", "view_trigger", "view_backlogrecord"):
+            assert Program(make_user(permission), ("read",)).get("triggers").status_code == 200
+        problem_of(Program(make_user("view_throttle"), ("read",)).get("triggers"), 403)

@@ -1,0 +1,98 @@
+"""`manage.py api_tokens`."""
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from api import tokens
+from api.models import ApiToken
+from tests.api.asking import make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*arguments: str) -> tuple[str, str]:
+    output, errors = StringIO(), StringIO()
+    call_command("api_tokens", *arguments, stdout=output, stderr=errors)
+    return output.getvalue(), errors.getvalue()
+
+
+def refused(*arguments: str) -> CommandError:
+    with pytest.raises(CommandError) as caught:
+        run(*arguments)
+    return caught.value
+
+
+def issue(*more: str) -> str:
+    return run("issue", "--user", make_user().username, "--name", "grafana", "--scope", "read,operate", *more)[
+        0
+    ].strip()
+
+
+class TestIssuing:
+    def test_the_token_alone_is_on_the_output_so_that_it_can_be_piped(self) -> None:
+        text = issue()
+        assert "\n" not in text
+        found = tokens.authenticate(text)
+        assert found is not None
+        assert (found.name, found.scopes, found.expires_at) == ("grafana", ["read", "operate"], None)
+
+    @pytest.mark.parametrize(("said", "seconds"), [("12h", 43_200), ("90d", 7_776_000), ("2w", 1_209_600)])
+    def test_it_expires_when_it_is_told_to(self, said: str, seconds: int) -> None:
+        issue("--expires", said)
+        token = ApiToken.objects.get()
+        assert token.expires_at is not None
+        assert abs((token.expires_at - token.created_at).total_seconds() - seconds) < 5
+
+    def test_as_json(self) -> None:
+        found = json.loads(issue("--json"))
+        assert (found["state"], found["scopes"]) == ("valid", ["read", "operate"])
+        assert found["token"].startswith("bst_")
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"--user": "nobody"}, {"--user": "no\0body"}, {"--scope": "admin"}, {"--scope": ""}, {"--name": ""},
+            {"--name": "a\nb"}, {"--expires": "soon"}, {"--expires": "0d"}, {"--expires": "99999y"}, {"--user": ""},
+        ],
+    )  # fmt: skip
+    def test_bad_input_is_refused(self, change: dict[str, str]) -> None:
+        options = {"--user": make_user().username, "--name": "a", "--scope": "read"} | change
+        error = refused("issue", *(part for pair in options.items() for part in pair))
+        assert error.returncode == 2
+        assert not ApiToken.objects.exists()
+
+    def test_one_for_nobody_who_could_use_it_is_refused(self) -> None:
+        for fields in ({"is_staff": False}, {"is_active": False}):
+            assert "no active member of staff" in str(
+                refused("issue", "--user", make_user(**fields).username, "--name", "a", "--scope", "read")
+            )
+
+
+class TestListingAndRevoking:
+    def test_the_list_tells_all_but_the_tokens(self) -> None:
+        assert run()[0].startswith("There are no tokens.")
+        text = issue()
+        shown, _ = run()
+        assert "grafana" in shown
+        assert "valid" in shown
+        assert text not in shown + run("list", "--json")[0]
+
+    def test_a_revoked_one_is_not_accepted_any_more(self) -> None:
+        text, token = issue(), ApiToken.objects.get()
+        assert "not accepted any more" in run("revoke", str(token.pk))[0]
+        assert tokens.authenticate(text) is None
+        assert refused("revoke", str(token.pk)).returncode == 1
+        assert json.loads(run("--json")[0])[0]["state"] == "revoked"
+
+    @pytest.mark.parametrize("said", ["", "x", "0", "-1", "7", "9" * 30, "٣"])
+    def test_what_is_no_token_is_refused(self, said: str) -> None:
+        assert refused("revoke", "--", said).returncode == 2
+        assert refused("revoke").returncode == 2
+
+    def test_names_cannot_steer_the_terminal(self) -> None:
+        token = tokens.issue(make_user(), "a", ["read"]).token
+        ApiToken.objects.update(name="\x1b[31mred")
+        assert "\x1b" not in run()[0] + run("revoke", str(token.pk))[0]

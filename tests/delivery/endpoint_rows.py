@@ -1,0 +1,42 @@
+"""Endpoints for tests, and a worker that delivers what is ready when somebody waits for it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from delivery.encryption import seal
+from delivery.models import Endpoint, EndpointKind
+from jobs import claiming
+from jobs.outcomes import Claimed, Outcome
+from operations import endpoint_tests
+from tests.factories import make_worker
+
+QUEUE_URL = "https://sqs.eu-central-1.amazonaws.com/1234/events"
+
+
+def make_endpoint(name: str = "hooks", **fields: Any) -> Endpoint:
+    return Endpoint.objects.create(**({"name": name, "url": "https://example.com/hooks"} | fields))
+
+
+def make_queue_endpoint(name: str = "queue", **fields: Any) -> Endpoint:
+    return make_endpoint(name, kind=EndpointKind.SQS_MESSAGE, **({"url": QUEUE_URL} | fields))
+
+
+def sealed(secret: str = "Bearer sesame") -> dict[str, str]:
+    """For `make_endpoint`: an Authorization."""
+    return {"sealed_authorization": seal(secret)}
+
+
+def a_worker_delivers(monkeypatch: pytest.MonkeyPatch, outcome: Callable[[Claimed], Outcome]) -> list[Claimed]:
+    """Whoever waits for a test event lets a worker take what is ready, with that outcome. Returns what it took."""
+    taken: list[Claimed] = []
+    worker = make_worker()
+
+    def work(_: float) -> None:
+        records = claiming.claim("callbacks", worker_id=worker.pk, limit=10)
+        taken.extend(records)
+        claiming.settle([(record, outcome(record)) for record in records])
+
+    monkeypatch.setattr(endpoint_tests.time, "sleep", work)
+    return taken

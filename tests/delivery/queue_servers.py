@@ -1,0 +1,184 @@
+"""Servers of queues for tests: a real one, as a process of its own, and one that answers as it is told."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+from boto3.session import Session
+from botocore.config import Config
+
+from delivery.models import Endpoint, EndpointKind
+from jobs.handlers import Run
+from tests.factories import make_claimed
+from tests.sources.engines.peers import free_port, loopback_address
+from tests.waiting import PATIENCE, eventually
+
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "AKIAEXAMPLE",
+    "AWS_SECRET_ACCESS_KEY": "a secret",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+}
+
+
+@dataclass
+class QueueServer:
+    """A server that speaks SQS, at `address`:`port`."""
+
+    address: str
+    port: int
+    log: Path
+    process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", self.address, "-p", str(self.port)]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        eventually(self._answers)
+
+    def kill(self) -> None:
+        assert self.process
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+    def make_queue(self, name: str, **attributes: str) -> str:
+        """A new queue. Returns its address."""
+        made = self.client.create_queue(QueueName=name, Attributes=attributes)
+        return str(made["QueueUrl"])
+
+    def received(self, url: str) -> list[dict[str, Any]]:
+        """The messages that lie in a queue, taken out of it."""
+        found: list[dict[str, Any]] = []
+        while more := self.client.receive_message(
+            QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"], AttributeNames=["All"]
+        ).get("Messages"):
+            found += more
+            for message in more:
+                self.client.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        return found
+
+    @cached_property
+    def client(self) -> Any:
+        config = Config(retries={"total_max_attempts": 1}, read_timeout=PATIENCE)
+        keys = {name.lower(): CREDENTIALS[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+        return Session().client("sqs", region_name="eu-west-1", endpoint_url=self.url, config=config, **keys)
+
+    def check_credentials(self, from_call: str) -> None:
+        """Let it check credentials from so many calls on ("inf": never): those above are nobody's."""
+        headers = {"Content-Type": "text/plain"}
+        urlopen(Request(f"{self.url}/moto-api/reset-auth", from_call.encode(), headers), timeout=PATIENCE).close()
+
+    def _answers(self) -> bool:
+        assert self.process
+        assert self.process.poll() is None, self.log.read_text()
+        try:
+            urlopen(f"{self.url}/moto-api/data.json", timeout=PATIENCE).close()
+        except OSError:
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def queue_server(directory: Path) -> Iterator[QueueServer]:
+    """A running one, until the block ends."""
+    address = loopback_address()
+    server = QueueServer(address, free_port(address), directory / "queues.log")
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@dataclass
+class ToldServer:
+    """Gives every request the same answer, and keeps the paths of those that came. `silent`: it answers none."""
+
+    url: str = ""
+    status: int = 200
+    body: str = "{}"
+    headers: dict[str, str] = field(default_factory=dict)
+    silent: bool = False
+    asked: list[str] = field(default_factory=list)
+
+    def refuses(self, code: str, message: str = "no", *, status: int = 400, **headers: str) -> None:
+        self.body = json.dumps({"__type": f"com.amazonaws.sqs#{code}", "message": message})
+        self.status, self.headers = status, {name.replace("_", "-"): said for name, said in headers.items()}
+
+
+@contextlib.contextmanager
+def told_server() -> Iterator[ToldServer]:
+    told, ended = ToldServer(), threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            told.asked.append(self.path)
+            if told.silent:
+                ended.wait(PATIENCE)
+                return
+            self.send_response(told.status)
+            headers = {"Content-Type": "application/x-amz-json-1.0", "Content-Length": str(len(told.body.encode()))}
+            for name, said in (headers | told.headers).items():
+                self.send_header(name, said)
+            self.end_headers()
+            self.wfile.write(told.body.encode())
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer((loopback_address(), 0), Handler)
+    told.url = f"http://{server.server_address[0]!s}:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield told
+    finally:
+        ended.set()
+        server.shutdown()
+        server.server_close()
+        thread.join(PATIENCE)
+
+
+def endpoint_at(url: str, **fields: Any) -> Endpoint:
+    """An endpoint of a queue. Its name is its address."""
+    usual: dict[str, Any] = {"name": url, "kind": EndpointKind.SQS_MESSAGE, "region": "eu-west-1", "timeout": PATIENCE}
+    return Endpoint.objects.create(url=url, **(usual | fields))
+
+
+def payload_for(endpoint: Endpoint | None, number: int = 3, body: Any = None) -> dict[str, Any]:
+    """What an event's record carries."""
+    return {
+        "title": f"nightly reports {number}/10",
+        "schedule": "nightly reports",
+        "trigger_at": "2026-03-02T12:00:00Z",
+        "event_id": f"7-20260302T120000Z-{number}",
+        "number": number,
+        "count": 10,
+        "endpoint": endpoint.pk if endpoint else None,
+        "url": None,
+        "body": {"shard": number} if body is None else body,
+    }
+
+
+def run_for(endpoint: Endpoint | None, number: int = 3, body: Any = None, **fields: Any) -> Run:
+    """A claimed event on its way to an endpoint."""
+    payload = payload_for(endpoint, number, body)
+    values = {"kind": EndpointKind.SQS_MESSAGE.value, "queue": "callbacks", "subject": payload["event_id"]}
+    return Run(make_claimed(payload=payload, **(values | fields)))

@@ -1,0 +1,173 @@
+"""A real worker, as `manage.py worker` runs it, and real servers that misbehave in every way at once."""
+
+import asyncio
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from delivery import signing
+from delivery.encryption import seal
+from delivery.models import Endpoint
+from jobs.backlog.cancelling import cancel
+from jobs.models import Attempt, BacklogRecord, Breaker
+from jobs.states import Status, WaitingFor
+from tests.delivery.certificates import make_certificate, served_with
+from tests.delivery.events import make_endpoint
+from tests.delivery.receiver import Receiver, accept, receiving, speaking
+from tests.factories import make_record
+from tests.sources.worker_process import worker_process
+from tests.waiting import PATIENCE, eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+AUTHORIZATION = "Bearer s3cret-t0ken"
+
+
+def put(endpoint: Endpoint, count: int = 1) -> list[BacklogRecord]:
+    """So many ready events for an endpoint."""
+    return [
+        make_record(
+            kind="http_callback",
+            queue="callbacks",
+            subject=f"{endpoint.pk}-{number}",
+            payload={"endpoint": endpoint.pk, "event_id": f"{endpoint.pk}-{number}", "number": number, "body": number},
+        )
+        for number in range(1, count + 1)
+    ]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    with ExitStack() as stack:
+
+        def run(**environment: str) -> Any:
+            environment = {"BACKUPSCHED_CALLBACKS_ALLOWED": "127.0.0.1", **environment}
+            return stack.enter_context(worker_process("callbacks:200", tmp_path, **environment))
+
+        yield run
+
+
+def answering(status: int, **headers: str) -> Any:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=status, headers=headers, text=request.headers.get("Authorization", ""))
+
+    return answer
+
+
+async def wait(request: web.Request) -> web.Response:
+    await asyncio.sleep(600)
+    return web.Response()
+
+
+class TestAWorker:
+    def test_delivers_what_can_be_and_says_of_all_else_what_is_wrong(self, start, tmp_path):
+        trusted, other = make_certificate(tmp_path, "127.0.0.1"), make_certificate(tmp_path, "127.0.0.9")
+
+        async def slow(request: web.Request) -> web.Response:
+            await asyncio.sleep(1.5)
+            return web.Response()
+
+        async def close(reader: Any, writer: Any) -> None:
+            pass
+
+        async def garbage(reader: Any, writer: Any) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n")
+
+        async def flood(reader: Any, writer: Any) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n" + b"x" * 1_000_000)
+            await writer.drain()
+
+        with ExitStack() as stack:
+
+            def at(server: Any, **fields: Any) -> Endpoint:
+                receiver: Receiver = stack.enter_context(server)
+                return make_endpoint(receiver.url, sealed_authorization=seal(AUTHORIZATION), **fields)
+
+            gone = at(receiving())
+            stack.pop_all().close()
+            private = {"Location": "http://127.0.0.2:9/"}
+            failing = {
+                put(endpoint)[0].pk: said
+                for endpoint, said in (
+                    (at(receiving(answering(500))), "answered 500 Internal Server Error: ***"),
+                    (at(receiving(answering(410))), "answered 410 Gone: ***"),
+                    (at(receiving(answering(429, **{"Retry-After": "7200"}))), "answered 429 Too Many Requests: ***"),
+                    (at(receiving(answering(307, **private))), "redirects are not followed"),
+                    (at(receiving(answering(307, **private)), follow_redirects=True), "127.0.0.2 is not public"),
+                    (at(receiving(wait), timeout=1), "did not answer within 1 s"),
+                    (at(receiving(tls=served_with(other))), "has a certificate that is not trusted"),
+                    (at(speaking(close)), "hung up without an answer"),
+                    (at(speaking(garbage)), "http://127.0.0.1:"),
+                    (gone, "could not be reached: Connection refused"),
+                )
+            }
+            good = stack.enter_context(receiving())
+            endpoint = make_endpoint(good.url)
+            signing.rotate(endpoint)
+            delivered = [record.pk for record in put(endpoint, 100)]
+            delivered += [put(at(receiving(slow)))[0].pk, put(at(speaking(flood)))[0].pk]
+            delivered += [put(at(receiving(accept, tls=served_with(trusted))))[0].pk]
+            process = start(SSL_CERT_FILE=str(trusted))
+            eventually(lambda: Attempt.objects.count() == len(failing) + len(delivered))
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+
+        records = BacklogRecord.objects.in_bulk()
+        assert {pk: records[pk].get_status_display() for pk in delivered} == dict.fromkeys(delivered, "succeeded")
+        for pk, said in failing.items():
+            assert said in records[pk].last_error
+            assert (records[pk].status, records[pk].waiting_for) == (Status.WAITING, WaitingFor.BACKOFF)
+            assert records[pk].failures == 1
+        [asked] = [each for each in records.values() if "answered 429" in each.last_error]
+        assert (asked.run_after - asked.last_failure_at).total_seconds() == pytest.approx(7200, abs=2)
+        facts = Attempt.objects.get(record_id=delivered[0]).facts
+        assert facts["status"] == 200
+        assert len({json.loads(request.body)["event_id"] for request in good.requests}) == len(good.requests) == 100
+        assert all("webhook-signature" in request.headers for request in good.requests)
+        log = (tmp_path / "worker.log").read_text()
+        everything = log + "".join(f"{each.last_error}{each.payload}" for each in records.values())
+        assert "s3cret" not in everything
+        assert "Unclosed" not in log
+        assert "Traceback" not in log
+
+    def test_that_is_stopped_gives_back_what_was_not_answered(self, start, tmp_path):
+        with receiving(wait) as receiver:
+            records = put(make_endpoint(receiver.url), 20)
+            process = start()
+            eventually(lambda: receiver.in_flight == 20)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+            eventually(lambda: receiver.in_flight == 0)
+        for record in BacklogRecord.objects.in_bulk([record.pk for record in records]).values():
+            assert (record.status, record.failures) == (Status.READY, 0)
+        assert "Unclosed" not in (tmp_path / "worker.log").read_text()
+
+    def test_breaks_off_a_request_whose_record_is_cancelled(self, start):
+        with receiving(wait) as receiver:
+            kept, unwanted = put(make_endpoint(receiver.url), 2)
+            start()
+            eventually(lambda: receiver.in_flight == 2)
+            cancel([unwanted.pk])
+            eventually(lambda: receiver.in_flight == 1)
+            eventually(lambda: BacklogRecord.objects.get(pk=unwanted.pk).status == Status.CANCELLED)
+            assert BacklogRecord.objects.get(pk=kept.pk).status == Status.RUNNING
+
+    def test_stops_trying_a_host_that_fails_and_no_other(self, start):
+        with receiving(answering(500)) as failing, receiving() as good:
+            held = {record.pk for record in put(make_endpoint(failing.url), 300)}
+            delivered = [record.pk for record in put(make_endpoint(good.url), 300)]
+            start()
+            records = BacklogRecord.objects.filter(pk__in=delivered, status=Status.SUCCEEDED)
+            eventually(lambda: records.count() == len(delivered))
+            waiting = BacklogRecord.objects.filter(waiting_for__in=[WaitingFor.BREAKER, WaitingFor.BACKOFF])
+            eventually(lambda: waiting.count() == len(held))
+        breaker = Breaker.objects.get()
+        assert breaker.title == failing.origin
+        assert breaker.is_open
+        assert BacklogRecord.objects.filter(failures__gt=0).count() < 3

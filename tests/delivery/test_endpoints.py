@@ -1,0 +1,212 @@
+"""What an endpoint may be, and what a test event comes to."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from delivery.encryption import unseal
+from delivery.endpoint_checks import (
+    asks_for_authorization_again,
+    problem_of_authorization,
+    problem_of_headers,
+    problems_of,
+)
+from delivery.endpoints import (
+    endpoint_facts,
+    obstacle_to_removing,
+    rotate,
+    secret_facts,
+    set_authorization,
+    undelivered,
+)
+from delivery.models import Endpoint, EndpointKind
+from jobs import backlog, tick
+from jobs.models import BacklogRecord
+from jobs.outcomes import Failed, Succeeded
+from jobs.priorities import MAX_PRIORITY
+from jobs.states import Status
+from operations.endpoint_tests import Verdict, send_test, told, wait_for_test
+from tests.delivery.endpoint_rows import a_worker_delivers, make_endpoint, make_queue_endpoint, sealed
+from tests.factories import NOON, make_record
+from tests.schedules.event_records import make_event_schedule
+
+pytestmark = pytest.mark.django_db
+
+HOUR = timedelta(hours=1)
+QUEUE = "https://sqs.eu-central-1.amazonaws.com/1/events"
+
+
+class TestWhatAnEndpointMayBe:
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {},
+            {"headers": {"X-Tenant": "7", "accept": "text/plain; q=0.5"}},
+            {"url": "http://93.184.215.14:8080/x?y=1", "follow_redirects": True},
+            {"kind": EndpointKind.SQS_MESSAGE, "url": "https://sqs.eu-central-1.amazonaws.com/1/events.fifo"},
+            {"kind": EndpointKind.SQS_MESSAGE, "url": QUEUE, "region": "us-gov-west-1"},
+        ],
+    )
+    def test_these_are_well(self, fields: dict[str, Any]) -> None:
+        assert problems_of(Endpoint(**({"name": "hooks", "url": "https://example.com/hooks"} | fields))) == {}
+
+    @pytest.mark.parametrize(
+        ("fields", "field", "said"),
+        [
+            ({"url": "http://127.0.0.1/hook"}, "url", "is not public"),
+            ({"url": "ftp://example.com/hook"}, "url", "http"),
+            ({"url": "https://ann:secret@example.com/"}, "url", "shown to everybody"),
+            ({"kind": "pigeon"}, "kind", "there are http_callback, sqs_message"),
+            ({"region": "eu-west-1"}, "region", "is not for an endpoint of HTTP callbacks"),
+            ({"message_group": "a"}, "message_group", "is not for an endpoint of HTTP callbacks"),
+            ({"kind": "sqs_message", "url": "https://example.com/"}, "url", "names a server and no queue"),
+            ({"kind": "sqs_message", "url": "http://10.0.0.1/1/events"}, "url", "is not public"),
+            ({"kind": "sqs_message", "url": QUEUE, "region": "Paris"}, "region", "eu-central-1"),
+            ({"kind": "sqs_message", "url": QUEUE, "message_group": "a b"}, "message_group", "spaces"),
+            ({"kind": "sqs_message", "url": QUEUE, "headers": {"a": "b"}}, "headers", "is not for"),
+            ({"kind": "sqs_message", "url": QUEUE, "follow_redirects": True}, "follow_redirects", "not"),
+        ],
+    )  # fmt: skip
+    def test_these_are_not(self, fields: dict[str, Any], field: str, said: str) -> None:
+        found = problems_of(Endpoint(**({"name": "hooks", "url": "https://example.com/hooks"} | fields)))
+        assert list(found) == [field]
+        assert said in found[field]
+
+    @pytest.mark.parametrize(
+        ("headers", "said"),
+        [
+            (["a"], "JSON object"),
+            ({"a b": "1"}, "no name of a header"),
+            ({"": "1"}, "no name of a header"),
+            ({"X": 7}, "not a text"),
+            ({"X": "a\r\nHost: evil"}, "not a text"),
+            ({"X": "€"}, "not a text"),
+            ({"X": "a" * 3000}, "not a text"),
+            ({"AUTHORIZATION": "Bearer x"}, "set Authorization by itself"),
+            ({"Host": "evil"}, "set by the delivery itself"),
+            ({"Webhook-Signature": "v1,x"}, "set by the delivery itself"),
+            ({"Idempotency-Key": "1"}, "set by the delivery itself"),
+            ({f"X-{number}": "" for number in range(51)}, "at most 50"),
+        ],
+    )
+    def test_headers_that_cannot_be_sent_or_would_tell_a_secret(self, headers: Any, said: str) -> None:
+        assert said in problem_of_headers(headers)
+
+    @pytest.mark.parametrize("text", ["Bearer a\r\nX: y", "Bearer €", "x" * 9000, "a\0b"])
+    def test_an_authorization_that_no_header_can_hold_is_not_quoted(self, text: str) -> None:
+        problem = problem_of_authorization(text)
+        assert problem
+        assert text not in problem
+
+
+class TestAuthorization:
+    def test_is_sealed(self) -> None:
+        endpoint = make_endpoint()
+        set_authorization(endpoint, " Bearer sesame \n")
+        assert unseal(endpoint.sealed_authorization) == "Bearer sesame"
+        assert "sesame" not in str(endpoint_facts(endpoint))
+        set_authorization(endpoint, "")
+        assert endpoint.sealed_authorization == ""
+
+    @pytest.mark.parametrize(
+        ("url", "is_asked"),
+        [
+            ("https://example.com/elsewhere", False),
+            ("https://EXAMPLE.com:443/hooks", False),
+            ("https://example.org/hooks", True),
+            ("http://example.com/hooks", True),
+            ("https://example.com:8443/hooks", True),
+        ],
+    )
+    def test_is_asked_for_again_when_it_would_go_elsewhere(self, url: str, is_asked: bool) -> None:
+        endpoint = make_endpoint(**sealed())
+        old_url, endpoint.url = endpoint.url, url
+        assert bool(asks_for_authorization_again(endpoint, old_url)) == is_asked
+        endpoint.sealed_authorization = ""
+        assert not asks_for_authorization_again(endpoint, old_url)
+
+
+class TestSecrets:
+    def test_are_told_by_age_and_retirement(self) -> None:
+        endpoint = make_endpoint()
+        rotate(endpoint, now=NOON)
+        rotate(endpoint, 3600, now=NOON + HOUR)
+        facts = [secret_facts(secret, NOON + 2 * HOUR) for secret in endpoint.signing_secrets.all()]
+        assert [(each["age"], each["state"], each["retires_at"]) for each in facts] == [
+            (7200.0, "retired", NOON + 2 * HOUR),
+            (3600.0, "in use", None),
+        ]
+        first = secret_facts(endpoint.signing_secrets.all()[0], NOON + 1.5 * HOUR)
+        assert first["state"] == "retiring"
+
+    def test_a_queue_has_none(self) -> None:
+        with pytest.raises(ValueError, match="not signed"):
+            rotate(make_queue_endpoint())
+
+
+class TestRemoving:
+    def test_one_that_schedules_use_is_refused_with_their_names(self) -> None:
+        endpoint = make_endpoint()
+        assert obstacle_to_removing(endpoint) == ""
+        make_event_schedule(name="nightly", endpoint=endpoint)
+        assert obstacle_to_removing(endpoint) == (
+            "hooks is used by the schedule nightly: give it another endpoint first"
+        )
+        for number in range(7):
+            make_event_schedule(name=f"a{number}", endpoint=endpoint)
+        assert "schedules a0, a1, a2, a3, a4 and 3 more: give them" in obstacle_to_removing(endpoint)
+
+    def test_what_is_still_to_be_delivered_there_is_counted(self) -> None:
+        endpoint, other = make_endpoint(), make_endpoint("other")
+        for status in Status:
+            make_record(status, kind="http_callback", payload={"endpoint": endpoint.pk})
+        make_record(kind="http_callback", payload={"endpoint": other.pk})
+        assert undelivered(endpoint) == 3
+
+
+class TestTestEvents:
+    def test_one_goes_before_everything_else(self) -> None:
+        endpoint = make_endpoint()
+        record = BacklogRecord.objects.get(pk=send_test(endpoint))
+        assert (record.kind, record.queue, record.status) == ("http_callback", "callbacks", Status.READY)
+        assert record.priority == MAX_PRIORITY
+        assert record.payload["body"] == {"test": True}
+        assert record.payload["event_id"] == record.subject
+        assert record.payload["endpoint"] == endpoint.pk
+
+    def test_two_at_once_are_two(self) -> None:
+        endpoint = make_endpoint()
+        assert send_test(endpoint) != send_test(endpoint)
+
+    def test_a_delivered_one_tells_code_and_seconds(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        a_worker_delivers(monkeypatch, lambda _: Succeeded(facts={"status": 204, "seconds": 0.25}))
+        tested = wait_for_test(send_test(make_endpoint()), 5)
+        assert told(tested) == "delivered: it answered 204 after 0.250 s"
+
+    def test_a_failed_one_is_not_tried_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        a_worker_delivers(monkeypatch, lambda _: Failed("it answered 500", facts={"status": 500, "seconds": 0.25}))
+        tested = wait_for_test(send_test(make_endpoint()), 5)
+        assert told(tested) == "not delivered (500 after 0.250 s): it answered 500"
+        assert BacklogRecord.objects.get().status == Status.CANCELLED
+
+    def test_one_that_nobody_waited_for_is_not_tried_again_either(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        taken = a_worker_delivers(monkeypatch, lambda _: Failed("it answered 500"))
+        monkeypatch.setattr(backlog, "cancel", lambda ids: None)
+        wait_for_test(send_test(make_endpoint()), 5)
+        later = BacklogRecord.objects.get().run_after + timedelta(seconds=1)
+        tick.tick(later, rescue=False)
+        assert BacklogRecord.objects.get().status == Status.FAILED
+        assert len(taken) == 1
+
+    def test_one_that_nobody_delivers_is_told_with_the_reason_and_dropped_later(self) -> None:
+        tested = wait_for_test(send_test(make_endpoint()), 0)
+        assert told(tested).startswith("not delivered yet: ")
+        assert "no worker" in tested.said
+        record = BacklogRecord.objects.get()
+        assert record.closes_at
+        tick.tick(record.closes_at + timedelta(seconds=1), rescue=False)
+        assert BacklogRecord.objects.get().status == Status.FAILED
+
+    def test_one_whose_record_is_gone(self) -> None:
+        assert wait_for_test(4711, 0) == Verdict(4711, ended=True, said="its record is gone")

@@ -1,0 +1,212 @@
+"""`manage.py endpoints`: making, changing, testing and removing them; what is secret stays off the command line."""
+
+import io
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from delivery.encryption import unseal
+from delivery.models import Endpoint, SigningSecret
+from jobs.models import BacklogRecord
+from jobs.outcomes import Failed, Succeeded
+from jobs.states import Status
+from operations import endpoint_tests
+from tests.delivery.endpoint_rows import QUEUE_URL, a_worker_delivers, make_endpoint, make_queue_endpoint, sealed
+from tests.factories import make_record
+from tests.schedules.event_records import make_event_schedule
+
+pytestmark = pytest.mark.django_db
+
+URL = "https://example.com/hooks"
+
+
+def run(*arguments: str) -> str:
+    output = StringIO()
+    call_command("endpoints", *arguments, stdout=output, stderr=StringIO())
+    return output.getvalue()
+
+
+def refused(*arguments: str) -> CommandError:
+    with pytest.raises(CommandError) as caught:
+        run(*arguments)
+    return caught.value
+
+
+class TestListAndShow:
+    def test_without_any_it_says_what_to_do(self) -> None:
+        assert "endpoints add NAME URL" in run()
+        assert json.loads(run("--json")) == []
+
+    def test_a_line_each(self) -> None:
+        make_event_schedule(endpoint=make_endpoint(**sealed()))
+        make_queue_endpoint()
+        lines = [line.split() for line in run().splitlines()]
+        assert ["hooks", "http_callback", URL, "set", "0", "1"] in lines
+        assert ["queue", "sqs_message", QUEUE_URL, "not", "set", "0", "0"] in lines
+
+    def test_show_has_everything_but_what_is_secret(self) -> None:
+        endpoint = make_endpoint(headers={"X-Tenant": "7"}, **sealed("Bearer sesame"))
+        secret = run("rotate", "hooks").strip()
+        for told in (run("show", "hooks"), run("show", "hooks", "--json")):
+            assert "X-Tenant" in told
+            assert "in use" in told
+            assert not [each for each in ("sesame", endpoint.sealed_authorization, secret) if each in told]
+
+
+class TestAddAndSet:
+    def test_add_makes_one(self) -> None:
+        assert "hooks is there" in run("add", "hooks", URL, "--timeout", "7", "--headers", '{"X-Tenant": "7"}')
+        endpoint = Endpoint.objects.get()
+        assert (endpoint.kind, endpoint.timeout, endpoint.headers) == ("http_callback", 7, {"X-Tenant": "7"})
+
+    def test_add_prints_the_first_signing_secret_once(self) -> None:
+        said = run("add", "hooks", URL)
+        secret = unseal(Endpoint.objects.get().signing_secrets.get().sealed)
+        assert f"shown this once: {secret}" in said
+        assert secret not in run("show", "hooks") + run("set", "hooks", "--timeout", "7", "--json")
+        facts = json.loads(run("add", "others", URL, "--json"))
+        assert facts["signing_secret"] == unseal(SigningSecret.objects.latest("pk").sealed)
+        assert facts["secrets"] == 1
+
+    def test_add_of_a_queue_makes_no_signing_secret(self) -> None:
+        assert "signing secret" not in run("add", "q", QUEUE_URL, "--kind", "sqs_message", "--region", "eu-west-1")
+        assert not SigningSecret.objects.exists()
+
+    def test_a_queue(self) -> None:
+        facts = json.loads(run("add", "q", QUEUE_URL, "--kind", "sqs_message", "--region", "eu-west-1", "--json"))
+        assert (facts["kind"], facts["region"]) == ("sqs_message", "eu-west-1")
+
+    def test_authorization_comes_from_a_file_or_standard_input(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "secret").write_text("Bearer sesame\n")
+        assert "sesame" not in run("add", "hooks", URL, "--authorization-file", str(tmp_path / "secret"))
+        assert unseal(Endpoint.objects.get().sealed_authorization) == "Bearer sesame"
+        monkeypatch.setattr("sys.stdin", io.StringIO("Bearer new\n"))
+        run("set", "hooks", "--authorization-file", "-")
+        assert unseal(Endpoint.objects.get().sealed_authorization) == "Bearer new"
+        run("set", "hooks", "--no-authorization")
+        assert Endpoint.objects.get().sealed_authorization == ""
+
+    def test_set_changes_only_what_is_said(self) -> None:
+        make_endpoint(follow_redirects=True, timeout=7, **sealed())
+        run("set", "hooks", "--connect-timeout", "2", "--rename", "calls")
+        endpoint = Endpoint.objects.get()
+        assert (endpoint.name, endpoint.connect_timeout, endpoint.timeout) == ("calls", 2, 7)
+        assert endpoint.follow_redirects
+        assert endpoint.sealed_authorization
+        run("set", "calls", "--no-follow-redirects")
+        assert not Endpoint.objects.get().follow_redirects
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            (["add", "hooks", URL], "already exists; `manage.py endpoints set hooks` changes it"),
+            (["add", "new", "http://169.254.169.254/"], "url: 169.254.169.254 is not public"),
+            (["add", "new", URL, "--headers", "[]"], "headers: are a JSON object"),
+            (["add", "new", URL, "--headers", "{"], "that is no JSON"),
+            (["add", "new", URL, "--timeout", "0"], "timeout: Ensure this value is greater"),
+            (["add", "new", URL, "--timeout", "nan"], "is not a number of seconds"),
+            (["add", "new", URL, "--kind", "pigeon"], "invalid choice"),
+            (["add", "new", URL, "--region", "eu-west-1"], "region: is not for an endpoint of HTTP callbacks"),
+            (["add", "new", URL, "--authorization-file", "none-such"], "cannot read the Authorization from none-such"),
+            (["add", "a\0b", URL], "cannot contain NUL"),
+            (["set", "hooks"], "say what to set"),
+            (["set", "hooks", "--url", "https://example.org/"], "enter it again, or remove it"),
+            (["set", "none", "--timeout", "1"], "there is no endpoint 'none'; there are hooks"),
+            (["show", "a\0b"], "there is no endpoint"),
+            (["test"], "required: NAME"),
+        ],
+    )
+    def test_bad_usage_is_refused_in_words(self, arguments: list[str], told: str) -> None:
+        make_endpoint(**sealed())
+        error = refused(*arguments)
+        assert told in str(error)
+        assert "sesame" not in str(error)
+        assert Endpoint.objects.get().url == URL
+
+    def test_an_empty_authorization_is_a_mistake(self, tmp_path: Path) -> None:
+        (tmp_path / "secret").write_text(" \n")
+        error = refused("add", "hooks", URL, "--authorization-file", str(tmp_path / "secret"))
+        assert "holds no Authorization" in str(error)
+        assert error.returncode == 2
+
+
+class TestRotate:
+    def test_prints_the_secret_alone(self) -> None:
+        endpoint = make_endpoint()
+        secret = run("rotate", "hooks").strip()
+        assert secret == unseal(endpoint.signing_secrets.get().sealed)
+
+    def test_keeps_the_others_as_long_as_is_said(self) -> None:
+        endpoint = make_endpoint()
+        run("rotate", "hooks")
+        facts = json.loads(run("rotate", "hooks", "--keep-for", "60", "--json"))
+        first, second = endpoint.signing_secrets.all()
+        assert (first.retires_at - second.created_at).total_seconds() == 60
+        assert facts["secret"] == unseal(second.sealed)
+
+    def test_a_queue_has_none(self) -> None:
+        make_queue_endpoint()
+        assert "not signed" in str(refused("rotate", "queue"))
+        assert not SigningSecret.objects.exists()
+
+
+class TestTest:
+    def test_a_delivered_event_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        make_endpoint()
+        a_worker_delivers(monkeypatch, lambda _: Succeeded(facts={"status": 204, "seconds": 0.25}))
+        assert run("test", "hooks") == "delivered: it answered 204 after 0.250 s\n"
+        assert json.loads(run("test", "hooks", "--json"))["code"] == 204
+
+    def test_one_in_vain_ends_with_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        make_endpoint()
+        a_worker_delivers(monkeypatch, lambda _: Failed("it answered 500"))
+        error = refused("test", "hooks")
+        assert error.returncode == 1
+        assert f"not delivered: it answered 500 (`manage.py events show {BacklogRecord.objects.get().pk}`)" in str(
+            error
+        )
+
+    def test_it_waits_for_as_long_as_the_endpoint_may_take(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        make_endpoint(connect_timeout=1, timeout=2)
+        waited: list[float] = []
+        now = iter(range(1000))
+        monkeypatch.setattr(endpoint_tests.time, "monotonic", lambda: next(now))
+        monkeypatch.setattr(endpoint_tests.time, "sleep", waited.append)
+        assert "not delivered yet" in str(refused("test", "hooks"))
+        assert 10 <= len(waited) <= 14
+        waited.clear()
+        refused("test", "hooks", "--wait", "0")
+        assert waited == []
+
+
+class TestRemove:
+    def test_with_yes_it_goes(self) -> None:
+        endpoint = make_endpoint()
+        make_record(kind="http_callback", payload={"endpoint": endpoint.pk})
+        assert "1 events that are still to be delivered there will fail" in run("remove", "hooks", "--yes")
+        assert not Endpoint.objects.exists()
+
+    def test_nobody_there_to_ask_is_a_refusal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        make_endpoint()
+        monkeypatch.setattr("sys.stdin", io.StringIO(""))
+        error = refused("remove", "hooks")
+        assert "add --yes" in str(error)
+        assert error.returncode == 2
+
+    def test_one_that_schedules_use_stays(self) -> None:
+        make_event_schedule(name="nightly", endpoint=make_endpoint())
+        error = refused("remove", "hooks", "--yes")
+        assert "used by the schedule nightly" in str(error)
+        assert error.returncode == 1
+        assert Endpoint.objects.exists()
+
+    def test_what_was_delivered_there_stays(self) -> None:
+        endpoint = make_endpoint()
+        make_record(Status.SUCCEEDED, kind="http_callback", payload={"endpoint": endpoint.pk})
+        assert "will fail" not in run("remove", "hooks", "--yes")
+        assert BacklogRecord.objects.count() == 1

@@ -1,0 +1,82 @@
+import pytest
+from aiohttp import web
+
+from delivery import signing
+from delivery.addresses import read
+from delivery.encryption import seal
+from delivery.http.exchanges import Exchange, NotFollowed
+from delivery.targets import Host, Target
+from jobs.outcomes import Failed, Guarded, Succeeded
+from tests.delivery.events import EVENT_ID, deliver, failure_at, make_endpoint, make_event
+from tests.delivery.receiver import answering, receiving
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_loopback_allowed")]
+
+
+class TestARedirect:
+    def test_is_not_followed_and_names_where_it_leads(self):
+        with receiving() as other:
+            outcome = failure_at(answering(307, Location=f"{other.url}?token=secret"))
+            assert other.origin in outcome.error
+            assert "secret" not in outcome.error
+            assert outcome.fault_of is None
+            assert other.requests == []
+
+    def test_is_followed_when_the_endpoint_says_so_without_what_proves_who_we_are(self):
+        with receiving() as other, receiving(answering(308, Location=other.url)) as receiver:
+            endpoint = make_endpoint(
+                receiver.url,
+                follow_redirects=True,
+                headers={"X-Tenant": "7"},
+                sealed_authorization=seal("Bearer abcdef"),
+            )
+            signing.rotate(endpoint)
+            [outcome] = deliver(make_event(endpoint))
+        [first], [second] = receiver.requests, other.requests
+        assert isinstance(outcome, Succeeded)
+        assert outcome.facts["redirects"] == 1
+        assert first.body == second.body
+        assert {"authorization", "webhook-signature", "x-tenant"} <= first.headers.keys()
+        assert not {"authorization", "webhook-signature", "x-tenant"} & second.headers.keys()
+        assert second.headers["idempotency-key"] == EVENT_ID
+
+    def test_within_the_origin_keeps_what_proves_who_we_are(self):
+        async def move(request: web.Request) -> web.Response:
+            return web.Response(status=200 if request.path == "/new" else 307, headers={"Location": "/new"})
+
+        with receiving(move) as receiver:
+            authorization = seal("Bearer abcdef")
+            endpoint = make_endpoint(receiver.url, follow_redirects=True, sealed_authorization=authorization)
+            [outcome] = deliver(make_event(endpoint))
+        assert isinstance(outcome, Succeeded)
+        assert [request.path for request in receiver.requests] == ["/hook", "/new"]
+        assert receiver.requests[1].headers["authorization"] == "Bearer abcdef"
+
+    @pytest.mark.parametrize("where", ["http://127.0.0.2:1/", "http://169.254.169.254/latest", "http://localhost:1/"])
+    def test_to_a_private_address_is_refused(self, where):
+        outcome = failure_at(answering(307, Location=where), follow_redirects=True)
+        assert "where nothing is delivered" in outcome.error
+        assert outcome.fault_of is None
+
+    @pytest.mark.parametrize("where", ["ftp://127.0.0.1/", "http://a:b@127.0.0.1/", "http://[", "http://127.0.0.1:0/"])
+    def test_to_what_is_no_place_is_refused(self, where):
+        assert "where nothing is delivered" in failure_at(answering(308, Location=where), follow_redirects=True).error
+
+    @pytest.mark.parametrize("status", [301, 302, 303])
+    def test_that_loses_the_body_is_never_followed(self, status):
+        outcome = failure_at(answering(status, Location="/new"), follow_redirects=True)
+        assert "redirects are not followed" in outcome.error
+
+    def test_is_followed_five_times_and_no_more(self):
+        with receiving(answering(307, Location="/hook")) as receiver:
+            [outcome] = deliver(make_event(make_endpoint(receiver.url, follow_redirects=True)))
+        assert isinstance(outcome, Failed)
+        assert "after 5 redirects" in outcome.error
+        assert len(receiver.requests) == 6
+
+    def test_from_https_to_http_is_refused(self):
+        place = read("https://1.1.1.1/")
+        exchange = Exchange(Target(place, Host(Guarded("host", "host"))), EVENT_ID, b"")
+        assert exchange.follow("//8.8.8.8/new").origin == "https://8.8.8.8:443"
+        with pytest.raises(NotFollowed, match="anybody on the way could read"):
+            exchange.follow("http://8.8.8.8/new")

@@ -1,0 +1,35 @@
+"""A staggered batch as its receiver sees it: a real worker promotes, claims and delivers."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from delivery.models import Endpoint
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord, Worker
+from jobs.states import Status
+from schedules.models import Schedule, Trigger
+from tests.jobs.spread import most_within
+from tests.jobs.throttling.counting_receiver import counting_receiver
+from tests.jobs.throttling.delivering_workers import delivering_workers
+from tests.waiting import eventually
+
+COUNT, WINDOW_FOR = 1_000, 30
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_no_tenth_of_the_window_brings_much_more_than_the_mean(tmp_path: Path) -> None:
+    with counting_receiver(answers_after=0.0) as receiver, delivering_workers(tmp_path) as start:
+        start()
+        eventually(Worker.objects.exists)
+        schedule = Schedule.objects.create(
+            name="batch", cron="0 0 1 1 *", kind="http_callback", event_count=COUNT, window_for=WINDOW_FOR,
+            stagger="even", endpoint=Endpoint.objects.create(name="receiver", url=receiver.url),
+        )  # fmt: skip
+        trigger_at = database_clock().replace(microsecond=0) + timedelta(seconds=4)
+        Trigger.objects.create(schedule=schedule, trigger_at=trigger_at)
+        eventually(lambda: BacklogRecord.objects.filter(status=Status.SUCCEEDED).count() == COUNT, seconds=90)
+    # by plan it is 1.08 (test_stagger.py); a machine that stands still for a moment delivers some of them together
+    assert most_within(WINDOW_FOR / 10, sorted(receiver.begun_at)) <= 1.3 * COUNT / 10

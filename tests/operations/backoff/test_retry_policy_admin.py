@@ -1,0 +1,306 @@
+"""Retry policies in the admin: what the list tells, the live picture, what a save does, and what keeps one."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import DELETION, LogEntry
+from django.contrib.auth.models import Permission, User
+from django.db import OperationalError
+from django.db.models import ProtectedError
+from django.test import Client
+from django.utils import timezone
+from django.utils.html import escape
+from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks
+
+from jobs import rescheduling
+from jobs.models import BacklogRecord, RetryPolicy
+from jobs.retries import ALGORITHMS
+from jobs.states import Status, WaitingFor
+from tests.factories import build_record, make_record, make_retry_policy, make_schedule
+
+pytestmark = pytest.mark.django_db
+
+POLICIES = "/admin/jobs/retrypolicy/"
+
+
+def form(**fields: Any) -> dict[str, Any]:
+    return {
+        "name": "x", "algorithm": "constant", "parameters": '{"base": 60}', "max_delay": "86400",
+        "max_failures": "", "give_up_after": "", **fields,
+    }  # fmt: skip
+
+
+def told(client: Client) -> str:
+    """What messages the next page shows."""
+    return " ".join(str(message) for message in client.get(POLICIES).context["messages"])
+
+
+def make_waiting(policy: RetryPolicy, **fields: Any) -> BacklogRecord:
+    """Failed a minute ago, and waits for an hour."""
+    failed_at = timezone.now() - timedelta(minutes=1)
+    values = {
+        "waiting_for": WaitingFor.BACKOFF, "retry_policy": policy, "failures": 1, "first_failure_at": failed_at,
+        "last_failure_at": failed_at, "run_after": failed_at + timedelta(hours=1), **fields,
+    }  # fmt: skip
+    return make_record(Status.WAITING, **values)
+
+
+class TestTheList:
+    def test_tells_parameters_cap_end_and_first_delays(self, admin_client: Client) -> None:
+        RetryPolicy.objects.all().delete()
+        make_retry_policy(name="a", algorithm="fibonacci", max_delay=7_200, max_failures=25)
+        make_retry_policy(name="b", algorithm="buckets", parameters={"unit": 60})
+        make_retry_policy(name="c", algorithm="progressive")
+        page = admin_client.get(POLICIES).content.decode()
+        for text in (
+            "unit 60", "2 h", "at failure 25", "1 min, 1 min, 2 min, 3 min, 5 min",
+            "up to 8 min, 1 min – 27 min", "by sweeps: every 5 min up to 1 d", "never", "after 360 d",
+        ):  # fmt: skip
+            assert text in page, text
+
+    def test_opens_with_a_policy_that_was_stored_past_its_form(self, admin_client: Client) -> None:
+        make_retry_policy(algorithm="constant", parameters={"unit": 3})
+        make_retry_policy(algorithm="magic")
+        make_retry_policy(algorithm="constant", parameters=[1])
+        assert "its parameters are wrong" in admin_client.get(POLICIES).content.decode()
+        for policy in RetryPolicy.objects.all():
+            assert admin_client.get(f"{POLICIES}{policy.pk}/change/").status_code == 200
+
+
+ODD = ['{"unit": ' + "9" * 5_000 + "}", "[" * 100_000, '{"unit": "\\ud800"}']
+
+
+@pytest.mark.parametrize("parameters", ODD, ids=["a number without end", "nesting without end", "half a character"])
+def test_odd_parameters_are_told_beside_their_field(parameters: str, admin_client: Client) -> None:
+    for path in (f"{POLICIES}add/", f"{POLICIES}preview/"):
+        answer = admin_client.post(path, form(parameters=parameters))
+        assert answer.status_code == 200, path
+    page = admin_client.post(f"{POLICIES}add/", form(parameters=parameters))
+    assert "parameters" in page.context["adminform"].errors
+    assert not RetryPolicy.objects.filter(name="x").exists()
+
+
+class TestThePicture:
+    def test_of_a_policy_is_on_its_page_with_a_way_to_compare(self, admin_client: Client) -> None:
+        policy = make_retry_policy(name="often", algorithm="constant", parameters={"base": 60}, max_failures=5)
+        page = admin_client.get(f"{POLICIES}{policy.pk}/change/").content.decode()
+        assert "Backoff: often" in page
+        assert "First waits: 1 min, 1 min, 1 min, 1 min." in page
+        assert "It gives up at failure 5" in page
+        address = "/backoff/?algorithm=constant&base=60&max_delay=86400&max_failures=5"
+        assert escape(address) in page
+        assert admin_client.get(address).status_code == 200
+        assert f'hx-post="{POLICIES}{policy.pk}/preview/" hx-trigger="input from:#retrypolicy_form ' in page
+        assert 'id="retrypolicy_form"' in page
+        assert f'href="/backoff/?policy={policy.pk}"' in page
+
+    @pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
+    def test_of_what_is_typed_and_not_saved(self, algorithm: str, admin_client: Client) -> None:
+        policy = make_retry_policy(name="old")
+        typed = form(name="typed", algorithm=algorithm, parameters="{}")
+        for path in ("preview/", f"{policy.pk}/preview/"):
+            page = admin_client.post(POLICIES + path, typed).content.decode()
+            assert "Backoff: typed" in page
+            assert escape(ALGORITHMS[algorithm].formula) in page
+        assert RetryPolicy.objects.get(pk=policy.pk).name == "old"
+        assert not RetryPolicy.objects.filter(name="typed").exists()
+
+    @pytest.mark.parametrize(
+        ("typed", "said"),
+        [
+            ({"parameters": '{"unit": 3}'}, "parameters: constant has no parameter"),
+            ({"parameters": "{"}, "parameters: Enter a valid JSON."),
+            ({"max_delay": "0"}, "max delay: Ensure this value is greater than or equal to 1."),
+            ({"algorithm": "magic"}, "algorithm: Select a valid choice."),
+            ({"algorithm": "progressive", "parameters": "{}", "max_failures": "3"}, "max failures: leave it empty"),
+        ],
+    )
+    def test_gives_way_to_what_is_wrong(self, typed: dict[str, str], said: str, admin_client: Client) -> None:
+        page = admin_client.post(f"{POLICIES}preview/", form(**typed)).content.decode()
+        assert said in page
+        assert "<svg" not in page
+
+    def test_only_a_name_that_is_missing_does_not_matter(self, admin_client: Client) -> None:
+        assert "Backoff: constant" in admin_client.post(f"{POLICIES}preview/", form(name="")).content.decode()
+
+    def test_is_only_for_who_may_edit(self, client: Client) -> None:
+        policy = make_retry_policy()
+        paths = (f"{POLICIES}preview/", f"{POLICIES}{policy.pk}/preview/")
+        for path in paths:
+            assert client.post(path, form())["Location"].startswith("/admin/login/")
+        viewer = User.objects.create_user("viewer", is_staff=True)
+        viewer.user_permissions.add(Permission.objects.get(codename="view_retrypolicy"))
+        client.force_login(viewer)
+        for path in paths:
+            assert client.post(path, form()).status_code == 403
+        page = client.get(f"{POLICIES}{policy.pk}/change/").content.decode()
+        assert f"Backoff: {policy.name}" in page
+        assert "hx-post" not in page
+
+    def test_is_asked_for_by_post_and_of_what_there_is(self, admin_client: Client) -> None:
+        assert admin_client.get(f"{POLICIES}preview/").status_code == 405
+        assert admin_client.post(f"{POLICIES}999999/preview/").status_code == 404
+        assert admin_client.post(f"{POLICIES}x/preview/").status_code == 404
+
+    def test_buttons_write_the_defaults_of_each_algorithm(self, admin_client: Client) -> None:
+        page = admin_client.get(f"{POLICIES}add/").content.decode()
+        for name, algorithm in ALGORITHMS.items():
+            defaults = escape(json.dumps(algorithm.defaults))
+            assert f'data-algorithm="{name}" data-parameters="{defaults}"' in page
+
+
+class TestSaving:
+    def save(self, client: Client, policy: RetryPolicy, **fields: Any) -> None:
+        response = client.post(f"{POLICIES}{policy.pk}/change/", form(**fields))
+        assert response.status_code == 302, response.context["errors"]
+
+    @pytest.mark.django_db(transaction=True)
+    def test_gives_a_changed_policy_to_what_waits_by_it(self, admin_client: Client) -> None:
+        policy, other = make_retry_policy(parameters={"base": 3600}), make_retry_policy()
+        records = [make_waiting(policy) for _ in range(3)]
+        beside = make_waiting(other)
+        self.save(admin_client, policy, parameters='{"base": 600}')
+        for record in records:
+            record.refresh_from_db()
+            assert record.last_failure_at is not None
+            assert record.run_after == record.last_failure_at + timedelta(minutes=10)
+        run_after = beside.run_after
+        beside.refresh_from_db()
+        assert beside.run_after == run_after
+        assert "3 waiting records got new instants." in told(admin_client)
+
+    def test_touches_the_records_only_after_the_save_is_committed(
+        self, admin_client: Client, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+    ) -> None:
+        policy = make_retry_policy(parameters={"base": 3600})
+        record = make_waiting(policy)
+        with django_capture_on_commit_callbacks() as callbacks:
+            self.save(admin_client, policy, parameters='{"base": 600}')
+            run_after = record.run_after
+            record.refresh_from_db()
+            assert record.run_after == run_after
+        assert len(callbacks) == 1
+
+    @pytest.mark.parametrize(
+        ("changed", "times"),
+        [
+            ({}, 0),
+            ({"name": "new"}, 0),
+            ({"algorithm": "fibonacci", "parameters": "{}"}, 1),
+            ({"parameters": '{"base": 61}'}, 1),
+            ({"max_delay": "5"}, 1),
+            ({"max_failures": "5"}, 1),
+            ({"give_up_after": "5"}, 1),
+        ],
+    )
+    def test_of_what_decides_no_wait_moves_nothing(
+        self,
+        changed: dict[str, str],
+        times: int,
+        admin_client: Client,
+        django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+    ) -> None:
+        policy = make_retry_policy(parameters={"base": 60}, name="x")
+        with django_capture_on_commit_callbacks() as callbacks:
+            self.save(admin_client, policy, **changed)
+        assert len(callbacks) == times
+
+    def test_of_a_new_one_moves_nothing(
+        self, admin_client: Client, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+    ) -> None:
+        with django_capture_on_commit_callbacks() as callbacks:
+            assert admin_client.post(f"{POLICIES}add/", form()).status_code == 302
+        assert callbacks == []
+
+    @pytest.mark.django_db(transaction=True)
+    def test_stands_when_the_records_cannot_follow(self, admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        def away(policy: RetryPolicy) -> int:
+            raise OperationalError("canceling statement due to lock timeout")
+
+        monkeypatch.setattr(rescheduling, "apply", away)
+        policy = make_retry_policy(parameters={"base": 3600})
+        self.save(admin_client, policy, parameters='{"base": 600}')
+        policy.refresh_from_db()
+        assert policy.parameters == {"base": 600}
+        said = told(admin_client)
+        assert "is saved, but not all records that wait by it have followed" in said
+        assert "lock timeout" in said
+
+
+class TestDeleting:
+    def asked(self, client: Client, policy: RetryPolicy) -> str:
+        return client.get(f"{POLICIES}{policy.pk}/delete/").content.decode()
+
+    def test_one_that_nothing_uses_is_deleted(self, admin_client: Client) -> None:
+        policy = make_retry_policy()
+        assert "Are you sure" in self.asked(admin_client, policy)
+        admin_client.post(f"{POLICIES}{policy.pk}/delete/", {"post": "yes"})
+        assert not RetryPolicy.objects.filter(pk=policy.pk).exists()
+
+    def test_one_in_use_says_by_which_schedules_and_how_many_records(self, admin_client: Client) -> None:
+        policy = make_retry_policy()
+        schedule = make_schedule(name="nightly <b>", retry_policy=policy)
+        make_waiting(policy)
+        for _ in range(2):
+            make_record(Status.SUCCEEDED, retry_policy=policy)
+        page = self.asked(admin_client, policy)
+        assert "nightly &lt;b&gt;" in page
+        assert f"/admin/schedules/schedule/{schedule.pk}/change/" in page
+        assert "1 record on the backlog; let them end, or cancel them" in page
+        assert "2 records that ended under it; each is deleted 90 d after its end" in page
+        admin_client.post(f"{POLICIES}{policy.pk}/delete/", {"post": "yes"})
+        assert RetryPolicy.objects.filter(pk=policy.pk).exists()
+
+    def test_many_users_are_counted_and_not_listed(
+        self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        policy = make_retry_policy()
+        BacklogRecord.objects.bulk_create([build_record(Status.SUCCEEDED, retry_policy=policy) for _ in range(1_001)])
+        for _ in range(21):
+            make_schedule(retry_policy=policy)
+        with django_assert_max_num_queries(15):
+            page = self.asked(admin_client, policy)
+        assert "more than 1,000 records that ended under it" in page
+        assert "and further schedules" in page
+        assert len(page) < 100_000
+
+    def test_several_at_once_are_refused_when_one_is_used(self, admin_client: Client) -> None:
+        used, free = make_retry_policy(), make_retry_policy()
+        make_schedule(name="nightly", retry_policy=used)
+        action = {"action": "delete_selected", "_selected_action": [used.pk, free.pk]}
+        assert "nightly" in admin_client.post(POLICIES, action).content.decode()
+        admin_client.post(POLICIES, {**action, "post": "yes"})
+        assert RetryPolicy.objects.filter(pk__in=[used.pk, free.pk]).count() == 2
+        action["_selected_action"] = [free.pk]
+        admin_client.post(POLICIES, {**action, "post": "yes"})
+        assert not RetryPolicy.objects.filter(pk=free.pk).exists()
+
+    def test_who_may_not_delete_does_not(self, client: Client) -> None:
+        policy = make_retry_policy()
+        editor = User.objects.create_user("editor", is_staff=True)
+        editor.user_permissions.add(Permission.objects.get(codename="change_retrypolicy"))
+        client.force_login(editor)
+        assert client.post(f"{POLICIES}{policy.pk}/delete/", {"post": "yes"}).status_code == 403
+        action = {"action": "delete_selected", "_selected_action": [policy.pk], "post": "yes"}
+        client.post(POLICIES, action)
+        assert RetryPolicy.objects.filter(pk=policy.pk).exists()
+
+    def test_one_that_comes_into_use_meanwhile_is_kept(
+        self, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        policy = make_retry_policy()
+        make_schedule(retry_policy=policy)
+        monkeypatch.setattr("operations.admin.retry_policies.uses_of", lambda policy: [])
+        response = admin_client.post(f"{POLICIES}{policy.pk}/delete/", {"post": "yes"})
+        assert response.status_code == 302
+        assert "It has come into use meanwhile" in told(admin_client)
+        action = {"action": "delete_selected", "_selected_action": [policy.pk], "post": "yes"}
+        admin_client.post(POLICIES, action)
+        said = told(admin_client)
+        assert "One has come into use meanwhile" in said
+        assert "Successfully" not in said
+        assert not LogEntry.objects.filter(action_flag=DELETION).exists()
+        with pytest.raises(ProtectedError):
+            policy.delete()

@@ -1,0 +1,70 @@
+"""What is told of a rule in words: its first waits, and when it gives up."""
+
+import pytest
+
+from jobs.retries import DICE, Failure, Rule, delay, phases
+from operations.backoff.waits import bounds, first_waits, outermost_records, told_giving_up, told_waits
+
+
+class TestBounds:
+    @pytest.mark.parametrize(
+        ("rule", "failures", "expected"),
+        [
+            (Rule("constant", {"base": 7}), 5, (7, 7)),
+            (Rule("exponential", {"least": 180, "unit": 60}), 3, (420, 420)),
+            (Rule("exponential", {"least": 180, "unit": 60, "jitter": "full"}), 3, (0, 420)),
+            (Rule("exponential", {"least": 180, "unit": 60, "jitter": "equal"}), 3, (210, 420)),
+            (Rule("sidekiq"), 3, (31, 121)),
+            (Rule("buckets"), 3, (8, 64)),
+            (Rule("buckets", max_delay=20), 3, (8, 20)),
+            (Rule("phased"), 3, (36, 76)),
+        ],
+    )
+    def test_are_the_shortest_and_the_longest_wait(
+        self, rule: Rule, failures: int, expected: tuple[float, float]
+    ) -> None:
+        assert bounds(rule, failures) == expected
+
+    @pytest.mark.parametrize("rule", [Rule("buckets"), Rule("sidekiq"), Rule("phased"), Rule("phased", max_delay=50)])
+    def test_hold_every_wait(self, rule: Rule) -> None:
+        for failures in (1, 2, 6):
+            least, most = bounds(rule, failures)
+            for record_id in range(300):
+                assert least - 0.5 <= delay(rule, Failure(failures, record_id=record_id), DICE) <= most + 0.5
+
+    def test_are_asked_of_records_at_both_ends_of_a_phase(self) -> None:
+        assert [round(phases.phase(record_id), 3) for record_id in outermost_records()] == [0, 1]
+
+
+class TestWords:
+    def test_waits_that_are_certain_are_numbers_and_others_are_ranges(self) -> None:
+        assert told_waits(Rule("fibonacci"), 4) == "1 min, 1 min, 2 min, 3 min"
+        assert told_waits(Rule("buckets", {"unit": 60}), 2) == "up to 8 min, 1 min – 27 min"
+
+    def test_no_more_waits_than_there_are(self) -> None:
+        assert len(first_waits(Rule("constant", max_failures=3))) == 2
+        assert told_waits(Rule("constant", max_failures=1)) == "none: the first failure is the last"
+
+    def test_progressive_waits_for_sweeps(self) -> None:
+        said = told_waits(Rule("progressive"))
+        assert said.startswith("by sweeps: every 5 min up to 1 d, every 1 h up to 7 d")
+        assert said.endswith("every 8 d up to 360 d")
+
+    @pytest.mark.parametrize(
+        ("rule", "said"),
+        [
+            (Rule("constant"), "It never gives up."),
+            (Rule("constant", max_failures=1), "It gives up at the first failure: nothing is retried."),
+            (Rule("constant", {"base": 60}, max_failures=25),
+             "It gives up at failure 25, about 24 min after the first."),
+            (Rule("constant", {"base": 60}, give_up_after=3_600),
+             "It gives up at failure 61, about 1 h after the first."),
+            (Rule("progressive"), "It gives up when no sweep covers it any more, after 360 d."),
+            (Rule("progressive", give_up_after=86_400), "It gives up at failure 289, about 1 d after the first."),
+            (Rule("constant", {"base": 1}, max_failures=5_000, give_up_after=864_000),
+             "It gives up at failure 5,000 or at the first failure later than 10 d after the first, which is more than "
+             "1,000 failures away."),
+        ],
+    )  # fmt: skip
+    def test_when_it_gives_up(self, rule: Rule, said: str) -> None:
+        assert told_giving_up(rule) == said

@@ -1,0 +1,58 @@
+"""What the tests of the doctor share: one finding, and workers that serve."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+
+from jobs.clock import database_clock
+from jobs.handlers import Run
+from jobs.models import Worker
+from jobs.outcomes import Outcome, Succeeded
+from operations import doctor
+from operations.doctor.finding import Finding, Severity
+from tests.factories import make_worker
+
+OK, WARNING, PROBLEM = Severity.OK, Severity.WARNING, Severity.PROBLEM
+
+LEASE = timedelta(seconds=60)
+
+
+def succeed(run: Run) -> Outcome:
+    return Succeeded()
+
+
+async def succeed_async(run: Run) -> Outcome:
+    return Succeeded()
+
+
+def finding(name: str, now: datetime | None = None) -> Finding:
+    """What the doctor finds under that name."""
+    [found] = doctor.examine(skip=set(doctor.NAMES) - {name}, now=now)
+    assert found.name == name
+    return found
+
+
+def run(sql: str, *values: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values or None)
+
+
+def in_time(**fields: float) -> datetime:
+    """So much after now, as the database has it."""
+    return database_clock() + timedelta(**fields)
+
+
+def serve(**queues: int) -> Worker:
+    return make_worker(queues=queues, heartbeat_at=database_clock())
+
+
+def ready_rows(count: int) -> None:
+    """As many as it takes to be measured; the database makes them in a moment."""
+    run(
+        "INSERT INTO jobs_backlogrecord"
+        " (kind, queue, subject, payload, status, run_after, priority, failures, last_error, attempt, lane)"
+        " SELECT 'test', 'default', number::text, '{}', 1, now(), 0, 0, '', 0, 0"
+        "   FROM generate_series(1, %s) AS number",
+        count,
+    )

@@ -1,0 +1,179 @@
+"""`manage.py doctor`: what it prints, its exit codes, and what it does without a database."""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import datetime
+from typing import Any
+
+import pytest
+from django.conf import settings as project
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from operations import doctor
+from operations.doctor.finding import Finding, listed, ok, problem, span, warning
+from operations.doctor.rendering import report
+from tests.factories import make_record
+from tests.jobs.worker_processes import database_url
+from tests.operations.doctor.examining import OK, WARNING
+
+
+def exit_code(*arguments: str) -> int:
+    try:
+        call_command("doctor", *arguments)
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def only(*names: str) -> list[str]:
+    """Options that leave out all but these."""
+    return [f"--skip={name}" for name in doctor.NAMES if name not in names]
+
+
+@pytest.mark.django_db
+class TestTheCommand:
+    def test_a_problem_fails_it(self, capsys, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "120")
+        make_record()
+        assert exit_code(*only("workers", "version")) == 1
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0].split()[:2] == ["problem", "workers"]
+        assert lines[1].strip().startswith("→ start one")
+        assert lines[2].split()[:2] == ["ok", "version"]
+        assert lines[3] == "1 problem, 0 warnings, 1 ok"
+
+    def test_a_warning_does_not_fail_it(self, capsys):
+        assert exit_code(*only("workers")) == 0
+        assert "0 problems, 1 warning, 0 ok" in capsys.readouterr().out
+
+    def test_json_has_every_finding_with_its_numbers(self, capsys):
+        make_record()
+        assert exit_code("--json") == 1
+        found = json.loads(capsys.readouterr().out)
+        assert [one["name"] for one in found] == list(doctor.NAMES)
+        assert {frozenset(one) for one in found} == {frozenset({"name", "severity", "what", "do", "numbers"})}
+        workers = next(one for one in found if one["name"] == "workers")
+        assert (workers["severity"], workers["numbers"]) == ("problem", {"alive": 0, "ready": 1})
+
+    def test_a_skipped_finding_fails_nothing(self, capsys):
+        make_record()
+        assert exit_code(*only("workers"), "--skip=workers") == 0
+
+    def test_an_unknown_finding_is_bad_usage(self):
+        with pytest.raises(CommandError, match="no finding 'weather'; there are settings, version") as error:
+            call_command("doctor", "--skip", "weather")
+        assert error.value.returncode == 2
+
+    def test_colours_are_forced_as_everywhere_in_django(self, capsys):
+        exit_code(*only("workers"), "--force-color")
+        assert "\x1b[" in capsys.readouterr().out
+
+    def test_a_broken_setting_is_reported_and_no_traceback(self, settings, capsys):
+        settings.JOBS = {"QUEUES": 7}
+        assert exit_code() == 1
+        assert "jobs.E003" in capsys.readouterr().out
+
+
+def run_doctor(url: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", "doctor", *arguments],
+        cwd=project.BASE_DIR,
+        env={**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "backupsched.settings", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+class TestALostConnection:
+    def test_one_that_comes_back_costs_one_finding(self, monkeypatch):
+        monkeypatch.setitem(doctor.EXAMINATIONS, "version", self.lose)
+        found = {one.name: one for one in doctor.examine()}
+        assert found["version"].severity is WARNING
+        assert "terminating connection" in found["version"].what
+        assert found["migrations"].severity is OK
+
+    def test_a_database_that_stays_away_ends_it_without_a_traceback(self, monkeypatch):
+        def lose_for_good(cursor: Any, now: datetime) -> Finding:
+            for name, value in {"HOST": "127.0.0.1", "PORT": "1"}.items():
+                monkeypatch.setitem(connection.settings_dict, name, value)
+            return self.lose(cursor, now)
+
+        monkeypatch.setitem(doctor.EXAMINATIONS, "version", lose_for_good)
+        with pytest.raises(CommandError, match="does not answer") as error:
+            call_command("doctor")
+        assert error.value.returncode == 2
+
+    @staticmethod
+    def lose(cursor: Any, now: datetime) -> Finding:
+        cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        return ok("version", "")
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("wake", "severity"), [("listen", "warning"), ("poll", "ok")])
+def test_a_real_pooler_is_noticed(pooled_url, wake, severity):
+    ended = run_doctor(pooled_url, "--json", *only("pooler", "isolation"), BACKUPSCHED_WAKE=wake)
+    found = {one["name"]: one for one in json.loads(ended.stdout)}
+    assert (found["pooler"]["severity"], found["pooler"]["numbers"]) == (severity, {"pooled": True})
+    assert found["isolation"]["severity"] == "ok"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("url", "code", "said"),
+    [
+        ("postgresql://127.0.0.1:1/none", 2, "the database 'none' at 127.0.0.1:1 does not answer"),
+        ("sqlite://x", None, "only PostgreSQL"),
+    ],
+)
+def test_as_a_process_it_names_a_database_that_is_away(url, code, said):
+    ended = run_doctor(url)
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode == code if code else ended.returncode > 0
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_as_a_process_it_looks_at_the_database_that_it_is_given():
+    ended = run_doctor(database_url(), "--json", *only("migrations", "schema", "workers"))
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert [(one["name"], one["severity"]) for one in json.loads(ended.stdout)] == [
+        ("migrations", "ok"),
+        ("schema", "ok"),
+        ("workers", "warning"),
+    ]
+
+
+class TestTheReport:
+    FINDINGS = [ok("a", "fine"), warning("b", "so so", "look " * 40), problem("c", "bad", "act")]
+
+    def test_the_worst_comes_first_and_what_to_do_below_it(self):
+        lines = report(self.FINDINGS, width=60).splitlines()
+        assert [line.split()[0] for line in lines if not line.startswith(" ")] == ["problem", "warning", "ok", "1"]
+        assert lines[1].strip() == "→ act"
+
+    @pytest.mark.parametrize("width", [60, 120])
+    def test_no_line_is_wider_than_the_terminal(self, width):
+        assert max(map(len, report(self.FINDINGS, width=width).splitlines())) <= width
+
+    def test_only_a_terminal_gets_colours(self):
+        assert "\x1b" not in report(self.FINDINGS, width=60)
+        assert "\x1b[" in report(self.FINDINGS, width=60, colours=True)
+
+    @pytest.mark.parametrize(
+        ("seconds", "said"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min 1 s"), (7500, "2 h 5 min"), (90_000, "1 d 1 h")]
+    )
+    def test_a_duration_is_said_in_its_two_largest_units(self, seconds, said):
+        assert span(seconds) == said
+
+    def test_a_long_list_is_cut_and_the_rest_counted(self):
+        assert listed(list("abcdefg")) == "a; b; c; d; e; and 2 more"
+        assert listed(list("ab")) == "a; b"

@@ -1,0 +1,205 @@
+"""The doctor on the installation: settings, server, clocks and connections, each finding made for real."""
+
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings as project
+from django.core.management import call_command
+from django.db import connection
+
+from jobs.clock import database_clock
+from jobs.database_threads import THREADS
+from jobs.handlers import Kind
+from jobs.models import BacklogRecord, Worker
+from operations import doctor
+from operations.doctor import clocks, connections, server
+from operations.doctor.finding import Finding, ok
+from tests.factories import make_record
+from tests.operations.doctor.examining import OK, PROBLEM, WARNING, finding, in_time, run, serve, succeed_async
+from tests.threads import another_connection
+
+
+@pytest.mark.django_db
+class TestASystemInOrder:
+    @pytest.fixture(autouse=True)
+    def in_order(self, capsys):
+        with another_connection() as other:  # what other tests have rolled back lies dead before the first record
+            other.autocommit = True
+            other.execute("VACUUM jobs_backlogrecord")
+            other.autocommit = False
+        call_command("install_schedules")
+        serve(default=4)
+        make_record(run_after=database_clock())
+
+    def test_every_finding_is_ok_but_the_test_servers_own_durability(self):
+        found = doctor.examine()
+        assert [one.name for one in found] == list(doctor.NAMES)
+        assert [one for one in found if one.severity is not OK and one.name != "durability"] == []
+        assert [one for one in found if one.severity is OK and one.do] == []
+
+    def test_nothing_that_it_sets_outlives_it(self):
+        doctor.examine()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT current_setting('statement_timeout'), current_setting('enable_sort')")
+            assert cursor.fetchone() == ("0", "on")
+        make_record()
+
+    def test_an_examination_cannot_write(self, monkeypatch):
+        def meddle(cursor: Any, now: datetime) -> Finding:
+            cursor.execute("DELETE FROM jobs_backlogrecord")
+            return ok("version", "")
+
+        monkeypatch.setitem(doctor.EXAMINATIONS, "version", meddle)
+        found = finding("version")
+        assert found.severity is WARNING
+        assert "read-only" in found.what
+        assert BacklogRecord.objects.count() == 1
+
+    def test_what_takes_too_long_is_cut_short_and_said(self, monkeypatch):
+        monkeypatch.setattr(doctor, "STATEMENT_SECONDS", 0.2)
+        with another_connection() as other:
+            other.execute("LOCK TABLE jobs_pausedqueue IN ACCESS EXCLUSIVE MODE")
+            found = finding("paused_queues")
+        assert found.severity is WARNING
+        assert "statement timeout" in found.what
+
+
+@pytest.mark.django_db
+class TestSettings:
+    def test_a_dangerous_setting_of_django_q2_is_a_warning(self, settings):
+        settings.Q_CLUSTER = {**project.Q_CLUSTER, "catch_up": True}
+        found = finding("settings")
+        assert (found.severity, found.numbers["ids"]) == (WARNING, ["jobs.W016"])
+        assert "'catch_up'" in found.do
+
+    def test_a_kind_that_nobody_can_run_is_a_problem(self, own_registry):
+        own_registry.add(Kind("other", home_queue="nowhere"))
+        assert finding("settings").severity is PROBLEM
+
+    def test_settings_that_cannot_work_end_it_there_even_when_skipped(self, settings):
+        settings.JOBS = {"LEASE_SECONDS": "soon"}
+        for skip in ((), ("settings",)):
+            [found] = doctor.examine(skip=skip)
+            assert (found.name, found.severity) == ("settings", PROBLEM)
+
+
+@pytest.mark.django_db
+class TestTheServer:
+    def test_an_old_postgresql_is_a_problem(self):
+        assert server._version("13.9", 130_009).severity is PROBLEM
+        assert server._version("14.0", 140_000).severity is OK
+
+    def test_its_version_is_named(self):
+        assert finding("version").numbers["server_version_num"] == connection.pg_version
+
+    @pytest.mark.parametrize(
+        ("fsync", "full_page_writes", "synchronous_commit", "severity"),
+        [
+            ("on", "on", "on", OK),
+            ("on", "on", "off", WARNING),
+            ("off", "on", "on", PROBLEM),
+            ("on", "off", "on", PROBLEM),
+        ],
+    )
+    def test_what_a_crash_loses_is_said(self, fsync, full_page_writes, synchronous_commit, severity):
+        found = server._durability(
+            {"fsync": fsync, "full_page_writes": full_page_writes, "synchronous_commit": synchronous_commit}
+        )
+        assert found.severity is severity
+
+    def test_the_durability_is_that_of_this_session(self):
+        for value in ("on", "off"):
+            run(f"SET LOCAL synchronous_commit = {value}")
+            assert finding("durability").numbers["synchronous_commit"] == value
+
+    @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+    def test_an_isolation_under_which_throttles_do_not_hold_is_a_problem(self, level):
+        run(f"SET LOCAL default_transaction_isolation = '{level}'")
+        found = finding("isolation")
+        assert found.severity is PROBLEM
+        assert level in found.what
+
+    def test_a_direct_connection_is_ok(self):
+        assert finding("pooler") == ok("pooler", "connections are direct", pooled=False)
+
+    @pytest.mark.parametrize(("listens", "severity"), [(True, WARNING), (False, OK)])
+    def test_a_pooler_is_known_by_its_made_up_process_id(self, listens, severity):
+        found = server._pooler(1, 2, listens=listens)
+        assert (found.severity, found.numbers["pooled"]) == (severity, True)
+
+
+@pytest.mark.django_db
+class TestClocks:
+    @pytest.mark.parametrize(("seconds", "severity"), [(-60, WARNING), (-4, OK), (0, OK), (4, OK), (6, WARNING)])
+    def test_this_machines_clock_is_compared_with_the_databases(self, monkeypatch, seconds, severity):
+        monkeypatch.setattr(clocks, "host_clock", lambda: datetime.now(UTC) + timedelta(seconds=seconds))
+        found = finding("clocks")
+        assert found.severity is severity
+        assert abs(found.numbers["this_machine"] - seconds) < 1
+
+    @pytest.mark.parametrize(("skew", "severity"), [(None, OK), (4.0, OK), (5.5, WARNING), (-7.0, WARNING)])
+    def test_a_living_workers_clock_is_what_its_heartbeat_wrote(self, skew, severity):
+        worker = serve(default=1)
+        Worker.objects.update(clock_skew=skew)
+        found = finding("clocks")
+        assert found.severity is severity
+        assert (worker.name in found.what) == (severity is WARNING)
+
+    def test_the_clock_of_a_dead_worker_does_not_matter(self):
+        serve(default=1)
+        Worker.objects.update(clock_skew=100.0)
+        assert finding("clocks", now=in_time(seconds=61)).severity is OK
+
+
+@pytest.mark.django_db
+class TestConnections:
+    def test_a_unit_of_a_sync_handler_needs_one_and_the_async_handlers_of_a_queue_share_some(self, own_registry):
+        own_registry.handler("test", queue="availability")(succeed_async)
+        assert connections.needed({"default": 16}) == 5 + 16
+        assert connections.needed({"availability": 200}) == 5 + THREADS
+        assert connections.needed({"availability": 200, "default": 16, "unhandled": 9}) == 5 + THREADS + 16
+
+    def test_workers_that_may_need_more_than_there_are_is_a_problem(self):
+        assert finding("connections").severity is OK
+        serve(default=100_000)
+        found = finding("connections")
+        assert found.severity is PROBLEM
+        assert found.numbers["workers_may_need"] == 100_005
+
+    def test_a_worker_that_is_gone_needs_none(self):
+        serve(default=100_000)
+        assert finding("connections", now=in_time(seconds=61)).numbers["workers_may_need"] == 0
+
+    def test_the_limit_of_the_role_counts_when_it_is_tighter(self):
+        run("ALTER ROLE CURRENT_USER CONNECTION LIMIT 20")
+        serve(default=16)
+        found = finding("connections")
+        assert (found.severity, found.numbers["allowed"]) == (PROBLEM, 20)
+        assert "role" in found.what
+
+    def test_a_connection_of_another_program_is_not_there_for_us(self):
+        before = finding("connections").numbers["at_most"]
+        with ExitStack() as stack:
+            for _ in range(10):
+                other = stack.enter_context(another_connection())
+                other.execute("SET application_name = 'something else'")
+            run("SELECT pg_stat_clear_snapshot()")  # within one transaction the statistics stand still
+            # the tests beside this one open and close some of their own
+            assert before + 5 <= finding("connections").numbers["at_most"] <= before + 15
+
+    @pytest.mark.parametrize(
+        ("workers", "ours", "severity"),
+        [(68, 1, OK), (69, 1, WARNING), (88, 1, WARNING), (89, 1, PROBLEM), (0, 81, WARNING), (0, 101, PROBLEM)],
+    )
+    def test_what_is_open_or_may_be_needed_is_set_against_what_is_allowed(self, workers, ours, severity):
+        assert connections._judged("max_connections", 100, ours, ours, workers).severity is severity
+
+    @pytest.mark.parametrize(
+        ("pool", "severity"),
+        [(True, PROBLEM), ({"min_size": 19}, PROBLEM), ({"max_size": 19}, PROBLEM), ({"max_size": 20}, OK), (None, OK)],
+    )
+    def test_a_pool_smaller_than_a_worker_is_a_problem(self, pool, severity):
+        found = connections._too_small(pool, 20)
+        assert (found.severity if found else OK) is severity

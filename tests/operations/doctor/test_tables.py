@@ -1,0 +1,276 @@
+"""The doctor on the tables: schema, dead rows, the horizon and the head of the claim index."""
+
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord
+from jobs.states import Status
+from operations import doctor
+from operations.doctor import claim_head, horizon
+from tests.factories import make_record
+from tests.operations.doctor.examining import OK, PROBLEM, WARNING, finding, in_time, ready_rows, run
+from tests.threads import another_connection
+
+
+@pytest.mark.django_db
+class TestTheTables:
+    def test_a_missing_migration_is_a_problem(self):
+        last = MigrationRecorder.Migration.objects.filter(app="jobs").latest("name")
+        last.delete()
+        found = finding("migrations")
+        assert (found.severity, found.numbers["missing"]) == (PROBLEM, [f"jobs {last.name}"])
+
+    @pytest.mark.parametrize(("newer", "said"), [(True, "of a newer version: jobs 0999_later"), (False, "lacks 1")])
+    def test_a_worker_refuses_to_start_on_tables_that_are_not_its_own(self, newer, said):
+        if newer:
+            MigrationRecorder(connection).record_applied("jobs", "0999_later")
+            MigrationRecorder(connection).record_applied("removed", "0001_initial")
+        else:
+            MigrationRecorder.Migration.objects.filter(app="jobs").latest("name").delete()
+        assert finding("migrations").severity is PROBLEM
+        with pytest.raises(CommandError, match=said) as refused:
+            call_command("worker")
+        assert refused.value.returncode == 2
+
+    def test_a_missing_table_is_said_and_not_raised(self):
+        run("DROP TABLE jobs_pausedqueue")
+        found = finding("paused_queues")
+        assert found.severity is WARNING
+        assert "jobs_pausedqueue" in found.what
+
+    @pytest.mark.parametrize(
+        ("broken", "name"),
+        [
+            ("DROP INDEX backlog_claim_order", "backlog_claim_order"),
+            ("DROP INDEX one_unfinished_record_per_subject", "one_unfinished_record_per_subject"),
+            ("DROP INDEX schedule_due", "schedule_due"),
+            ("DROP INDEX worker_alive", "worker_alive"),
+            ("ALTER TABLE jobs_backlogrecord DROP CONSTRAINT running_iff_leased", "running_iff_leased"),
+            (
+                "DROP INDEX backlog_claim_order;"
+                "CREATE INDEX backlog_claim_order ON jobs_backlogrecord (queue, lane, priority DESC, rank_day, tried_at"
+                " NULLS FIRST, expected_seconds NULLS FIRST, id) WHERE status = 1",
+                "backlog_claim_order",
+            ),
+            (
+                "DROP INDEX one_unfinished_record_per_subject;"
+                "CREATE INDEX one_unfinished_record_per_subject ON jobs_backlogrecord (kind, subject)"
+                " WHERE status IN (0, 1, 2)",
+                "one_unfinished_record_per_subject",
+            ),
+            (
+                "DROP INDEX backlog_waiting_until;CREATE INDEX backlog_waiting_until ON jobs_backlogrecord (run_after)",
+                "backlog_waiting_until",
+            ),
+        ],
+    )
+    def test_what_a_model_declares_and_the_database_lacks_is_a_problem_with_the_sql_for_it(self, broken, name):
+        run(broken)
+        found = finding("schema")
+        assert (found.severity, found.numbers["names"]) == (PROBLEM, [name])
+        assert found.do.count("INDEX") == found.do.count("INDEX CONCURRENTLY")  # workers go on
+        run(found.do.replace("CONCURRENTLY ", ""))
+        assert finding("schema").severity is OK
+
+    def test_a_missing_primary_key_is_a_problem_with_the_sql_for_it(self):
+        run("ALTER TABLE jobs_attempt DROP CONSTRAINT jobs_attempt_pkey CASCADE")
+        found = finding("schema")
+        assert (found.severity, found.numbers["names"]) == (PROBLEM, ["the primary key"])
+        run(found.do)
+        assert finding("schema").severity is OK
+
+    @pytest.mark.parametrize(
+        ("broken", "name"),
+        [
+            ("DROP VIEW jobs_attempt_entry", "jobs_attempt_entry"),
+            ("DROP FUNCTION jobs_claim_beside_throttles", "jobs_claim_beside_throttles"),
+        ],
+    )
+    def test_a_missing_view_or_function_is_a_problem_with_the_sql_for_it(self, broken, name):
+        run(broken)
+        found = finding("schema")
+        assert (found.severity, found.numbers["names"]) == (PROBLEM, [name])
+        printed = StringIO()
+        call_command("sqlmigrate", *found.do.split("sqlmigrate ")[1].split()[:2], stdout=printed)
+        run(printed.getvalue().replace("BEGIN;", "").replace("COMMIT;", ""))
+        assert finding("schema").severity is OK
+
+    def test_an_invalid_index_is_a_problem(self):
+        run("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'backlog_claim_order'::regclass")
+        found = finding("schema")
+        assert found.severity is PROBLEM
+        assert found.do == "REINDEX INDEX CONCURRENTLY backlog_claim_order;"
+
+    def test_a_constraint_that_was_never_validated_is_a_problem_with_the_sql_for_it(self):
+        run(
+            "ALTER TABLE jobs_backlogrecord DROP CONSTRAINT failed_at_iff_failures;"
+            "ALTER TABLE jobs_backlogrecord ADD CONSTRAINT failed_at_iff_failures CHECK (failures >= 0) NOT VALID"
+        )
+        found = finding("schema")
+        assert (found.severity, found.numbers["names"]) == (PROBLEM, ["failed_at_iff_failures"])
+        run(found.do)
+        assert finding("schema").severity is OK
+
+    @pytest.mark.parametrize(
+        "broken", ["RESET (fillfactor)", "SET (fillfactor = 100)", "SET (autovacuum_vacuum_scale_factor = 0.2)"]
+    )
+    def test_a_lost_table_setting_is_a_warning_with_the_sql_for_it(self, broken):
+        run(f"ALTER TABLE jobs_backlogrecord {broken}")
+        found = finding("table_settings")
+        assert found.severity is WARNING
+        run(found.do)
+        assert finding("table_settings").severity is OK
+
+    def test_a_stricter_table_setting_is_ok(self):
+        run("ALTER TABLE jobs_backlogrecord SET (autovacuum_vacuum_scale_factor = 0.01, fillfactor = 70)")
+        assert finding("table_settings").severity is OK
+
+    @pytest.mark.parametrize("table", ["jobs_backlogrecord", "jobs_attempt"])
+    @pytest.mark.parametrize("off", ["false", "off"])
+    def test_a_table_without_autovacuum_is_a_problem_with_the_sql_for_it(self, table, off):
+        run(f"ALTER TABLE {table} SET (autovacuum_enabled = {off})")
+        found = finding("table_settings")
+        assert (found.severity, found.numbers["tables"]) == (PROBLEM, [table])
+        run(found.do)
+        assert finding("table_settings").severity is OK
+
+    def test_a_server_that_counts_no_dead_rows_is_a_problem(self):
+        run("SET LOCAL track_counts = off")
+        found = finding("table_settings")
+        assert found.severity is PROBLEM
+        assert "track_counts = on" in found.do
+
+
+@pytest.mark.django_db
+class TestTheHorizon:
+    @pytest.mark.parametrize(
+        ("minutes", "severity"), [(1, OK), (4.9, OK), (5.1, WARNING), (59, WARNING), (61, PROBLEM)]
+    )
+    def test_a_snapshot_that_somebody_keeps_is_named_with_its_holder(self, minutes, severity):
+        with another_connection() as other:
+            other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            other.execute("SET application_name = 'a forgotten report'")
+            other.execute("SELECT 1 AS   once")
+            found = finding("horizon", now=in_time(minutes=minutes))
+            pid = other.info.backend_pid
+        assert found.severity is severity
+        if severity is not OK:
+            assert f"pg_terminate_backend({pid})" in found.do
+            for fact in (f"pid {pid}", "idle in transaction", "a forgotten report", "SELECT 1 AS once"):
+                assert fact in found.what
+
+    def test_an_open_transaction_that_wrote_pins_it_too(self):
+        with another_connection() as other:
+            other.execute("INSERT INTO jobs_pausedqueue (name, reason) VALUES ('elsewhere', '')")
+            assert finding("horizon", now=in_time(minutes=6)).severity is WARNING
+
+    def test_an_open_transaction_without_a_snapshot_pins_nothing(self):
+        with another_connection() as other:
+            other.execute("SELECT 1")
+            assert finding("horizon", now=in_time(hours=2)).severity is OK
+
+    @pytest.mark.parametrize(("transactions", "severity"), [(99_999, OK), (100_000, WARNING), (1_000_000, PROBLEM)])
+    @pytest.mark.parametrize(
+        ("kind", "do"),
+        [
+            ("prepared transaction", "ROLLBACK PREPARED 'it''s'"),
+            ("replication slot", "pg_drop_replication_slot('it''s')"),
+        ],
+    )
+    def test_what_has_no_age_in_seconds_counts_by_transactions(self, kind, do, transactions, severity):
+        holder = dict.fromkeys(horizon.NAMES, "") | {"kind": kind, "holder": "it's", "seconds": None}
+        found = horizon._judged([holder | {"transactions": transactions}])
+        assert found.severity is severity
+        assert severity is OK or (do in found.do and f"{transactions:,} transactions" in found.what)
+
+    def test_the_do_is_for_the_one_that_makes_it_a_problem(self):
+        young = dict.fromkeys(horizon.NAMES, "") | {"kind": "session", "holder": "pid 7", "seconds": 400.0}
+        old = young | {"holder": "pid 8", "seconds": 4000.0, "transactions": 5}
+        found = horizon._judged([young | {"transactions": 9}, old])
+        assert found.severity is PROBLEM
+        assert "pg_terminate_backend(8)" in found.do
+
+
+def finish_the_first(count: int) -> None:
+    first = BacklogRecord.objects.ready().in_claim_order().values("pk")[:count]
+    BacklogRecord.objects.filter(pk__in=first).update(status=Status.SUCCEEDED, finished_at=database_clock())
+
+
+@pytest.mark.django_db(transaction=True)
+class TestTheHeadOfTheClaimIndex:
+    @pytest.fixture(autouse=True)
+    def small_thresholds(self, monkeypatch):
+        monkeypatch.setattr(claim_head, "WARN_BUFFERS", 40)
+        monkeypatch.setattr(claim_head, "PROBLEM_BUFFERS", 10_000)
+
+    def test_dead_rows_that_a_snapshot_keeps_are_measured(self):
+        ready_rows(21_000)
+        with another_connection() as other:
+            other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            other.execute("SELECT 1")
+            before = finding("claim_head")
+            finish_the_first(20_000)
+            kept = finding("claim_head")
+        assert before.severity is OK
+        assert kept.severity is WARNING
+        [head] = kept.numbers["heads"]
+        assert (head["queue"], head["rows"]) == ("default", claim_head.BATCH)
+        assert head["in_vain"] >= 40
+        assert "queue default" in kept.what
+        run("VACUUM jobs_backlogrecord")
+        removed = finding("claim_head")
+        assert removed.severity is OK
+        assert removed.numbers["last_vacuum"]
+
+    def test_records_whose_window_has_closed_are_not_taken_for_dead(self):
+        ready_rows(3000)
+        BacklogRecord.objects.update(closes_at=in_time(hours=-1))
+        run("VACUUM jobs_backlogrecord")
+        assert finding("claim_head").severity is OK
+
+    def test_a_table_too_small_for_an_index_is_not_taken_for_one_without(self):
+        ready_rows(30)
+        run("ANALYZE jobs_backlogrecord")
+        assert "Sort" in BacklogRecord.objects.ready().filter(queue="default", lane=0).in_claim_order().explain()
+        assert finding("claim_head").severity is OK
+
+    def test_each_queue_and_lane_is_measured(self):
+        for queue, lane in (("default", 0), ("default", 3), ("backups", 0)):
+            make_record(queue=queue, lane=lane)
+        make_record(Status.WAITING, queue="elsewhere")
+        heads = finding("claim_head").numbers["heads"]
+        assert [(head["queue"], head["lane"]) for head in heads] == [("backups", 0), ("default", 0), ("default", 3)]
+
+    def test_a_claim_that_cannot_be_looked_at_in_time_is_a_problem(self, monkeypatch):
+        monkeypatch.setattr(doctor, "STATEMENT_SECONDS", 0.2)
+        with another_connection() as other:
+            other.execute("LOCK TABLE jobs_backlogrecord IN ACCESS EXCLUSIVE MODE")
+            assert finding("claim_head").severity is PROBLEM
+
+    @pytest.mark.parametrize(("in_vain", "severity"), [(39, OK), (40, WARNING), (9_999, WARNING), (10_000, PROBLEM)])
+    def test_the_worst_head_decides(self, in_vain, severity):
+        head = {"queue": "a", "lane": 0, "rows": 100, "buffers": 120, "milliseconds": 1.0, "sorts": False, "in_vain": 0}
+        worse = head | {"queue": "b", "lane": 7, "in_vain": in_vain}
+        found = claim_head._judged([head, worse], "never vacuumed", {})
+        assert found.severity is severity
+        assert severity is OK or "queue b lane 7" in found.what
+
+    def test_a_problem_is_named_before_the_warnings_beside_it(self):
+        head = {"queue": "a", "lane": 0, "rows": 100, "buffers": 120, "milliseconds": 1.0, "sorts": False}
+        found = claim_head._judged([head | {"in_vain": 50}, head | {"queue": "b", "in_vain": 10_000}], "", {})
+        assert found.severity is PROBLEM
+        assert found.what.index("queue b") < found.what.index("queue a")
+
+
+@pytest.mark.django_db
+def test_a_claim_index_in_another_order_is_a_problem():
+    run("DROP INDEX backlog_claim_order; CREATE INDEX backlog_claim_order ON jobs_backlogrecord (queue, lane, id)")
+    make_record()
+    found = finding("claim_head")
+    assert found.severity is PROBLEM
+    assert "sorts" in found.what

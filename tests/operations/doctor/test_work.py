@@ -1,0 +1,231 @@
+"""The doctor on the work: workers, queues, periodic tasks and sweeps."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.apps import apps
+from django.core.management import call_command
+from django.db import connection
+from django_q.models import Schedule as PeriodicTask
+
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord, PausedQueue, Sweep, Worker
+from jobs.states import Status, WaitingFor
+from operations.doctor.asking import COUNT_TO
+from operations.doctor.finding import Finding
+from tests.factories import make_record, make_worker
+from tests.operations.doctor.examining import LEASE, OK, PROBLEM, WARNING, finding, in_time, ready_rows, serve
+
+
+@pytest.mark.django_db
+class TestWorkers:
+    def test_none_alive_is_a_warning_while_nothing_is_ready(self):
+        make_record(Status.WAITING)
+        assert finding("workers").severity is WARNING
+
+    def test_none_alive_is_a_problem_when_records_are_ready(self):
+        make_record()
+        make_worker(heartbeat_at=in_time(seconds=-61))
+        make_worker(heartbeat_at=database_clock(), stopped_at=database_clock())
+        found = finding("workers")
+        assert (found.severity, found.numbers) == (PROBLEM, {"alive": 0, "ready": 1})
+
+    def test_a_heartbeat_within_the_last_lease_is_alive(self):
+        make_worker(heartbeat_at=in_time(seconds=-30))
+        make_record()
+        assert finding("workers").numbers == {"alive": 1}
+
+    @pytest.mark.parametrize(("seconds", "severity"), [(30, OK), (65, WARNING), (86_000, WARNING), (86_500, OK)])
+    def test_a_worker_that_fell_silent_within_the_last_day_is_named(self, seconds, severity):
+        worker = make_worker(heartbeat_at=in_time(seconds=-seconds))
+        found = finding("silent_workers")
+        assert found.severity is severity
+        assert (worker.name in found.numbers["silent"]) == (severity is WARNING)
+
+    def test_a_worker_that_signed_off_is_not_silent(self):
+        make_worker(heartbeat_at=in_time(hours=-1), stopped_at=in_time(hours=-1))
+        assert finding("silent_workers").severity is OK
+
+    @pytest.mark.parametrize(("minutes", "severity"), [(1, WARNING), (20, OK)])
+    def test_a_worker_that_ran_out_of_sockets_lately_is_named(self, minutes, severity):
+        worker = serve(availability=200)
+        Worker.objects.filter(pk=worker.pk).update(sockets=3584, out_of_sockets_at=in_time(minutes=-minutes))
+        found = finding("sockets")
+        assert found.severity is severity
+        assert (worker.name in found.what) == (severity is WARNING)
+
+    @pytest.mark.parametrize(("leases", "severity"), [(0.9, OK), (1.5, OK), (2.1, PROBLEM)])
+    def test_a_lease_that_expired_two_leases_ago_is_a_problem(self, leases, severity):
+        now = in_time(days=1)  # the server has long been up
+        make_record(Status.RUNNING, lease_expires_at=now - leases * LEASE)
+        found = finding("expired_leases", now=now)
+        assert (found.severity, found.numbers["expired"]) == (severity, int(severity is PROBLEM))
+
+    def test_nothing_has_to_be_rescued_just_after_a_start_of_the_server(self):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_postmaster_start_time()")
+            started_at: datetime = cursor.fetchone()[0]
+        make_record(Status.RUNNING, lease_expires_at=started_at - 10 * LEASE)
+        assert finding("expired_leases", now=started_at + 1.9 * LEASE).severity is OK
+        assert finding("expired_leases", now=started_at + 2.1 * LEASE).severity is PROBLEM
+
+
+@pytest.mark.django_db
+class TestQueues:
+    @pytest.mark.parametrize("status", [Status.READY, Status.WAITING, Status.RUNNING])
+    def test_a_queue_that_no_living_worker_serves_is_a_problem(self, status):
+        serve(availability=1)
+        make_record(status, queue="backups", worker=make_worker(queues={"backups": 1}, heartbeat_at=in_time(hours=-1)))
+        found = finding("unserved_queues")
+        assert found.severity is PROBLEM
+        assert found.numbers["unserved"] == {"backups": int(status == Status.READY)}
+        assert "serves backups" in found.do
+
+    def test_a_queue_that_no_settings_know_is_named_as_such(self):
+        serve(default=1)
+        for queue in ("elsewhere", "backups", "default", "a"):
+            make_record(queue=queue)
+        found = finding("unserved_queues")
+        assert set(found.numbers["unserved"]) == {"a", "backups", "elsewhere"}
+        assert found.numbers["unknown"] == ["a", "elsewhere"]
+        assert "JOBS['QUEUES']" in found.do
+
+    def test_finished_records_need_nobody(self):
+        make_record(Status.SUCCEEDED, queue="elsewhere")
+        assert finding("unserved_queues").severity is OK
+
+    def test_a_count_stops_where_nobody_acts_differently(self):
+        ready_rows(COUNT_TO + 10)
+        found = finding("unserved_queues")
+        assert found.numbers["unserved"] == {"default": COUNT_TO + 1}
+        assert f"over {COUNT_TO:,} ready" in found.what
+
+    def test_a_paused_queue_is_a_warning_with_its_reason_and_what_is_ready(self):
+        PausedQueue.objects.create(name="default", reason="moving the repository")
+        make_record()
+        make_record(Status.WAITING)
+        found = finding("paused_queues")
+        assert (found.severity, found.numbers["paused"]) == (WARNING, {"default": 1})
+        assert "moving the repository" in found.what
+        assert "manage.py backlog resume default" in found.do
+
+    def test_a_kind_without_a_handler_is_a_problem(self):
+        for kind in ("a", "test", "z"):
+            make_record(kind=kind)
+        make_record(Status.FAILED, kind="old")
+        found = finding("unknown_kinds")
+        assert (found.severity, found.numbers["unknown"]) == (PROBLEM, ["a", "z"])
+
+    def test_known_kinds_are_ok(self):
+        make_record(Status.WAITING)
+        assert finding("unknown_kinds").severity is OK
+
+
+@pytest.mark.django_db
+class TestThePeriodicTasks:
+    @pytest.fixture(autouse=True)
+    def installed(self, capsys):
+        call_command("install_schedules")
+
+    def test_a_task_that_is_not_installed_is_a_warning(self):
+        PeriodicTask.objects.filter(name="backlog prune").delete()
+        found = finding("periodic_tasks")
+        assert (found.severity, found.numbers["missing"]) == (WARNING, ["backlog prune"])
+        assert found.do == "manage.py install_schedules"
+
+    def test_a_task_that_was_changed_is_a_warning(self):
+        PeriodicTask.objects.filter(name="backlog tick").update(minutes=60)
+        found = finding("periodic_tasks")
+        assert (found.severity, found.do) == (WARNING, "manage.py install_schedules")
+        assert "minutes is 60" in found.what
+
+    @pytest.mark.parametrize(("minutes", "severity"), [(0, OK), (9, OK), (11, WARNING)])
+    def test_a_task_that_nobody_runs_is_a_warning_that_says_what_waits(self, minutes, severity):
+        found = finding("periodic_tasks", now=in_time(minutes=minutes))
+        assert found.severity is severity
+        if severity is WARNING:
+            assert {"backlog tick", "backlog prune"} <= set(found.numbers["overdue_seconds"])
+            assert "qcluster" in found.do
+            assert "only pruning waits" in found.what
+
+    def test_a_sweep_that_nobody_runs_is_late_ten_minutes_after_its_time_however_rare_it_is(self):
+        name = "backlog sweep: up to 360 days old, every 192 hours"
+        at = PeriodicTask.objects.get(name=name).next_run
+        PeriodicTask.objects.exclude(name=name).update(next_run=at)
+        assert finding("periodic_tasks", now=at + timedelta(minutes=10)).severity is OK
+        late = finding("periodic_tasks", now=at + timedelta(minutes=11)).numbers["overdue_seconds"]
+        assert late[name] == 660
+
+    def test_a_sweep_off_its_grid_is_a_warning(self):
+        name = "backlog sweep: up to 7 days old, hourly"
+        one = PeriodicTask.objects.get(name=name)
+        PeriodicTask.objects.filter(name=name).update(next_run=one.next_run + timedelta(seconds=7))
+        found = finding("periodic_tasks")
+        assert (found.severity, found.do) == (WARNING, "manage.py install_schedules")
+        assert "hourly (next_run is" in found.what
+
+    def test_an_installation_without_django_q2_is_ok(self, monkeypatch):
+        # not by INSTALLED_APPS: the admin's theme would make a new site, with nothing in it, for the tests that follow
+        monkeypatch.setattr(apps, "is_installed", lambda name: name != "django_q")
+        found = finding("periodic_tasks", now=in_time(hours=1))
+        assert found.severity is OK
+        assert "not installed" in found.what
+
+
+@pytest.mark.django_db
+class TestTheSweeps:
+    NOW = datetime(2026, 3, 2, 12, 30, tzinfo=UTC)
+
+    def waiting(self, *, days: float, failed: timedelta) -> BacklogRecord:
+        """A record of that age that waits for a sweep, and failed so long ago."""
+        facts = {"inserted_at": self.NOW - timedelta(days=days), "last_failure_at": self.NOW - failed, "failures": 3}
+        until = self.NOW + timedelta(days=360 - days)
+        return make_record(Status.WAITING, waiting_for=WaitingFor.SWEEP, run_after=until, **facts)
+
+    def found(self) -> Finding:
+        return finding("sweeps", now=self.NOW)
+
+    def test_with_nothing_to_sweep_are_ok(self):
+        assert (self.found().severity, self.found().numbers["waiting"]) == (OK, 0)
+
+    @pytest.mark.parametrize(
+        ("days", "failed", "severity"),
+        [
+            (0.5, timedelta(minutes=14), OK),
+            (0.5, timedelta(minutes=16), PROBLEM),
+            (3, timedelta(minutes=29), OK),
+            (3, timedelta(minutes=31), PROBLEM),
+            (20, timedelta(hours=12, minutes=29), OK),
+            (20, timedelta(hours=12, minutes=31), PROBLEM),
+            (300, timedelta(days=2), OK),
+            (300, timedelta(days=9), PROBLEM),
+        ],
+    )
+    def test_that_do_not_come_in_their_slot_are_a_problem(self, days, failed, severity):
+        self.waiting(days=days, failed=failed)
+        found = self.found()
+        assert found.severity is severity
+        assert found.numbers["waiting"] == 1
+        if severity is PROBLEM:
+            assert "start a worker" in found.do
+            assert "qcluster" in found.do
+
+    def test_that_came_are_ok_although_a_failure_is_old(self):
+        self.waiting(days=0.5, failed=timedelta(days=2))
+        for days in (1, 7, 14, 30, 180, 360):
+            Sweep.objects.create(max_age_days=days, swept_at=self.NOW - timedelta(seconds=10))
+        assert self.found().severity is OK
+
+    def test_that_left_some_are_a_warning_that_says_what_to_do(self):
+        self.waiting(days=0.5, failed=timedelta(hours=5))
+        Sweep.objects.create(max_age_days=1, swept_at=self.NOW - timedelta(minutes=20), swept=9, left_some=True)
+        for days in (7, 14, 30, 180, 360):
+            Sweep.objects.create(max_age_days=days, swept_at=self.NOW - timedelta(minutes=20))
+        found = self.found()
+        assert (found.severity, found.numbers["left_some"]) == (WARNING, [1])
+        assert "up to 1 day old (took 9)" in found.what
+        assert "JOBS['SWEEP_MAX_RECORDS'] (it is 10,000)" in found.do
+
+    def test_a_full_sweep_whose_records_have_gone_is_ok(self):
+        Sweep.objects.create(max_age_days=1, swept_at=self.NOW, swept=9, left_some=True)
+        assert self.found().severity is OK

@@ -1,0 +1,58 @@
+"""Schedules and plans for the planner's tests."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from delivery.models import Endpoint
+from jobs.models import Throttle
+from schedules.models import Schedule
+from schedules.plan import Plan, plan
+from schedules.plan_load import Planned
+from schedules.plan_queue import Gate
+
+SATURDAY = datetime(2026, 11, 21, tzinfo=UTC)
+"""Midnight. Seven days without a change of the clock in Europe."""
+
+
+def planned(**fields: Any) -> Planned:
+    """Hourly, 1,000 events spread over the hour, one second each."""
+    values = {
+        "name": "hourly", "cron": "0 * * * *", "zone": "UTC", "events": 1_000, "window_for": 3_600, "staggered": True,
+    }  # fmt: skip
+    return Planned(**(values | fields))
+
+
+def plan_for(*others: Planned, gate: Gate | None = None, now: datetime = SATURDAY, **fields: Any) -> Plan:
+    return plan(planned(**fields), others, gate or Gate(), now)
+
+
+def make_endpoint(**fields: Any) -> Endpoint:
+    return Endpoint.objects.create(**({"name": "hooks", "url": "https://example.com/hook"} | fields))
+
+
+def make_throttle(**fields: Any) -> Throttle:
+    return Throttle.objects.create(**({"name": "slow", "max_in_flight": 10} | fields))
+
+
+def emitter_beside(monkeypatch: pytest.MonkeyPatch, next_trigger_at: datetime) -> None:
+    """While a schedule is checked before it is saved, an emitter moves its watermark."""
+    clean = Schedule.clean
+
+    def checked(schedule: Schedule) -> None:
+        Schedule.objects.filter(pk=schedule.pk).update(next_trigger_at=next_trigger_at)
+        clean(schedule)
+
+    monkeypatch.setattr(Schedule, "clean", checked)
+
+
+def make_events(**fields: Any) -> Schedule:
+    """A schedule of 100 callbacks, daily at three, spread over an hour."""
+    values = {
+        "name": "nightly", "cron": "0 3 * * *", "kind": "http_callback", "event_count": 100, "window_for": 3_600,
+        "stagger": "even", "payload_template": {"shard": "$number"},
+    }  # fmt: skip
+    if "endpoint" not in fields:
+        values["endpoint"] = Endpoint.objects.filter(name="hooks").first() or make_endpoint()
+    return Schedule.objects.create(**(values | fields))

@@ -1,0 +1,370 @@
+"""The pages of schedules: the form with its plan, actions, and what is refused."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.utils import timezone
+
+from jobs.clock import database_clock
+from jobs.handlers import registry
+from jobs.models import BacklogRecord
+from jobs.states import Status
+from operations.admin.schedule_form import CRONS, PAYLOADS, WINDOWS, ScheduleForm
+from schedules import providers, templates
+from schedules.cron import check_expression
+from schedules.models import Schedule, Trigger
+from tests.factories import NOON, make_record, make_retry_policy
+from tests.operations.planner.plans import emitter_beside, make_endpoint, make_events, make_throttle
+from tests.sources.factories import make_assignment, make_policy
+from tests.waiting import PATIENCE
+
+pytestmark = pytest.mark.django_db
+
+SCHEDULES = "/admin/schedules/schedule/"
+
+
+def form(**fields: Any) -> dict[str, Any]:
+    """What a person sends who fills in a schedule of callbacks; `endpoint` is made unless it is given."""
+    values = {
+        "name": "nightly", "enabled": "on", "cron": "0 3 * * *", "zone": "UTC", "kind": "http_callback",
+        "event_count": "100", "window_for": "3600", "stagger": "even", "late": "deliver", "overlap": "allow",
+        "catch_up_for": "", "payload_template": '{"shard": "$number"}', "throttle": "", "retry_policy": "",
+        "priority": "0",
+    }  # fmt: skip
+    if "endpoint" not in fields:
+        values["endpoint"] = str(make_endpoint().pk)
+    return values | fields
+
+
+def told(client: Client) -> str:
+    """What messages the next page shows."""
+    return " ".join(str(message) for message in client.get(SCHEDULES).context["messages"])
+
+
+def offered_on_the_page_of(schedule: Schedule, client: Client) -> list[str]:
+    """The verbs that have a button there."""
+    page = client.get(f"{SCHEDULES}{schedule.pk}/change/").content.decode()
+    return [verb for verb in ("trigger", "pause", "resume") if f'{SCHEDULES}{schedule.pk}/{verb}/"' in page]
+
+
+def person(client: Client, *permissions: str) -> User:
+    user = User.objects.create_user(f"person {User.objects.count()}", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    client.force_login(user)
+    return user
+
+
+class TestTheList:
+    def test_tells_what_a_schedule_does(self, admin_client: Client) -> None:
+        make_events(throttle=make_throttle(), event_count=1_000)
+        make_events(name="off", enabled=False, window_for=0, stagger="none")
+        make_policy()
+        page = admin_client.get(SCHEDULES).content.decode()
+        for text in ("0 3 * * *", "1,000", "1 h, staggered", "slow", "paused", "assignments"):
+            assert text in page, text
+
+
+class TestSaving:
+    def test_a_new_one_triggers_next_as_its_cron_says(self, admin_client: Client) -> None:
+        assert admin_client.post(f"{SCHEDULES}add/", form()).status_code == 302
+        schedule = Schedule.objects.get(name="nightly")
+        assert schedule.payload_template == {"shard": "$number"}
+        assert (schedule.event_count, schedule.stagger, schedule.catch_up_for) == (100, "even", None)
+        assert schedule.next_trigger_at == schedule.period.next_after(database_clock())
+
+    def test_an_edited_cron_moves_its_next_trigger(self, admin_client: Client) -> None:
+        schedule = make_events(next_trigger_at=NOON)
+        fields = form(endpoint=str(schedule.endpoint_id), cron="0 9 * * *")
+        assert admin_client.post(f"{SCHEDULES}{schedule.pk}/change/", fields).status_code == 302
+        schedule.refresh_from_db()
+        assert schedule.next_trigger_at == schedule.period.next_after(database_clock())
+
+    def test_an_edit_that_does_not_concern_when_leaves_it(self, admin_client: Client) -> None:
+        soon = timezone.now() + timedelta(days=1)
+        schedule = make_events(next_trigger_at=soon)
+        fields = form(endpoint=str(schedule.endpoint_id), event_count="5")
+        assert admin_client.post(f"{SCHEDULES}{schedule.pk}/change/", fields).status_code == 302
+        schedule.refresh_from_db()
+        assert (schedule.next_trigger_at, schedule.event_count) == (soon, 5)
+
+    def test_does_not_set_back_an_emitter_that_goes_on_meanwhile(
+        self, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        moved_to = timezone.now() + timedelta(days=30)
+        schedule = make_events(next_trigger_at=NOON)
+        emitter_beside(monkeypatch, moved_to)
+        fields = form(endpoint=str(schedule.endpoint_id), event_count="5")
+        assert admin_client.post(f"{SCHEDULES}{schedule.pk}/change/", fields).status_code == 302
+        schedule.refresh_from_db()
+        assert (schedule.next_trigger_at, schedule.event_count) == (moved_to, 5)
+
+    def test_warns_of_a_batch_that_cannot_complete_and_saves_it(self, admin_client: Client) -> None:
+        throttle = make_throttle(max_in_flight=50, rate=50.0)
+        fields = form(event_count="1000000", window_for="60", throttle=str(throttle.pk))
+        assert admin_client.post(f"{SCHEDULES}add/", fields).status_code == 302
+        assert Schedule.objects.filter(name="nightly", event_count=1_000_000).exists()
+        assert "Cannot complete: 1,000,000 events in 1 min need 16,667 a second" in told(admin_client)
+
+    def test_warns_of_a_throttle_of_0_and_saves_it(self, admin_client: Client) -> None:
+        throttle = make_throttle(max_in_flight=0)
+        assert admin_client.post(f"{SCHEDULES}add/", form(throttle=str(throttle.pk))).status_code == 302
+        assert "nightly: Its throttle slow is paused" in told(admin_client)
+
+    def test_says_nothing_of_a_batch_that_completes(self, admin_client: Client) -> None:
+        admin_client.post(f"{SCHEDULES}add/", form())
+        assert "nightly:" not in told(admin_client)
+
+    @pytest.mark.django_db(transaction=True)
+    def test_another_retry_policy_is_given_to_what_waits(self, admin_client: Client) -> None:
+        schedule = make_events(retry_policy=make_retry_policy(parameters={"base": 3600}))
+        failed_at = timezone.now() - timedelta(minutes=1)
+        record = make_record(
+            Status.WAITING, waiting_for=3, schedule=schedule, trigger_at=NOON, failures=1, first_failure_at=failed_at,
+            last_failure_at=failed_at, run_after=failed_at + timedelta(hours=1), retry_policy=schedule.retry_policy,
+        )  # fmt: skip
+        other = make_retry_policy(parameters={"base": 600})
+        fields = form(endpoint=str(schedule.endpoint_id), retry_policy=str(other.pk))
+        assert admin_client.post(f"{SCHEDULES}{schedule.pk}/change/", fields).status_code == 302
+        record.refresh_from_db()
+        assert record.run_after == failed_at + timedelta(minutes=10)
+
+    @pytest.mark.parametrize(
+        ("fields", "field", "said"),
+        [
+            ({"event_count": "0"}, "event_count", "greater than or equal to 1"),
+            ({"event_count": "-1"}, "event_count", "greater than or equal to"),
+            ({"event_count": ""}, "event_count", "is missing"),
+            ({"event_count": "1000001"}, "event_count", "less than or equal to 1000000"),
+            ({"cron": "0 0 30 2 *"}, "cron", "never fires"),
+            ({"zone": "Berlin"}, "zone", "did you mean Europe/Berlin?"),
+            ({"payload_template": '{"a": "$nobody"}'}, "payload_template", "nobody"),
+            ({"payload_template": "{"}, "payload_template", "valid JSON"),
+            ({"payload_template": "[" * 100_000}, "payload_template", "valid JSON"),
+            ({"endpoint": ""}, "endpoint", "is missing"),
+            ({"window_for": "0"}, "stagger", "needs a window"),
+            ({"window_for": "9999999"}, "window_for", "less than or equal"),
+            ({"kind": "magic"}, "kind", "Select a valid choice"),
+            ({"stagger": "odd"}, "stagger", "Select a valid choice"),
+            ({"name": "taken"}, "name", "already exists"),
+        ],
+    )
+    def test_bad_input_is_told_once_beside_its_field(self, fields: dict[str, str], field: str, said: str) -> None:
+        make_events(name="taken")
+        errors = ScheduleForm(form(**({"endpoint": str(make_endpoint(name="b").pk)} | fields))).errors
+        assert list(errors) == [field]
+        assert len(errors[field]) == 1
+        assert said in errors[field][0]
+
+    def test_bad_input_is_not_saved(self, admin_client: Client) -> None:
+        answer = admin_client.post(f"{SCHEDULES}add/", form(cron="soon"))
+        assert answer.status_code == 200
+        assert "has 1 field, not 5" in answer.content.decode()
+        assert not Schedule.objects.exists()
+
+
+class TestThePlan:
+    def test_is_on_the_page_that_adds_one(self, admin_client: Client) -> None:
+        page = admin_client.get(f"{SCHEDULES}add/").content.decode()
+        assert "<svg" in page
+        assert "Each batch of 1 event starts at its instants" in page
+        assert f'hx-post="{SCHEDULES}preview/" hx-trigger="input from:#schedule_form ' in page
+
+    def test_of_what_is_typed_and_not_saved(self, admin_client: Client) -> None:
+        schedule = make_events()
+        typed = form(endpoint=str(schedule.endpoint_id), name="typed", event_count="777", zone="Europe/Berlin")
+        for path in ("preview/", f"{schedule.pk}/preview/"):
+            page = admin_client.post(SCHEDULES + path, typed).content.decode()
+            assert "Load: typed" in page
+            assert "Each batch of 777 events" in page
+            assert "Local time is that of Europe/Berlin" in page
+        assert Schedule.objects.get().event_count == 100
+
+    def test_gives_way_to_what_is_wrong(self, admin_client: Client) -> None:
+        page = admin_client.post(
+            f"{SCHEDULES}preview/", form(cron="soon", payload_template='{"a": "$b"}')
+        ).content.decode()
+        assert "cron: cron &#x27;soon&#x27; has 1 field" in page
+        assert "payload template: " in page
+        assert "<svg" not in page
+
+    def test_stands_beside_what_is_wrong_with_the_delivery(self, admin_client: Client) -> None:
+        page = admin_client.post(f"{SCHEDULES}preview/", form(payload_template='{"a": "$b"}', name="")).content.decode()
+        assert "payload template: " in page
+        assert "<svg" in page
+        page = admin_client.post(f"{SCHEDULES}preview/", form(endpoint="")).content.decode()
+        assert "is missing" not in page  # it has not been chosen yet
+        assert "<svg" in page
+
+    def test_a_name_is_text_and_never_markup(self, admin_client: Client) -> None:
+        throttle = make_throttle(name="<b>slow</b>", rate=1.0)
+        make_events(name="<i>other</i>", throttle=throttle)
+        typed = form(endpoint="", name="<script>x</script>", throttle=str(throttle.pk))
+        page = admin_client.post(f"{SCHEDULES}preview/", typed).content.decode()
+        assert "<script>" not in page
+        assert "<b>slow" not in page
+        assert "<i>other" not in page
+        assert "&lt;script&gt;" in page
+
+    def test_is_only_for_who_may_edit(self, client: Client) -> None:
+        schedule = make_events()
+        person(client, "view_schedule")
+        assert client.post(f"{SCHEDULES}preview/", form(endpoint="")).status_code == 403
+        page = client.get(f"{SCHEDULES}{schedule.pk}/change/").content.decode()
+        assert "<svg" in page
+        assert "hx-post" not in page
+
+    def test_a_row_that_was_stored_past_its_form_is_told(self, admin_client: Client) -> None:
+        schedule = make_events(cron="soon")
+        page = admin_client.get(f"{SCHEDULES}{schedule.pk}/change/").content.decode()
+        assert "has 1 field, not 5" in page
+
+
+class TestThatOfAPolicy:
+    def test_is_looked_at_here_and_edited_with_its_policy(self, admin_client: Client) -> None:
+        policy = make_policy()
+        make_assignment(policy)
+        path = f"{SCHEDULES}{policy.schedule_id}/"
+        page = admin_client.get(f"{path}change/").content.decode()
+        assert f"/admin/sources/policy/{policy.pk}/change/" in page
+        assert "Each batch of up to 1 event" in page
+        assert 'name="_save"' not in page
+        assert admin_client.post(f"{path}change/", form(endpoint="")).status_code == 403
+        assert admin_client.post(f"{path}delete/", {"post": "yes"}).status_code == 403
+
+    def test_its_page_offers_none_of_the_verbs(self, admin_client: Client) -> None:
+        make_policy()
+        assert offered_on_the_page_of(Schedule.objects.get(), admin_client) == []
+
+    def test_is_not_paused_here(self, admin_client: Client) -> None:
+        policy = make_policy()
+        admin_client.post(f"{SCHEDULES}{policy.schedule_id}/pause/", {"confirmed": "yes"})
+        assert "edit or delete that" in told(admin_client)
+        assert Schedule.objects.get(pk=policy.schedule_id).enabled
+
+    def test_a_new_one_cannot_be_made_here(self, admin_client: Client) -> None:
+        page = admin_client.get(f"{SCHEDULES}add/").content.decode()
+        assert 'name="provider"' not in page
+        assert 'value="http_callback"' in page
+        assert 'value="backup"' not in page
+
+    def test_another_provider_can_be_chosen(self, admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(providers.known, "tenants", lambda triggers, now: 0)
+        monkeypatch.setitem(registry.kinds, "test", registry.kind("test"))
+        page = admin_client.get(f"{SCHEDULES}add/").content.decode()
+        assert 'value="tenants"' in page
+        assert 'value="assignments"' not in page
+        fields = form(
+            provider="tenants", event_count="", kind="test", endpoint="", window_for="0", stagger="none",
+            payload_template="{}",
+        )  # fmt: skip
+        assert admin_client.post(f"{SCHEDULES}add/", fields).status_code == 302
+        assert Schedule.objects.get(name="nightly").provider == "tenants"
+
+
+class TestActions:
+    def test_trigger_now_asks_and_then_puts_a_batch_on_the_backlog(self, admin_client: Client) -> None:
+        schedule = make_events()
+        path = f"{SCHEDULES}{schedule.pk}/trigger/"
+        assert "Trigger now?" in admin_client.get(path).content.decode()
+        assert not Trigger.objects.exists()
+        admin_client.post(path, {"confirmed": "yes"})
+        trigger = Trigger.objects.get(schedule=schedule)
+        assert trigger.asked_by == "admin"
+        assert BacklogRecord.objects.filter(origin=schedule).count() == 100
+        assert "100 events" in told(admin_client)
+        note = LogEntry.objects.get(object_id=str(schedule.pk))
+        assert note.change_message.startswith("Trigger now: triggered at ")
+
+    def test_a_second_trigger_in_the_same_second_is_refused_in_words(self, admin_client: Client) -> None:
+        schedule = make_events()
+        now = database_clock().replace(microsecond=0)
+        for seconds in range(int(PATIENCE)):
+            Trigger.objects.create(schedule=schedule, trigger_at=now + timedelta(seconds=seconds))
+        admin_client.post(f"{SCHEDULES}{schedule.pk}/trigger/", {"confirmed": "yes"})
+        assert "try again in a second" in told(admin_client)
+        assert not LogEntry.objects.filter(object_id=str(schedule.pk)).exists()
+
+    def test_pause_and_resume_from_the_list(self, admin_client: Client) -> None:
+        schedules = [make_events(name="a"), make_events(name="b", enabled=False)]
+        chosen = {"_selected_action": [schedule.pk for schedule in schedules], "confirmed": "yes"}
+        admin_client.post(SCHEDULES, {"action": "pause", **chosen})
+        assert not Schedule.objects.filter(enabled=True).exists()
+        assert "Pause: b: it was paused before." in told(admin_client)
+        admin_client.post(SCHEDULES, {"action": "resume", **chosen})
+        assert Schedule.objects.filter(enabled=True, next_trigger_at__isnull=False).count() == 2
+
+    @pytest.mark.parametrize(("is_paused", "offered"), [(True, ["trigger", "resume"]), (False, ["trigger", "pause"])])
+    def test_a_page_offers_what_would_do_something(
+        self, is_paused: bool, offered: list[str], admin_client: Client
+    ) -> None:
+        assert offered_on_the_page_of(make_events(enabled=not is_paused), admin_client) == offered
+
+    def test_are_for_who_may_operate(self, client: Client) -> None:
+        schedule = make_events()
+        person(client, "view_schedule", "change_schedule")
+        for verb in ("trigger", "pause", "resume"):
+            assert client.post(f"{SCHEDULES}{schedule.pk}/{verb}/", {"confirmed": "yes"}).status_code == 403
+        assert not Trigger.objects.exists()
+        person(client, "view_schedule", "change_backlogrecord")
+        client.post(f"{SCHEDULES}{schedule.pk}/pause/", {"confirmed": "yes"})
+        schedule.refresh_from_db()
+        assert not schedule.enabled
+
+    def test_of_a_schedule_that_is_gone_are_told(self, admin_client: Client) -> None:
+        admin_client.post(f"{SCHEDULES}999999/pause/", {"confirmed": "yes"})
+        assert "There is no schedule 999999." in told(admin_client)
+
+
+class TestDeleting:
+    def test_asks_first(self, admin_client: Client) -> None:
+        schedule = make_events()
+        Trigger.objects.create(schedule=schedule, trigger_at=NOON, finished_at=NOON, emitted_at=NOON)
+        record = make_record(Status.SUCCEEDED, origin=schedule, trigger_at=NOON)
+        path = f"{SCHEDULES}{schedule.pk}/delete/"
+        assert "its finished records stay" in admin_client.get(path).content.decode()
+        admin_client.post(path, {"post": "yes"})
+        assert not Schedule.objects.exists()
+        record.refresh_from_db()
+        assert record.origin_id is None
+
+    @pytest.mark.parametrize("way", ["page", "list"])
+    def test_is_refused_in_words_while_events_are_unfinished(self, way: str, admin_client: Client) -> None:
+        schedule = make_events()
+        make_record(Status.READY, origin=schedule, trigger_at=NOON)
+        path, fields = f"{SCHEDULES}{schedule.pk}/delete/", {"post": "yes"}
+        if way == "list":
+            path, fields = SCHEDULES, {"action": "delete_selected", "_selected_action": str(schedule.pk)}
+        asked = admin_client.post(path, fields) if way == "list" else admin_client.get(path)
+        assert "1 of its events is unfinished" in asked.content.decode()
+        admin_client.post(path, {**fields, "post": "yes"})
+        assert Schedule.objects.exists()
+
+    @pytest.mark.parametrize("way", ["page", "list"])
+    def test_is_refused_for_what_was_emitted_meanwhile(
+        self, way: str, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        schedule = make_events()
+        make_record(Status.READY, origin=schedule, trigger_at=NOON)
+        answers = iter(["", "nightly cannot be deleted now: an event"])
+        monkeypatch.setattr("operations.admin.schedules.obstacle_to_deleting", lambda schedule: next(answers))
+        if way == "page":
+            admin_client.post(f"{SCHEDULES}{schedule.pk}/delete/", {"post": "yes"})
+        else:
+            fields = {"action": "delete_selected", "_selected_action": str(schedule.pk), "post": "yes"}
+            admin_client.post(SCHEDULES, fields)
+        assert Schedule.objects.exists()
+        said = told(admin_client)
+        assert "nightly cannot be deleted now: an event" in said
+
+
+def test_the_buttons_write_what_can_be_saved(admin_client: Client) -> None:
+    for _, _, cron in CRONS:
+        check_expression(cron)
+    for _, _, payload in PAYLOADS:
+        templates.check(json.loads(payload))
+    assert all(int(seconds) >= 0 for _, _, seconds in WINDOWS)

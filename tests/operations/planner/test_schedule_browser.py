@@ -1,0 +1,82 @@
+"""The page of a schedule in a real browser: its plan follows what is typed, and fits the page, light and dark."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.operations.planner.plans import make_events, make_throttle
+from tests.sources import test_pages
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+Browser = test_pages.Browser
+browser = test_pages.browser
+
+PICTURE = "[data-picture] svg"
+
+
+def typed(browser: test_pages.Browser, field: str, text: str) -> None:
+    """What a person does who types over what stands in a field."""
+    browser.run(
+        f"const field = document.getElementById({field!r}); field.value = {text!r}; "
+        "field.dispatchEvent(new Event('input', {bubbles: true}))"
+    )
+
+
+def seen(browser: test_pages.Browser, name: str) -> None:
+    """Keeps a screenshot where a person asks for them."""
+    if directory := os.environ.get("SCREENSHOTS"):
+        browser.picture(Path(directory) / f"{name}.png")
+
+
+def show(browser: test_pages.Browser, selector: str) -> None:
+    browser.run(f"document.querySelector({selector!r}).scrollIntoView({{block: 'start'}})")
+
+
+def test_the_plan_follows_what_is_typed(browser: test_pages.Browser) -> None:
+    slow = make_throttle(rate=1.0)
+    schedule = make_events(name="nightly", throttle=slow, event_count=1000)
+    browser.look(f"/admin/schedules/schedule/{schedule.pk}/change/")
+    eventually(lambda: "it completes in its window of 60 min" in browser.text_of("#verdict"))
+    eventually(lambda: "03:00" in browser.text_of("#triggers"))
+    typed(browser, "id_event_count", "1000000")
+    eventually(lambda: "Cannot complete: 1,000,000 events in 60 min" in browser.text_of("#verdict"))
+    browser.click("[data-fills='900']")
+    eventually(lambda: browser.value_of("id_window_for") == "900")
+    eventually(lambda: "1,000,000 events in 15 min need 1,112 a second" in browser.text_of("#verdict"))
+    browser.click("[data-fills='*/5 * * * *']")
+    eventually(lambda: "is longer than the 5 min" in browser.text_of("#verdict"))
+    typed(browser, "id_zone", "Europe/Berlinn")
+    eventually(lambda: "did you mean Europe/Berlin?" in browser.text_of("#preview"))
+    eventually(lambda: browser.run(f"return document.querySelector({PICTURE!r})") is None)
+    assert browser.complaints() == []
+
+
+def test_the_pages_fit_the_window_in_both_themes(browser: test_pages.Browser) -> None:
+    slow = make_throttle(rate=1.0)
+    make_events(name="reports", cron="0 9 * * 1-5", zone="Europe/Berlin", throttle=slow, event_count=3_000)
+    schedule = make_events(throttle=slow, event_count=1000, zone="Europe/Berlin")
+    paths = {
+        "schedule-add": "/admin/schedules/schedule/add/",
+        "schedules": "/admin/schedules/schedule/",
+        "schedule": f"/admin/schedules/schedule/{schedule.pk}/change/",
+        "schedule-trigger": f"/admin/schedules/schedule/{schedule.pk}/trigger/",
+        "schedule-delete": f"/admin/schedules/schedule/{schedule.pk}/delete/",
+    }
+    for theme, ink in (("light", "rgb(31, 36, 48)"), ("dark", "rgb(230, 232, 236)")):
+        browser.run(f"localStorage.setItem('adminTheme', JSON.stringify({theme!r}))")
+        for name, path in paths.items():
+            browser.look(path)
+            assert browser.wider_than_the_page() <= 0, path
+            assert browser.cut_off_in_tables() == [], path
+            seen(browser, f"{name}-{theme}")
+            assert browser.complaints() == [], path
+        browser.look(paths["schedule"])
+        fills = browser.run(
+            f"return [...document.querySelectorAll('{PICTURE} text')].map(text => getComputedStyle(text).fill)"
+        )
+        assert ink in fills
+        show(browser, "#verdict")
+        seen(browser, f"schedule-plan-{theme}")

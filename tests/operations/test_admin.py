@@ -1,0 +1,200 @@
+"""The pages of the backlog in the admin."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.db import connection
+from django.db.models import Model
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from jobs.models import Attempt, AttemptEntry, BacklogRecord, Lane, RetryPolicy, Worker
+from jobs.states import AttemptOutcome, Status, WaitingFor
+from operations.admin.base import ReadOnlyAdmin, span
+from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_worker
+
+pytestmark = pytest.mark.django_db
+
+RECORDS = "/admin/jobs/backlogrecord/"
+OURS = [model for model in admin.site._registry if model._meta.app_label in ("jobs", "sources")]
+
+
+def add_attempt(record: BacklogRecord, number: int = 1, **fields: Any) -> Attempt:
+    values = {"queue": "backups", "outcome": AttemptOutcome.FAILED, "error": "refused <b>us</b>", **fields}
+    return Attempt.objects.create(
+        record=record, number=number, started_at=NOON, ended_at=NOON + timedelta(seconds=75), **values
+    )
+
+
+def listed(client: Client, url: str) -> list[Any]:
+    response = client.get(url)
+    assert response.status_code == 200, response.headers.get("Location")
+    return list(response.context["cl"].result_list)
+
+
+@pytest.mark.parametrize("model", OURS, ids=lambda model: model._meta.model_name)
+def test_every_list_opens_empty(model: type[Model], admin_client: Client) -> None:
+    RetryPolicy.objects.all().delete()  # those that every installation begins with
+    assert listed(admin_client, f"/admin/{model._meta.app_label}/{model._meta.model_name}/") == []
+
+
+def test_every_table_of_the_project_can_be_looked_at() -> None:
+    assert {model.__name__ for model in OURS} >= {
+        "Source", "Policy", "Assignment", "Repository", "Backup", "Schedule", "Throttle", "BacklogRecord",
+        "AttemptEntry", "Worker", "RetryPolicy",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("model", [BacklogRecord, AttemptEntry, Worker, Lane])
+def test_what_machines_write_is_read_only(model: type[Model]) -> None:
+    assert isinstance(admin.site._registry[model], ReadOnlyAdmin)
+
+
+class TestRecords:
+    @pytest.mark.parametrize("status", list(Status))
+    def test_filters_by_status(self, status: Status, admin_client: Client) -> None:
+        for each in Status:
+            make_record(each)
+        [record] = listed(admin_client, f"{RECORDS}?status__exact={status.value}")
+        assert record.status == status
+
+    def test_filters_by_queue_kind_and_reason(self, admin_client: Client) -> None:
+        make_record(queue="backups", kind="backup")
+        make_record(Status.WAITING, queue="availability", kind="backup", waiting_for=WaitingFor.RECHECK)
+        assert len(listed(admin_client, f"{RECORDS}?queue=backups")) == 1
+        assert len(listed(admin_client, f"{RECORDS}?kind=backup")) == 2
+        assert len(listed(admin_client, f"{RECORDS}?waiting_for__exact={WaitingFor.RECHECK.value}")) == 1
+
+    def test_searches_subjects(self, admin_client: Client) -> None:
+        make_record(subject="assignment:7")
+        make_record(subject="assignment:8")
+        assert [record.subject for record in listed(admin_client, f"{RECORDS}?q=assignment:7")] == ["assignment:7"]
+
+    def test_shows_a_hundred_records_in_few_queries(
+        self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        worker, schedule, policy = make_worker(), make_schedule(), make_retry_policy()
+        for _ in range(100):
+            make_record(Status.RUNNING, worker=worker, origin=schedule, retry_policy=policy)
+        with django_assert_max_num_queries(10):
+            assert len(listed(admin_client, RECORDS)) == 100
+
+    def test_tells_its_attempts_and_escapes_what_engines_said(self, admin_client: Client) -> None:
+        record = make_record(Status.SUCCEEDED)
+        add_attempt(record)
+        add_attempt(record, 2, outcome=AttemptOutcome.SUCCEEDED, error="", worker=make_worker())
+        page = admin_client.get(f"{RECORDS}{record.pk}/change/").content.decode()
+        assert "refused &lt;b&gt;us&lt;/b&gt;" in page
+        assert "1 min 15 s" in page
+        assert "succeeded" in page
+
+    def test_opens_in_every_status_and_cannot_be_changed(self, admin_client: Client) -> None:
+        for status in Status:
+            url = f"{RECORDS}{make_record(status, failures=2, last_error='x' * 5000).pk}/"
+            assert admin_client.get(f"{url}change/").status_code == 200
+            assert admin_client.post(f"{url}change/", {"priority": 9}).status_code == 403
+            assert admin_client.post(f"{url}delete/", {"post": "yes"}).status_code == 403
+        assert admin_client.get(f"{RECORDS}add/").status_code == 403
+        assert listed(admin_client, RECORDS)
+
+
+class TestAttempts:
+    URL = "/admin/jobs/attemptentry/"
+
+    def test_are_listed_from_their_table_which_has_a_composite_key(
+        self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        worker = make_worker()
+        for _ in range(30):
+            add_attempt(make_record(), worker=worker)
+        with django_assert_max_num_queries(10):
+            assert len(listed(admin_client, self.URL)) == 30
+
+    def test_open_by_record_and_number(self, admin_client: Client) -> None:
+        record = make_record()
+        add_attempt(record, 3)
+        response = admin_client.get(f"{self.URL}{record.pk}-3/change/")
+        assert response.status_code == 200
+        assert admin_client.post(f"{self.URL}{record.pk}-3/change/", {}).status_code == 403
+
+    @pytest.mark.parametrize("key", ["nonsense", "1-", "1-2", "99999999999999999999-1", "²-1"])
+    def test_a_made_up_key_leads_back(self, key: str, admin_client: Client) -> None:
+        assert admin_client.get(f"{self.URL}{key}/change/").status_code == 302
+
+    @pytest.mark.parametrize("query", ["refused", "12", "99999999999999999999"])
+    def test_can_be_searched(self, query: str, admin_client: Client) -> None:
+        add_attempt(make_record())
+        assert len(listed(admin_client, f"{self.URL}?q={query}")) == (query == "refused")
+
+
+class TestWorkers:
+    def test_say_whether_they_live(self, admin_client: Client) -> None:
+        now = timezone.now()
+        make_worker("alive:1", queues={"backups": 16, "availability": 200})
+        make_worker("silent:2", heartbeat_at=now - timedelta(hours=1))
+        make_worker("stopped:3", stopped_at=now)
+        page = admin_client.get("/admin/jobs/worker/")
+        model_admin = admin.site._registry[Worker]
+        lives = [model_admin.life(worker) for worker in page.context["cl"].result_list]  # type: ignore[attr-defined]
+        assert lives == ["stopped", "silent", "alive"]
+        assert "backups 16, availability 200" in page.content.decode()
+
+
+class TestRules:
+    def test_a_retry_policy_shows_its_first_ten_delays(self, admin_client: Client) -> None:
+        RetryPolicy.objects.create(name="fib", algorithm="fibonacci", parameters={"unit": 60}, max_delay=1800)
+        page = admin_client.get("/admin/jobs/retrypolicy/").content.decode()
+        minutes = (1, 1, 2, 3, 5, 8, 13, 21, 30, 30)
+        assert ", ".join(f"{n} min" for n in minutes) in page
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("parameters", '{"units": 3}'),
+            ("parameters", "[]"),
+            ("max_delay", "0"),
+            ("max_delay", ""),
+            ("max_failures", "0"),
+            ("algorithm", "magic"),
+        ],
+    )
+    def test_a_bad_retry_policy_is_told_beside_the_field(self, field: str, value: str, admin_client: Client) -> None:
+        form = {"name": "x", "algorithm": "fibonacci", "parameters": "{}", "max_delay": "60", field: value}
+        response = admin_client.post("/admin/jobs/retrypolicy/add/", form)
+        assert field in response.context["adminform"].errors
+
+    def test_a_policys_schedule_is_not_edited_behind_its_back(self, admin_client: Client) -> None:
+        schedule = make_schedule(provider="assignments")
+        admin_client.post(f"/admin/schedules/schedule/{schedule.pk}/change/", {"cron": "* * * * *"})
+        schedule.refresh_from_db()
+        assert schedule.cron == "0 9 * * *"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, ""),
+        (0, "0.0 s"),
+        (59.94, "59.9 s"),
+        (60, "1 min"),
+        (7_500, "2 h 5 min"),
+        (7_205, "2 h"),
+        (90_000, "1 d 1 h"),
+    ],
+)
+def test_a_duration_is_told_in_its_two_largest_units(seconds: float | None, text: str) -> None:
+    assert span(seconds) == text
+
+
+def test_the_front_page_opens_and_lists_every_table(admin_client: Client) -> None:
+    page = admin_client.get("/admin/").content.decode()
+    assert "Backlog records" in page
+    assert "Sources" in page
+
+
+def test_nobody_gets_in_without_a_password(client: Client) -> None:
+    assert client.get(RECORDS).headers["Location"].startswith("/admin/login/")
+    assert connection.vendor == "postgresql"

@@ -1,0 +1,143 @@
+"""The page of dead letters, and what the admin's history says of who retried and cancelled what."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+
+from jobs.models import BacklogRecord
+from jobs.states import Status, WaitingFor
+from operations.admin import dead_letters as page_of
+from operations.admin import records as records_page
+from operations.backlog.dead_letters import group_id
+from tests.factories import make_record
+from tests.people import staff
+
+pytestmark = pytest.mark.django_db
+
+RECORDS = "/admin/jobs/backlogrecord/"
+PAGE = f"{RECORDS}dead-letters/"
+FULL = group_id("disk N is full")
+
+
+@pytest.fixture
+def operator() -> Client:
+    return staff("view_backlogrecord", "change_backlogrecord")
+
+
+def failed(error: str, **fields: Any) -> BacklogRecord:
+    return make_record(Status.FAILED, last_error=error, failures=3, **fields)
+
+
+def statuses(*records: BacklogRecord) -> list[Status]:
+    found = dict(BacklogRecord.objects.values_list("pk", "status"))
+    return [Status(found[record.pk]) for record in records]
+
+
+def hidden_fields(page: str) -> dict[str, str]:
+    [form] = [part for part in page.split("<form")[1:] if 'name="confirmed"' in part]
+    return dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form.split("</form>")[0]))
+
+
+class TestThePage:
+    def test_a_line_a_group_with_its_number_and_an_example(self, operator: Client) -> None:
+        failed("disk 1 is full")
+        newest = failed("disk 2 is full")
+        failed("<b>boom</b>")
+        page = operator.get(PAGE).content.decode()
+        assert "disk N is full" in page
+        assert f"#{newest.pk}</a> disk 2 is full" in page
+        assert "&lt;b&gt;boom&lt;/b&gt;" in page
+        assert page.count('name="group"') == 2
+
+    def test_the_number_leads_to_the_list_of_just_these(self, operator: Client) -> None:
+        like, other = failed("disk 1 is full"), failed("boom")
+        waiting = make_record(Status.WAITING, last_error="disk 1 is full")
+        [url] = re.findall(rf'href="([^"]*dead_letter={FULL})"', operator.get(PAGE).content.decode())
+        page = operator.get(url).content.decode()
+        shown = [record.pk for record in (like, other, waiting) if f"{RECORDS}{record.pk}/change/" in page]
+        assert shown == [like.pk]
+
+    def test_the_list_of_records_leads_there(self, operator: Client) -> None:
+        assert PAGE in operator.get(RECORDS).content.decode()
+
+    def test_it_says_when_nothing_failed_and_when_not_all_were_read(
+        self, operator: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert "No record has failed for good" in operator.get(PAGE).content.decode()
+        [failed("boom") for _ in range(3)]
+        assert "there are older ones" not in operator.get(PAGE).content.decode()
+        whole = page_of.dead_letters
+        monkeypatch.setattr(page_of, "dead_letters", lambda: whole(most=2))
+        assert "The newest 2 were looked at; there are older ones." in operator.get(PAGE).content.decode()
+
+    def test_who_may_not_look_is_refused_and_who_may_only_look_has_no_button(self) -> None:
+        failed("boom")
+        assert staff().get(PAGE).status_code == 403
+        onlooker = staff("view_backlogrecord")
+        assert 'name="group"' not in onlooker.get(PAGE).content.decode()
+        assert onlooker.post(PAGE, {"group": group_id("boom"), "confirmed": "yes"}).status_code == 403
+
+
+class TestRetryingAGroup:
+    def test_it_asks_first_and_then_retries_all_of_it_and_nothing_else(self, operator: Client) -> None:
+        records = [failed("disk 1 is full"), failed("disk 2 is full"), failed("boom")]
+        question = operator.post(PAGE, {"group": FULL}).content.decode()
+        assert "Retry now: 2 records (2 failed)?" in question
+        assert statuses(*records) == [Status.FAILED] * 3
+        done = operator.post(PAGE, hidden_fields(question), follow=True)
+        assert done.redirect_chain == [(PAGE, 302)]
+        assert "Retry now: 2 ready." in done.content.decode()
+        assert statuses(*records) == [Status.READY, Status.READY, Status.FAILED]
+
+    def test_what_stopped_being_failed_meanwhile_is_left_alone(
+        self, operator: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        record = failed("disk 1 is full")
+        choose = page_of.ids_like
+
+        def then_it_waits(*given: Any, **options: Any) -> list[int]:
+            ids = choose(*given, **options)
+            facts = {"status": Status.WAITING, "waiting_for": WaitingFor.BACKOFF, "finished_at": None}
+            BacklogRecord.objects.filter(pk=record.pk).update(**facts)
+            return ids
+
+        monkeypatch.setattr(page_of, "ids_like", then_it_waits)
+        operator.post(PAGE, {"group": FULL, "confirmed": "yes"})
+        assert statuses(record) == [Status.WAITING]
+
+    @pytest.mark.parametrize("group", ["", "0" * 12, "\0", "<script>"])
+    def test_an_unknown_group_retries_nothing(self, group: str, operator: Client) -> None:
+        record = failed("boom")
+        page = operator.post(PAGE, {"group": group, "confirmed": "yes"}, follow=True).content.decode()
+        assert "Retry now: there was nothing." in page
+        assert statuses(record) == [Status.FAILED]
+
+
+class TestTheHistory:
+    def test_one_line_for_many_says_who_did_what(self, operator: Client) -> None:
+        [failed(f"disk {number} is full") for number in range(5)]
+        operator.post(PAGE, {"group": FULL, "confirmed": "yes"})
+        [line] = LogEntry.objects.all()
+        assert (line.user.username, line.object_repr, line.change_message, line.object_id) == (
+            "staff 0", "backlog records: Retry now", "5 ready", None,
+        )  # fmt: skip
+
+    def test_that_of_one_record_is_on_its_page(self, operator: Client) -> None:
+        record = make_record(Status.WAITING)
+        chosen = {"action": "cancel", "_selected_action": [record.pk], "confirmed": "yes"}
+        operator.post(RECORDS, chosen)
+        assert "1 cancelled" in operator.get(f"{RECORDS}{record.pk}/history/").content.decode()
+
+    def test_a_question_alone_writes_nothing(self, operator: Client) -> None:
+        failed("disk 1 is full")
+        operator.post(PAGE, {"group": FULL})
+        assert not LogEntry.objects.exists()
+
+
+def test_the_page_of_a_record_says_why_it_does_not_run(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records_page, "reasons", lambda record, now: ["the <first> reason", "the second"])
+    page = operator.get(f"{RECORDS}{make_record(Status.WAITING).pk}/change/").content.decode()
+    assert "<p>the &lt;first&gt; reason</p><p>the second</p>" in page

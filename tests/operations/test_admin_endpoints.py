@@ -1,0 +1,250 @@
+"""Endpoints in the admin: what is secret is never shown again, and what they are used for is heeded."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.http import HttpResponse
+from django.test import Client
+
+from delivery.encryption import unseal
+from delivery.endpoints import rotate
+from delivery.models import Endpoint, SigningSecret
+from jobs.models import BacklogRecord
+from jobs.outcomes import Failed, Guarded, Succeeded
+from operations.admin import endpoint_actions
+from operations.admin import endpoints as admin_endpoints
+from operations.admin.endpoint_form import EndpointForm
+from tests.delivery.endpoint_rows import QUEUE_URL, a_worker_delivers, make_endpoint, make_queue_endpoint, sealed
+from tests.jobs.breaking import open_it
+from tests.people import staff
+from tests.schedules.event_records import make_event_schedule
+
+pytestmark = pytest.mark.django_db
+
+LIST = "/admin/delivery/endpoint/"
+SECRET = "Bearer sesame"
+USUAL = {"name": "hooks", "url": "https://example.com/hooks", "headers": "{}", "connect_timeout": 5, "timeout": 30}
+
+
+@pytest.fixture
+def editor() -> Client:
+    return staff(
+        "view_endpoint", "add_endpoint", "change_endpoint", "delete_endpoint", "view_backlogrecord",
+    )  # fmt: skip
+
+
+def page_of(endpoint: Endpoint, verb: str = "change") -> str:
+    return f"{LIST}{endpoint.pk}/{verb}/"
+
+
+def text_of(client: Client, url: str) -> str:
+    return client.get(url).content.decode()
+
+
+def save(client: Client, at: str, **fields: Any) -> HttpResponse:
+    return client.post(at, USUAL | fields)  # type: ignore[return-value]
+
+
+def errors_on(answer: HttpResponse) -> list[str]:
+    form = answer.context_data["adminform"].form  # type: ignore[attr-defined]
+    return [f"{field}: {said}" for field, all_of_it in form.errors.items() for said in all_of_it]
+
+
+class TestSaving:
+    def test_a_new_one_is_said_not_to_be_signed_yet(self, editor: Client) -> None:
+        answer = save(editor, f"{LIST}add/", kind="http_callback", headers='{"X-Tenant": "7"}', authorization=SECRET)
+        assert answer.status_code == 302, errors_on(answer)
+        endpoint = Endpoint.objects.get()
+        assert endpoint.headers == {"X-Tenant": "7"}
+        assert unseal(endpoint.sealed_authorization) == SECRET
+        assert "not signed yet" in text_of(editor, LIST)
+
+    def test_a_queue(self, editor: Client) -> None:
+        answer = save(editor, f"{LIST}add/", kind="sqs_message", url=QUEUE_URL, region="eu-central-1", headers="")
+        assert answer.status_code == 302, errors_on(answer)
+        assert Endpoint.objects.get().headers == {}
+
+    @pytest.mark.parametrize(
+        ("fields", "error"),
+        [
+            ({"kind": "http_callback", "url": "http://127.0.0.1/"}, "url: 127.0.0.1 is not public"),
+            ({"kind": "http_callback", "region": "eu-west-1"}, "region: is not for an endpoint of HTTP callbacks"),
+            ({"kind": "http_callback", "headers": '{"Authorization": "x"}'}, "headers: 'Authorization' is a secret"),
+            ({"kind": "http_callback", "headers": "{"}, "headers: Enter a valid JSON"),
+            ({"kind": "http_callback", "headers": "[" * 5000}, "headers: Enter a valid JSON"),
+            ({"kind": "http_callback", "authorization": "a\nb"}, "authorization: is one line"),
+            ({"kind": "http_callback", "timeout": "0"}, "timeout: Ensure this value is greater"),
+            ({"kind": "sqs_message", "url": QUEUE_URL, "authorization": SECRET}, "authorization: is not for a queue"),
+            ({"kind": "pigeon"}, "kind: Select a valid choice"),
+            ({"kind": "http_callback", "name": "taken"}, "name: Endpoint with this Name already exists"),
+            ({"kind": "http_callback", "url": ""}, "url: This field is required"),
+        ],
+    )
+    def test_what_is_wrong_is_told_at_its_field(self, fields: dict[str, Any], error: str) -> None:
+        make_endpoint("taken")
+        form = EndpointForm(USUAL | fields)
+        told = [f"{field}: {said}" for field, all_of_it in form.errors.items() for said in all_of_it]
+        assert [each for each in told if each.startswith(error)], told
+        assert SECRET not in form.as_p()
+
+    def test_nothing_is_saved_while_anything_is_wrong(self, editor: Client) -> None:
+        answer = save(editor, f"{LIST}add/", kind="http_callback", url="http://127.0.0.1/", authorization=SECRET)
+        assert "url: 127.0.0.1 is not public" in errors_on(answer)[0]
+        assert SECRET not in answer.content.decode()
+        assert not Endpoint.objects.exists()
+
+    def test_the_page_has_the_fields_of_its_kind(self, editor: Client) -> None:
+        callback, queue = text_of(editor, page_of(make_endpoint())), text_of(editor, page_of(make_queue_endpoint()))
+        for field, here, there in [("headers", True, False), ("authorization", True, False), ("region", False, True)]:
+            assert (f'name="{field}"' in callback, f'name="{field}"' in queue) == (here, there)
+        assert 'name="kind"' not in callback
+
+    def test_the_kind_of_one_that_exists_stays(self, editor: Client) -> None:
+        endpoint = make_endpoint()
+        save(editor, page_of(endpoint), kind="sqs_message", timeout=7)
+        endpoint.refresh_from_db()
+        assert (endpoint.kind, endpoint.timeout) == ("http_callback", 7)
+
+
+class TestAuthorization:
+    def test_is_never_shown_again(self, editor: Client) -> None:
+        endpoint = make_endpoint(**sealed(SECRET))
+        shown = (
+            text_of(editor, page_of(endpoint)) + text_of(editor, LIST) + text_of(editor, page_of(endpoint, "history"))
+        )
+        assert SECRET not in shown
+        assert endpoint.sealed_authorization not in shown
+        assert 'type="password"' in shown
+        assert ">set<" in re.sub(r"\s", "", shown)
+
+    def test_stays_when_it_is_left_empty_and_goes_when_asked(self, editor: Client) -> None:
+        endpoint = make_endpoint(**sealed(SECRET))
+        assert save(editor, page_of(endpoint), timeout=7).status_code == 302
+        assert unseal(Endpoint.objects.get().sealed_authorization) == SECRET
+        assert save(editor, page_of(endpoint), authorization="Bearer new").status_code == 302
+        assert unseal(Endpoint.objects.get().sealed_authorization) == "Bearer new"
+        assert save(editor, page_of(endpoint), remove_authorization="on").status_code == 302
+        assert Endpoint.objects.get().sealed_authorization == ""
+
+    def test_given_and_removed_is_a_mistake(self, editor: Client) -> None:
+        answer = save(editor, page_of(make_endpoint()), authorization=SECRET, remove_authorization="on")
+        assert "leave one of them out" in errors_on(answer)[0]
+        assert SECRET not in answer.content.decode()
+
+    def test_is_asked_for_again_when_the_url_leads_elsewhere(self, editor: Client) -> None:
+        endpoint = make_endpoint(**sealed(SECRET))
+        answer = save(editor, page_of(endpoint), url="https://example.org/mine")
+        assert "enter it again, or remove it" in errors_on(answer)[0]
+        assert save(editor, page_of(endpoint), url="https://example.org/mine", authorization=SECRET).status_code == 302
+        assert Endpoint.objects.get().url == "https://example.org/mine"
+
+
+class TestSecrets:
+    def test_are_listed_with_age_and_retirement_and_without_themselves(self, editor: Client) -> None:
+        endpoint = make_endpoint()
+        known = [rotate(endpoint), rotate(endpoint, 3600)]
+        shown = text_of(editor, page_of(endpoint))
+        assert "retiring" in shown
+        assert "in use" in shown
+        assert not [secret for secret in known if secret in shown]
+        assert "2 secrets" in text_of(editor, LIST)
+
+    @pytest.mark.parametrize(("verb", "in_use"), [("rotate", 2), ("replace", 1)])
+    def test_a_new_one_is_shown_once_after_a_question(self, verb: str, in_use: int, editor: Client) -> None:
+        endpoint = make_endpoint()
+        rotate(endpoint)
+        asked = text_of(editor, page_of(endpoint, verb))
+        assert "It is shown once" in asked
+        assert SigningSecret.objects.count() == 1
+        answer = editor.post(page_of(endpoint, verb), {"confirmed": "yes"})
+        [secret] = re.findall(r"whsec_[\w+/=]+", answer.content.decode())
+        assert secret == unseal(SigningSecret.objects.latest("pk").sealed)
+        assert "no-store" in answer["Cache-Control"]
+        assert secret not in text_of(editor, page_of(endpoint))
+        assert secret not in str(list(LogEntry.objects.values()))
+        assert f"{in_use} secret" in text_of(editor, LIST)
+
+    def test_a_queue_is_told_to_have_none(self, editor: Client) -> None:
+        answer = editor.post(page_of(make_queue_endpoint(), "rotate"), {"confirmed": "yes"}, follow=True)
+        assert "are not signed" in answer.content.decode()
+
+    @pytest.mark.parametrize("verb", ["rotate", "replace", "test"])
+    def test_who_may_only_look_does_not(self, verb: str) -> None:
+        endpoint = make_endpoint()
+        assert staff("view_endpoint").post(page_of(endpoint, verb), {"confirmed": "yes"}).status_code == 403
+        assert not SigningSecret.objects.exists()
+        assert not BacklogRecord.objects.exists()
+
+
+class TestTesting:
+    def test_tells_code_and_seconds(self, editor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        a_worker_delivers(monkeypatch, lambda _: Succeeded(facts={"status": 204, "seconds": 0.25}))
+        answer = editor.post(page_of(make_endpoint(), "test"), {"confirmed": "yes"}, follow=True).content.decode()
+        assert "delivered: it answered 204 after 0.250 s" in answer
+        assert f"/admin/delivery/event/{BacklogRecord.objects.get().pk}/change/" in answer
+
+    def test_the_question_says_when_nothing_signs_it(self, editor: Client) -> None:
+        endpoint = make_endpoint()
+        assert "It is not signed" in text_of(editor, page_of(endpoint, "test"))
+        rotate(endpoint)
+        asked = text_of(editor, page_of(endpoint, "test"))
+        assert "It is signed as all are" in asked
+        assert "not signed" not in asked
+        assert "signed" not in text_of(editor, page_of(make_queue_endpoint(), "test"))
+
+    def test_tells_what_was_in_vain_without_markup(self, editor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        a_worker_delivers(monkeypatch, lambda _: Failed("<script>alert(1)</script>"))
+        answer = editor.post(page_of(make_endpoint(), "test"), {"confirmed": "yes"}, follow=True).content.decode()
+        assert "not delivered: &lt;script&gt;" in answer
+
+    def test_does_not_wait_for_ever(self, editor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(endpoint_actions, "WAITED_FOR", 0.0)
+        answer = editor.post(page_of(make_endpoint(), "test"), {"confirmed": "yes"}, follow=True).content.decode()
+        assert "not delivered yet" in answer
+
+
+class TestTheList:
+    def test_tells_the_breaker_of_its_host(self, editor: Client) -> None:
+        make_endpoint()
+        make_endpoint("other", url="https://example.org/")
+        open_it(guarded=Guarded("host:https://example.com:443", "https://example.com:443"))
+        shown = text_of(editor, LIST)
+        assert shown.count(">open</a>") == 1
+        assert "breaker" in shown.lower()
+        assert "its host" not in shown.lower()
+        assert "not set" in shown
+
+
+class TestDeleting:
+    def test_one_that_schedules_use_is_refused_in_words(self, editor: Client) -> None:
+        endpoint = make_endpoint()
+        make_event_schedule(name="nightly", endpoint=endpoint)
+        asked = text_of(editor, page_of(endpoint, "delete"))
+        assert "hooks is used by the schedule nightly: give it another endpoint first" in asked
+        editor.post(page_of(endpoint, "delete"), {"post": "yes"})
+        editor.post(LIST, {"action": "delete_selected", "_selected_action": [endpoint.pk], "post": "yes"})
+        assert Endpoint.objects.exists()
+
+    @pytest.mark.parametrize("from_the_list", [True, False])
+    def test_one_that_came_into_use_meanwhile_stays(
+        self, from_the_list: bool, editor: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        endpoint = make_endpoint()
+        make_event_schedule(endpoint=endpoint)
+        monkeypatch.setattr(admin_endpoints, "obstacle_to_removing", lambda _: "")
+        if from_the_list:
+            fields = {"action": "delete_selected", "_selected_action": [endpoint.pk], "post": "yes"}
+            answer = editor.post(LIST, fields, follow=True)
+        else:
+            answer = editor.post(page_of(endpoint, "delete"), {"post": "yes"}, follow=True)
+        assert "come into use meanwhile" in answer.content.decode()
+        assert Endpoint.objects.exists()
+
+    def test_another_goes_with_its_secrets(self, editor: Client) -> None:
+        endpoint = make_endpoint()
+        rotate(endpoint)
+        editor.post(page_of(endpoint, "delete"), {"post": "yes"})
+        assert not Endpoint.objects.exists()
+        assert not SigningSecret.objects.exists()

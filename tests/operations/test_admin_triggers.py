@@ -1,0 +1,176 @@
+"""The list of triggers and the page of one; cancelling a batch."""
+
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from jobs.models import BacklogRecord
+from jobs.states import Status
+from operations.admin import triggers as admin_triggers
+from schedules.models import Trigger
+from tests.factories import NOON
+from tests.operations.test_admin_backlog import hidden_fields
+from tests.people import staff
+from tests.schedules.event_records import (
+    HOUR,
+    MINUTE,
+    delivered,
+    make_event,
+    make_event_schedule,
+    make_trigger,
+    refused,
+)
+
+pytestmark = pytest.mark.django_db
+
+LIST = "/admin/schedules/trigger/"
+
+
+@pytest.fixture
+def onlooker() -> Client:
+    return staff("view_backlogrecord")
+
+
+@pytest.fixture
+def operator() -> Client:
+    return staff("view_backlogrecord", "change_backlogrecord")
+
+
+def page(client: Client, **query: object) -> str:
+    return client.get(LIST, query).content.decode()
+
+
+def states() -> dict[str, dict[str, Any]]:
+    """The fields of a trigger in each state."""
+    return {
+        "queued": {"emitted_at": None, "events": 0},
+        "under way": {},
+        "finished": {"finished_at": NOON + HOUR},
+        "skipped": {"emitted_at": None, "events": 0, "finished_at": NOON, "skipped_for": "an earlier batch runs"},
+    }
+
+
+class TestTheList:
+    def test_tells_how_far_each_batch_is(self, onlooker: Client) -> None:
+        schedule = make_event_schedule(name="nightly")
+        make_trigger(schedule, asked_by="ann")
+        delivered(schedule, 1), delivered(schedule, 2), refused(schedule, 3), make_event(schedule, 4)
+        make_event(schedule, 5, Status.RUNNING)
+        make_event(schedule, 6, Status.WAITING)
+        text = page(onlooker)
+        assert "10: 2 done, 1 failed, 1 running, 1 ready, 1 waiting" in text
+        assert "2026-03-02 12:00:00 (by ann)" in text
+        assert f"/admin/delivery/event/?schedule={schedule.pk}&amp;trigger=2026-03-02T12%3A00%3A00%2B00%3A00" in text
+
+    @pytest.mark.parametrize("state", list(states()))
+    def test_is_filtered_by_state(self, state: str, onlooker: Client) -> None:
+        made = {name: make_trigger(make_event_schedule(name=name), **fields) for name, fields in states().items()}
+        assert {name: admin_triggers.state_of(trigger) for name, trigger in made.items()} == {n: n for n in made}
+        text = page(onlooker, state=state)
+        assert [name for name, trigger in made.items() if f"/{trigger.pk}/change/" in text] == [state]
+
+    def test_is_filtered_by_schedule(self, onlooker: Client) -> None:
+        first, second = make_trigger(make_event_schedule()), make_trigger(make_event_schedule())
+        text = page(onlooker, schedule=first.schedule_id)
+        assert (f"/{first.pk}/change/" in text, f"/{second.pk}/change/" in text) == (True, False)
+        assert page(onlooker, schedule="x")
+
+    def test_says_why_nothing_was_emitted(self, onlooker: Client) -> None:
+        make_trigger(make_event_schedule(), **states()["skipped"])
+        make_trigger(make_event_schedule(), **states()["queued"])
+        text = page(onlooker)
+        assert "an earlier batch runs" in text
+        assert "it waits until an earlier batch of its schedule has ended" in text
+
+    def test_a_huge_batch_that_is_put_there_bit_by_bit_is_under_way(self, onlooker: Client) -> None:
+        trigger = make_trigger(make_event_schedule(), emitted_at=None, events=5000)
+        assert admin_triggers.state_of(trigger) == "under way"
+        assert f"/{trigger.pk}/change/" in page(onlooker, state="under way")
+
+    def test_counts_all_batches_in_one_question(
+        self, onlooker: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        schedule = make_event_schedule()
+        for number in range(15):
+            make_trigger(schedule, NOON + number * MINUTE)
+            delivered(schedule, 1, trigger_at=NOON + number * MINUTE)
+        with django_assert_max_num_queries(10):
+            assert page(onlooker).count("10: 1 done") == 15
+
+    def test_of_more_than_it_counts_those_under_way_are_counted(
+        self, onlooker: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(admin_triggers, "COUNTED", 1)
+        schedule = make_event_schedule()
+        make_trigger(schedule, NOON)
+        make_trigger(schedule, NOON + MINUTE, finished_at=NOON + HOUR)
+        for instant in (NOON, NOON + MINUTE):
+            delivered(schedule, 1, trigger_at=instant)
+        assert page(onlooker).count("10: 1 done") == 1
+
+    def test_is_not_for_who_may_look_at_neither_triggers_nor_records(self) -> None:
+        assert staff("view_source").get(LIST).status_code == 403
+        assert staff("view_trigger").get(LIST).status_code == 200
+
+
+class TestThePage:
+    def test_tells_its_instants(self, onlooker: Client) -> None:
+        trigger = make_trigger(make_event_schedule(), closes_at=NOON + HOUR, finished_at=NOON + 2 * HOUR)
+        text = onlooker.get(f"{LIST}{trigger.pk}/change/").content.decode()
+        for told in ("12:00:01", "13:00:00", "14:00:00", "finished"):
+            assert told in text
+
+    def test_of_a_batch_of_another_kind_links_its_records(self, onlooker: Client) -> None:
+        trigger = make_trigger(make_event_schedule(kind="reports"))
+        text = onlooker.get(f"{LIST}{trigger.pk}/change/").content.decode()
+        assert f"/admin/jobs/backlogrecord/?origin__id__exact={trigger.schedule_id}" in text
+
+    def test_nobody_edits_one(self, operator: Client) -> None:
+        trigger = make_trigger(make_event_schedule())
+        assert operator.post(f"{LIST}{trigger.pk}/change/", {"events": 1}).status_code == 403
+        assert operator.get(f"{LIST}add/").status_code == 403
+
+
+class TestCancelling:
+    def test_asks_first_and_cancels_what_is_unfinished(self, operator: Client) -> None:
+        schedule = make_event_schedule()
+        trigger, other = make_trigger(schedule), make_trigger(schedule, NOON + HOUR)
+        delivered(schedule, 1), make_event(schedule, 2), make_event(schedule, 3, Status.WAITING)
+        left = make_event(schedule, 1, trigger_at=NOON + HOUR)
+        asked = operator.get(f"{LIST}{trigger.pk}/cancel/").content.decode()
+        assert "10: 1 done, 1 ready, 1 waiting" in asked
+        assert BacklogRecord.objects.unfinished().count() == 3
+        done = operator.post(f"{LIST}{trigger.pk}/cancel/", {"confirmed": "yes"}, follow=True).content.decode()
+        assert "Cancel batch: 2 records." in done
+        assert list(BacklogRecord.objects.unfinished().values_list("pk", flat=True)) == [left.pk]
+        assert Trigger.objects.get(pk=other.pk).finished_at is None
+        assert "2 records" in LogEntry.objects.get().change_message
+
+    def test_a_queued_one_emits_nothing_any_more(self, operator: Client) -> None:
+        trigger = make_trigger(make_event_schedule(), **states()["queued"])
+        operator.post(f"{LIST}{trigger.pk}/cancel/", {"confirmed": "yes"})
+        assert admin_triggers.state_of(Trigger.objects.get()) == "skipped"
+
+    def test_from_the_list_likewise(self, operator: Client) -> None:
+        schedule = make_event_schedule()
+        triggers = [make_trigger(schedule), make_trigger(schedule, NOON + HOUR)]
+        make_event(schedule, 1), make_event(schedule, 1, trigger_at=NOON + HOUR)
+        chosen = {"action": "cancel_batches", "_selected_action": [trigger.pk for trigger in triggers]}
+        asked = operator.post(LIST, chosen).content.decode()
+        operator.post(LIST, hidden_fields(asked))
+        assert set(BacklogRecord.objects.values_list("status", flat=True)) == {Status.CANCELLED}
+
+    def test_of_one_that_has_finished_is_told(self, operator: Client) -> None:
+        trigger = make_trigger(make_event_schedule(), **states()["finished"])
+        done = operator.post(f"{LIST}{trigger.pk}/cancel/", {"confirmed": "yes"}, follow=True).content.decode()
+        assert "it had finished before" in done
+
+    def test_an_onlooker_does_not(self, onlooker: Client) -> None:
+        schedule = make_event_schedule()
+        trigger = make_trigger(schedule)
+        make_event(schedule)
+        assert onlooker.post(f"{LIST}{trigger.pk}/cancel/", {"confirmed": "yes"}).status_code == 403
+        assert BacklogRecord.objects.unfinished().count() == 1

@@ -1,0 +1,116 @@
+"""`manage.py backlog errors` and `retry --like`: dead letters at the terminal."""
+
+import json
+from typing import Any
+
+import pytest
+from django.core.management import CommandError
+
+from jobs.handlers import Kind, registry
+from jobs.models import BacklogRecord
+from jobs.states import Status
+from operations.backlog.dead_letters import group_id
+from operations.management.commands import backlog as command
+from tests.factories import make_record
+from tests.jobs.backlog_command import refused, run
+
+pytestmark = pytest.mark.django_db
+
+FULL = group_id("disk N is full")
+
+
+@pytest.fixture(autouse=True)
+def _kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.kinds, "test", Kind("test"))
+
+
+def failed(error: str, **fields: Any) -> BacklogRecord:
+    return make_record(Status.FAILED, last_error=error, **fields)
+
+
+def statuses(*records: BacklogRecord) -> list[Status]:
+    found = dict(BacklogRecord.objects.values_list("pk", "status"))
+    return [Status(found[record.pk]) for record in records]
+
+
+class TestErrors:
+    def test_a_line_a_group_and_what_to_do_with_it(self) -> None:
+        failed("boom")
+        failed("disk 1 is full")
+        last = failed("disk 2 is full")
+        told = run("errors")
+        assert "3 failed records in 2 groups; `manage.py backlog retry --like GROUP` retries one" in told
+        [line] = [line.split() for line in told.splitlines() if "disk N is full" in line]
+        assert (line[0], line[1], line[-1]) == (FULL, "2", str(last.pk))
+        assert told.index("disk N is full") < told.index("boom")
+
+    def test_as_json_the_same(self) -> None:
+        failed("disk 1 is full")
+        [group] = json.loads(run("errors", "--json"))["groups"]
+        assert (group["group"], group["count"], group["example"]) == (FULL, 1, "disk 1 is full")
+
+    def test_smaller_groups_and_older_records_that_are_not_shown_are_told(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        [failed(error) for error in ("a b", "a b", "c d", "e f")]
+        assert "; 2 smaller groups are not shown (--limit)" in run("errors", "--limit", 1)
+        whole = command.dead_letters
+        monkeypatch.setattr(command, "dead_letters", lambda *given: whole(*given, most=2))
+        assert "the newest 2 failed records in" in run("errors")
+        assert "there are older ones" in run("errors")
+
+    def test_nothing_failed(self) -> None:
+        make_record(Status.WAITING, last_error="boom")
+        assert refused("errors", code=1) == "no failed record"
+
+    def test_an_unknown_kind_is_refused(self) -> None:
+        failed("boom")
+        assert "no kind 'nothing'; there are" in refused("errors", "--kind", "nothing")
+
+
+class TestLike:
+    def test_exactly_that_group_is_retried(self) -> None:
+        records = [failed("disk 1 is full"), failed("disk 22 is full"), failed("boom")]
+        waiting = make_record(Status.WAITING, last_error="disk 1 is full")
+        assert "2 ready" in run("retry", "--like", FULL, "--yes")
+        assert statuses(*records, waiting) == [Status.READY, Status.READY, Status.FAILED, Status.WAITING]
+
+    def test_of_one_queue(self) -> None:
+        here, there = failed("disk 1 is full", queue="default"), failed("disk 1 is full", queue="backups")
+        run("retry", "--like", FULL, "--queue", "backups", "--yes")
+        assert statuses(here, there) == [Status.FAILED, Status.READY]
+
+    def test_a_dry_run_lists_them_and_changes_nothing(self) -> None:
+        records = [failed("disk 1 is full"), failed("disk 22 is full")]
+        told = run("retry", "--like", FULL, "--dry-run")
+        assert "would retry 2 records (2 failed); nothing was changed" in told
+        assert all(str(record.pk) in told for record in records)
+        assert statuses(*records) == [Status.FAILED, Status.FAILED]
+
+    def test_without_a_terminal_it_wants_yes(self) -> None:
+        failed("disk 1 is full")
+        assert "Retry 1 record (1 failed)?" in refused("retry", "--like", FULL)
+
+    @pytest.mark.parametrize(
+        "beside", [["7"], ["--status", "waiting"], ["--error", "x"], ["--subject", "x"], ["--all"]]
+    )
+    def test_beside_it_only_kind_and_queue(self, beside: list[str]) -> None:
+        record = failed("disk 1 is full")
+        refused("retry", "--like", FULL, "--yes", *beside)
+        assert statuses(record) == [Status.FAILED]
+
+    def test_a_group_that_nobody_is_in(self) -> None:
+        failed("boom")
+        assert refused("retry", "--like", "0" * 12, "--yes", code=1) == "no record matches"
+
+    @pytest.mark.parametrize("said", ["", "x", "4F1C08AB92DE", FULL + "0"])
+    def test_what_is_no_group_is_refused(self, said: str) -> None:
+        with pytest.raises((CommandError, SystemExit)):
+            run("retry", "--like", said, "--yes")
+
+
+def test_show_tells_why_a_record_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = make_record(Status.WAITING)
+    monkeypatch.setattr(command, "reasons", lambda record, now: ["the first reason", "the second"])
+    assert "the first reason; the second" in run("show", record.pk)
+    assert json.loads(run("show", record.pk, "--json"))["why"] == ["the first reason", "the second"]

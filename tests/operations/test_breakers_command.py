@@ -1,0 +1,112 @@
+"""`manage.py breakers` and the doctor's finding."""
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from jobs.models import Breaker
+from jobs.outcomes import Guarded
+from operations import doctor
+from operations.doctor import Finding, Severity
+from tests.factories import NOON
+from tests.jobs.breaking import CELLAR, HOUR, MINUTE, OFFICE, breaker, claimed, fail, hold, open_it, tick
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*arguments: str) -> str:
+    output = StringIO()
+    call_command("breakers", *arguments, stdout=output)
+    return output.getvalue()
+
+
+def refused(*arguments: str) -> CommandError:
+    with pytest.raises(CommandError) as caught:
+        run(*arguments)
+    return caught.value
+
+
+class TestList:
+    def test_without_any_it_says_so(self):
+        assert run() == "Nothing that a breaker guards has ever failed.\n"
+        assert json.loads(run("--json")) == []
+
+    def test_the_open_ones_come_first_with_their_numbers_and_the_error(self):
+        fail(claimed(1), guarded=CELLAR)
+        open_it()
+        hold(2)
+        first, second, third = run().splitlines()
+        assert first.startswith("repository:3  repository office: open for ")
+        assert "3 failures in a row, 2 records wait, 0 trials in vain, next trial at 2026-03-02 12:01:00 UTC" in first
+        assert second == "    no space left on device"
+        assert third == "repository:4  repository cellar: closed, 1 failures in a row"
+
+    def test_what_people_and_engines_wrote_cannot_steer_the_terminal(self):
+        open_it(guarded=Guarded("repository:5", "evil \x1b[31mred"))
+        Breaker.objects.update(last_error="\x1b[2Jwiped\x1b]0;pwn\x07")
+        told = run()
+        assert "wiped" in told
+        assert "\x1b" not in told
+        assert "\x1b" not in finding().what
+
+    def test_json_has_the_same_facts(self):
+        open_it()
+        [held] = hold(1)
+        tick(NOON + MINUTE)
+        [facts] = json.loads(run("--json"))
+        assert (facts["key"], facts["state"], facts["trial"], facts["waiting"]) == (OFFICE.key, "on trial", held, 0)
+        assert facts["opened_at"] == "2026-03-02T12:00:00Z"
+
+
+class TestVerbs:
+    def test_close_closes_it(self):
+        open_it()
+        assert "it is closed" in run("close", OFFICE.key)
+        assert not breaker().is_open
+        assert refused("close", OFFICE.key).returncode == 1
+
+    def test_probe_brings_the_next_trial(self):
+        open_it()
+        before = breaker().probe_at
+        assert json.loads(run("probe", OFFICE.key, "--json"))["state"] == "open"
+        assert breaker().probe_at != before
+        assert breaker().is_open
+
+    @pytest.mark.parametrize("key", ["repository:99", "", "a\0b"])
+    def test_an_unknown_key_is_refused_with_the_known_ones(self, key):
+        open_it()
+        error = refused("close", key)
+        assert error.returncode == 2
+        assert "there are repository:3" in str(error)
+
+    def test_a_verb_without_a_key_says_what_to_write(self):
+        error = refused("probe")
+        assert error.returncode == 2
+        assert "manage.py breakers probe KEY" in str(error)
+
+
+def finding() -> Finding:
+    names = [name for name in doctor.NAMES if name != "open_breakers"]
+    [found] = doctor.examine(skip=names, now=NOON + HOUR)
+    return found
+
+
+class TestDoctor:
+    def test_no_open_breaker_is_well(self):
+        fail(claimed(1))
+        assert finding().severity == Severity.OK
+
+    def test_an_open_one_is_a_warning_that_says_what_to_do(self):
+        open_it()
+        hold(2)
+        Breaker.objects.update(trials=4)
+        found = finding()
+        assert found.severity == Severity.WARNING
+        assert (
+            "repository office (repository:3) has failed 3 times in a row and is held back for 1 h 0 min" in found.what
+        )
+        assert "4 trials in vain; records that wait: 2; the last error: no space left" in found.what
+        assert "manage.py breakers probe KEY" in found.do
+        assert found.numbers["open"][0]["waiting"] == 2

@@ -1,0 +1,176 @@
+"""Dead letters: which errors say the same, what a group tells, how many records are read for it."""
+
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.models import BacklogRecord
+from jobs.prepared import execute
+from jobs.states import Status
+from operations.backlog import dead_letters as module
+from operations.backlog.dead_letters import (
+    LENGTH_FOLDED,
+    NEWEST_FAILED,
+    dead_letters,
+    facts_of,
+    fold,
+    group_id,
+    ids_like,
+)
+from tests.factories import NOON, build_record, make_record
+
+
+def failed(error: str, **fields: Any) -> BacklogRecord:
+    return make_record(Status.FAILED, last_error=error, failures=3, **fields)
+
+
+class TestFolding:
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("nothing moved for 300 s; it was ended", "nothing moved for 1,800.5 s; it was ended"),
+            ("cannot reach 10.0.0.7:22: refused", "cannot reach [2001:db8::1]:22: refused"),
+            ("cannot reach laptop-1.lan:22: refused", "cannot reach 192.0.2.4: refused"),
+            ("no answer from aa:bb:cc:dd:ee:ff", "no answer from 01:23:45:67:89:AB"),
+            ("'/srv/a/b.txt' is locked", "'/home/anna/my file 3.xlsx' is locked"),
+            ("/srv/repo/x: permission denied", "/srv/repo/y/z: permission denied"),
+            (r"C:\Users\anna is locked", r"D:\data\7 is locked"),
+            ("Documents/a.txt: not found", "Documents/old/2026/b.ods: not found"),
+            ("not copied: /a; /b; /c", "not copied: /a"),
+            ("no snapshot 3f2504e0-4f89-11d3-9a0c-0305e82c3301", "no snapshot deadbeef01"),
+            ("since 2026-03-02T12:00:00+00:00 it hangs", "since 2026-04-01 07:30:01 UTC it hangs"),
+            ("503 from https://a.example.org/hook?id=3", "503 from http://b.example.com/"),
+            ("no\n  more", "no\n\nless"),
+            ("  two   words ", "two words"),
+        ],
+    )
+    def test_what_differs_in_numbers_ids_addresses_paths_or_instants_says_the_same(self, one: str, other: str) -> None:
+        assert fold(one) == fold(other)
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("repository nas: no space left", "repository attic: no space left"),
+            ("rclone ended with code 3", "rclone ended with code 7"),
+            ("HTTP 503 from https://a.example.org/", "HTTP 404 from https://a.example.org/"),
+            ("[Errno 28] on '/srv/a/b'", "[Errno 13] on '/srv/a/b'"),
+            ("KeyError: 'title'", "KeyError: 'name'"),
+            ("Command failed:\nthe disk is gone", "Command failed:\nit was killed"),
+            ("cannot be read", "cannot be written"),
+        ],
+    )
+    def test_what_differs_in_words_codes_or_names_does_not(self, one: str, other: str) -> None:
+        assert fold(one) != fold(other)
+
+    def test_what_is_left_is_still_a_sentence(self) -> None:
+        said = "repository nas: [Errno 28] No space left on device: '/srv/backups/laptop-17/a.part' after 12 s"
+        assert fold(said) == "repository nas: [Errno 28] No space left on device: PATH after N s"
+
+    def test_the_names_of_a_record_are_left_out_and_no_part_of_a_word(self) -> None:
+        assert fold("source bob: bobby is away", "bob") == "source NAME: bobby is away"
+        assert fold("a file of a", "a") == "a file of a"
+
+    def test_nothing_says_nothing(self) -> None:
+        assert fold("") == fold(" \n ") == ""
+
+    @given(st.text(max_size=3000))
+    def test_any_text_is_folded_to_one_short_line_and_always_to_the_same(self, text: str) -> None:
+        folded = fold(text)
+        assert len(folded) <= LENGTH_FOLDED
+        assert len(folded.splitlines()) <= 1
+        assert (fold(text), group_id(folded)) == (folded, group_id(folded))
+
+    @pytest.mark.parametrize("part", ['"/', "'/", "a/", "-.", ":", "1.", "f:", "@", "a.b-", "0", "1:", "A1", "/", "x"])
+    def test_no_text_takes_long(self, part: str) -> None:
+        """A pattern that goes back over itself takes seconds for a thousand characters, and not milliseconds."""
+
+        def seconds() -> float:
+            began = time.process_time()
+            fold(part[0] + part * 1000)
+            return time.process_time() - began
+
+        assert any(seconds() < 0.2 for _ in range(3))  # a garbage collection may fall into one
+
+
+@pytest.mark.django_db
+class TestGroups:
+    def test_the_largest_comes_first_with_its_kinds_its_time_and_its_newest_error(self) -> None:
+        failed("boom")
+        first = failed("disk 1 is full", finished_at=NOON, kind="a", queue="x")
+        last = failed("disk 22 is full", finished_at=NOON + timedelta(hours=2), kind="b", queue="y")
+        middle = failed("disk 333 is full", finished_at=NOON + timedelta(hours=1), kind="a", queue="x")
+        largest, other = dead_letters().groups
+        assert (largest.says, largest.count, largest.kinds, largest.queues) == (
+            "disk N is full", 3, {"a", "b"}, {"x", "y"},
+        )  # fmt: skip
+        assert (largest.first_at, largest.last_at) == (NOON, NOON + timedelta(hours=2))
+        assert (largest.example, largest.example_id) == ("disk 22 is full", last.pk)
+        assert sorted(largest.ids) == sorted([first.pk, middle.pk, last.pk])
+        assert other.says == "boom"
+
+    def test_only_failed_records_are_dead_letters(self) -> None:
+        for status in Status:
+            make_record(status, last_error="boom")
+        assert dead_letters().read == 1
+
+    def test_of_one_kind_and_queue(self) -> None:
+        failed("boom", kind="a", queue="x")
+        failed("boom", kind="a", queue="y")
+        failed("boom", kind="b", queue="y")
+        assert [dead_letters(*given).read for given in ((), ("a",), (None, "y"), ("b", "x"))] == [3, 2, 2, 0]
+
+    def test_the_newest_are_read_and_it_says_that_there_are_older_ones(self) -> None:
+        for hour in range(5):
+            failed(f"error {'abcde'[hour]}", finished_at=NOON + timedelta(hours=hour))
+        found = dead_letters(most=3)
+        assert (sorted(each.says for each in found.groups), found.read, found.more) == (
+            ["error c", "error d", "error e"], 3, True,
+        )  # fmt: skip
+        assert dead_letters(most=5).more is False
+
+    def test_a_record_is_left_out_of_the_text_by_its_title_and_subject(self) -> None:
+        failed("laptop one is locked", payload={"title": "laptop one"})
+        failed("assignment:7 is locked", subject="assignment:7")
+        assert [each.says for each in dead_letters().groups] == ["NAME is locked"]
+
+    def test_the_facts_are_those_that_people_see(self) -> None:
+        record = failed("disk 1 is full", finished_at=NOON)
+        assert facts_of(dead_letters()) == {
+            "groups": [{
+                "group": group_id("disk N is full"), "says": "disk N is full", "count": 1, "first_at": NOON,
+                "last_at": NOON, "example_id": record.pk, "example": "disk 1 is full", "kinds": ["test"],
+                "queues": ["default"],
+            }],
+            "read": 1,
+            "more": False,
+        }  # fmt: skip
+
+    def test_the_members_of_a_group_are_found_in_all_failed_records_however_many(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "MOST_READ", 2)
+        like = [failed(f"disk {number} is full", finished_at=NOON).pk for number in range(5)]
+        failed("boom", finished_at=NOON)
+        group = group_id("disk N is full")
+        assert ids_like(group) == like
+        assert ids_like(group, most=3) == like[-2:]
+        assert ids_like(group, "nothing") == ids_like("0" * 12) == []
+
+
+@pytest.mark.django_db
+def test_reading_them_reads_no_other_record() -> None:
+    BacklogRecord.objects.bulk_create([build_record(Status.SUCCEEDED) for _ in range(3000)])
+    BacklogRecord.objects.bulk_create([build_record(Status.FAILED) for _ in range(50)])
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE jobs_backlogrecord")
+    for before in (None, NOON):
+        values = {"kind": None, "queue": None, "before": before, "id": before and 7, "limit": 10}
+        plan = "\n".join(row[0] for row in execute(f"EXPLAIN {NEWEST_FAILED}", values).fetchall())
+        assert "backlog_failed" in plan, plan
+        assert "Seq Scan" not in plan, plan
+        assert "Sort" not in plan, plan

@@ -1,0 +1,105 @@
+"""The pages of events in a real browser: tables of long errors and ids fit, light and dark."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from delivery.models import Event
+from jobs.states import Status
+from tests.schedules.event_records import attempt, delivered, make_event, make_event_schedule, make_trigger, refused
+from tests.sources import test_pages
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+Browser = test_pages.Browser
+browser = test_pages.browser
+
+THEMES = ("light", "dark")
+WIDE_ID = 8_888_888
+"""Of a schedule: the ids of its events are as long as they get."""
+LONG_ERROR = (
+    "https://callbacks.example.com:8443/hooks/shards answered 503: the queue is full and refuses more until 12:45 UTC; "
+    "ask whoever runs it about incident 4711"
+)
+LINES_OF = (
+    "const range = document.createRange(); range.selectNodeContents(cell);"
+    "return new Set([...range.getClientRects()].filter(box => box.width).map(box => Math.round(box.top))).size"
+)
+BROKEN = (
+    "const lines = cell => {" + LINES_OF + "};"
+    "const cells = [...document.querySelectorAll("
+    "'.field-event_id span, .field-launch_and_lag span, .field-delivered_at')];"
+    "return cells.filter(cell => lines(cell) > 1).map(cell => cell.innerText)"
+)
+"""Cells of ids and instants that take more than one line."""
+
+CUT_OFF = """
+    const hides = element => getComputedStyle(element).overflowX !== 'visible';
+    return [...document.querySelectorAll('table td, table th')].filter(cell => {
+        const ends = cell.getBoundingClientRect().right;
+        for (let box = cell.parentElement; box !== document.body; box = box.parentElement)
+            if (hides(box) && ends > box.getBoundingClientRect().right + 1) return true;
+        return false;
+    }).map(cell => cell.innerText)
+"""
+"""Cells that end to the right of a box that clips or scrolls them."""
+
+
+@pytest.fixture
+def event() -> Event:
+    """One that was refused, with a schedule of a long name and attempts that tell much."""
+    schedule = make_event_schedule(pk=WIDE_ID, name="every ten minutes to all shards")
+    make_trigger(schedule)
+    event = make_event(schedule, 100_000, Status.FAILED, failures=3, last_error=LONG_ERROR)
+    for number in (1, 2, 3):
+        attempt(event, number, error=LONG_ERROR, status=503, seconds=0.123)
+    refused(schedule, 2)
+    delivered(schedule, 3)
+    return event
+
+
+def look(browser: test_pages.Browser, path: str, theme: str) -> None:
+    """Opens a page in this theme; keeps a screenshot where a person asks for them."""
+    browser.run(f"localStorage.setItem('adminTheme', JSON.stringify({theme!r}))")
+    browser.look(path)
+    is_dark = "return document.documentElement.classList.contains('dark')"
+    eventually(lambda: browser.run(is_dark) == (theme == "dark"))
+    if directory := os.environ.get("SCREENSHOTS"):
+        name = path.strip("/").replace("/", "-")
+        browser.picture(Path(directory) / f"{name}-{theme}.png")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+class TestTheListOfEvents:
+    def test_ids_and_instants_take_one_line_and_no_column_is_cut_off(
+        self, theme: str, browser: test_pages.Browser, event: Event
+    ) -> None:
+        look(browser, "/admin/delivery/event/", theme)
+        assert browser.run("return document.querySelectorAll('.field-event_id').length") == 3
+        assert browser.run(BROKEN) == []
+        assert browser.run(CUT_OFF) == []
+        assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+class TestThePageOfAnEvent:
+    def test_the_errors_of_its_attempts_can_be_read(
+        self, theme: str, browser: test_pages.Browser, event: Event
+    ) -> None:
+        look(browser, f"/admin/delivery/event/{event.pk}/change/", theme)
+        told = browser.run("return [...document.querySelectorAll('table td:last-child')].map(cell => cell.innerText)")
+        assert told == [LONG_ERROR] * 3
+        assert browser.run(CUT_OFF) == []
+        assert browser.wider_than_the_page() <= 0
+        assert browser.complaints() == []
+
+    def test_what_does_not_fit_its_field_is_scrolled_to(
+        self, theme: str, browser: test_pages.Browser, event: Event
+    ) -> None:
+        look(browser, f"/admin/delivery/event/{event.pk}/change/", theme)
+        browser.run("document.querySelector('.readonly:has(table)').style.maxWidth = '500px'")
+        assert LONG_ERROR in browser.run(CUT_OFF)
+        browser.run("document.querySelector('table td:last-child').scrollIntoView({inline: 'end'})")
+        assert LONG_ERROR not in browser.run(CUT_OFF)

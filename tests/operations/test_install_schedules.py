@@ -1,0 +1,198 @@
+"""Installing the periodic tasks: once, on their grid, corrected when they differ, and shown."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db.utils import OperationalError
+from django_q.models import Schedule as PeriodicTask
+
+from operations.management.commands import install_schedules
+from operations.management.commands.install_schedules import install
+from operations.periodic_tasks import WANTED
+from tests.threads import at_once
+
+NOW = datetime(2026, 3, 2, 12, 3, 20, tzinfo=UTC)
+HOURLY = "backlog sweep: up to 7 days old, hourly"
+
+
+def run(*options: str) -> str:
+    output = StringIO()
+    call_command("install_schedules", *options, stdout=output)
+    return output.getvalue()
+
+
+def actions(**options: Any) -> set[str]:
+    return {step.action for step in install(**({"now": NOW} | options))}
+
+
+def change_of(name: str) -> dict[str, tuple[Any, Any]]:
+    [step] = [step for step in install(now=NOW) if step.name == name]
+    return step.changes
+
+
+def task(name: str) -> PeriodicTask:
+    return PeriodicTask.objects.get(name=name)
+
+
+@pytest.mark.django_db
+class TestInstalling:
+    def test_makes_the_tick_the_pruning_and_a_sweep_for_each_tier(self):
+        assert actions() == {"installed"}
+        fields = ("name", "func", "args", "schedule_type", "minutes")
+        sweep = "jobs.periodic.process_backlog"
+        assert list(PeriodicTask.objects.order_by("pk").values_list(*fields)) == [
+            ("backlog tick", "jobs.periodic.tick", None, "I", 1),
+            ("backlog prune", "jobs.periodic.prune", None, "H", None),
+            ("backlog sweep: up to 1 day old, every 5 minutes", sweep, "(1,)", "I", 5),
+            (HOURLY, sweep, "(7,)", "H", None),
+            ("backlog sweep: up to 14 days old, every 12 hours", sweep, "(14,)", "I", 720),
+            ("backlog sweep: up to 30 days old, daily", sweep, "(30,)", "I", 1440),
+            ("backlog sweep: up to 180 days old, every 96 hours", sweep, "(180,)", "I", 5760),
+            ("backlog sweep: up to 360 days old, every 192 hours", sweep, "(360,)", "I", 11520),
+        ]
+
+    def test_again_changes_nothing(self):
+        install(now=NOW)
+        before = list(PeriodicTask.objects.order_by("pk").values())
+        assert actions() == {"unchanged"}
+        assert list(PeriodicTask.objects.order_by("pk").values()) == before
+
+    def test_sweeps_run_first_at_their_next_slot_and_the_others_at_once(self):
+        install(now=NOW)
+        firsts = {one.name: one.next_run for one in PeriodicTask.objects.all()}
+        assert firsts["backlog tick"] == firsts["backlog prune"] == NOW
+        assert firsts["backlog sweep: up to 1 day old, every 5 minutes"] == datetime(2026, 3, 2, 12, 5, tzinfo=UTC)
+        assert firsts[HOURLY] == datetime(2026, 3, 2, 13, tzinfo=UTC)
+        assert firsts["backlog sweep: up to 30 days old, daily"] == datetime(2026, 3, 3, tzinfo=UTC)
+        for wanted in WANTED[2:]:
+            assert firsts[wanted.name].timestamp() % wanted.every == 0
+
+    @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+    def test_django_q2_stays_on_the_grid_also_over_a_change_of_clocks(self, settings, zone):
+        settings.TIME_ZONE = zone
+        install(now=NOW)
+        for wanted in WANTED[2:]:
+            one = task(wanted.name)
+            for _ in range(40):
+                following = one.calculate_next_run()
+                assert (following - one.next_run).total_seconds() == wanted.every
+                one.next_run = following
+
+    def test_each_task_calls_what_there_is(self):
+        from pydoc import locate
+
+        for wanted in WANTED:
+            assert callable(locate(wanted.func))
+
+
+@pytest.mark.django_db
+class TestCorrecting:
+    @pytest.fixture(autouse=True)
+    def installed(self):
+        install(now=NOW)
+
+    @pytest.mark.parametrize(
+        ("field", "before", "after"),
+        [
+            ("schedule_type", "D", "H"),
+            ("repeats", 3, -1),
+            ("args", "(8,)", "(7,)"),
+            ("func", "jobs.periodic.prune", "jobs.periodic.process_backlog"),
+            ("kwargs", "max_records=5", None),
+            ("cluster", "another", None),
+            ("next_run", None, datetime(2026, 3, 2, 13, tzinfo=UTC)),
+            ("next_run", NOW + timedelta(minutes=2), datetime(2026, 3, 2, 13, tzinfo=UTC)),
+            ("next_run", datetime(2026, 3, 2, 15, tzinfo=UTC), datetime(2026, 3, 2, 13, tzinfo=UTC)),
+        ],
+    )
+    def test_puts_back_what_a_person_changed_and_says_so(self, field, before, after):
+        PeriodicTask.objects.filter(name=HOURLY).update(**{field: before})
+        assert change_of(HOURLY) == {field: (before, after)}
+        assert getattr(task(HOURLY), field) == after
+        assert actions() == {"unchanged"}
+
+    def test_a_run_that_is_late_is_left_to_the_qcluster(self):
+        late = datetime(2026, 2, 20, 4, tzinfo=UTC)
+        PeriodicTask.objects.filter(name=HOURLY).update(next_run=late)
+        assert actions() == {"unchanged"}
+        assert task(HOURLY).next_run == late
+
+    def test_a_tick_that_is_far_ahead_is_brought_back(self):
+        PeriodicTask.objects.filter(name="backlog tick").update(next_run=NOW + timedelta(days=3))
+        assert change_of("backlog tick") == {"next_run": (NOW + timedelta(days=3), NOW)}
+
+    def test_a_host_whose_clock_is_a_little_ahead_is_no_change(self):
+        PeriodicTask.objects.filter(name="backlog tick").update(next_run=NOW + timedelta(seconds=90))
+        assert change_of("backlog tick") == {}
+        # by its own clock it is one o'clock already, and the sweep of then has been
+        PeriodicTask.objects.filter(name=HOURLY).update(next_run=datetime(2026, 3, 2, 14, tzinfo=UTC))
+        steps = install(now=datetime(2026, 3, 2, 12, 59, 30, tzinfo=UTC))
+        assert [step.action for step in steps if step.name == HOURLY] == ["unchanged"]
+
+    def test_an_empty_text_from_the_admin_is_no_change(self):
+        PeriodicTask.objects.update(kwargs="", cluster="")
+        assert actions() == {"unchanged"}
+
+    def test_a_renamed_one_is_known_by_what_it_calls(self):
+        PeriodicTask.objects.filter(name=HOURLY).update(name="backlog sweep, 7 days")
+        assert change_of(HOURLY) == {"name": ("backlog sweep, 7 days", HOURLY)}
+        assert PeriodicTask.objects.count() == len(WANTED)
+
+    def test_what_a_person_added_is_left_and_named(self):
+        PeriodicTask.objects.create(name="mine", func="jobs.periodic.process_backlog", args="(7,)")
+        PeriodicTask.objects.create(name="another's", func="elsewhere.work")
+        steps = install(now=NOW)
+        assert [(step.name, step.action) for step in steps if step.action != "unchanged"] == [
+            ("mine: jobs.periodic.process_backlog(7,)", "left")
+        ]
+        assert PeriodicTask.objects.count() == len(WANTED) + 2
+
+
+@pytest.mark.django_db
+class TestTheCommand:
+    def test_shows_what_it_installs_changes_and_leaves(self):
+        assert run().count("installed  backlog") == len(WANTED)
+        PeriodicTask.objects.filter(name="backlog tick").update(minutes=7)
+        PeriodicTask.objects.create(name="mine", func="jobs.periodic.prune")
+        lines = run().splitlines()
+        assert lines[0].split() == ["changed", "backlog", "tick"]
+        assert lines[1].strip() == "minutes: 7 → 1"
+        assert lines[2].split() == ["unchanged", "backlog", "prune"]
+        assert lines[-1].split() == ["left", "mine:", "jobs.periodic.prune()"]
+
+    def test_a_dry_run_shows_the_same_and_changes_nothing(self):
+        would = run("--dry-run")
+        assert would.count("installed  ") == len(WANTED)
+        assert "Nothing was changed" in would
+        assert not PeriodicTask.objects.exists()
+        run()
+        PeriodicTask.objects.filter(name="backlog tick").update(minutes=7)
+        assert "minutes: 7 → 1" in run("--dry-run")
+        assert task("backlog tick").minutes == 7
+
+    def test_json_has_each_task_with_its_changes(self):
+        run()
+        PeriodicTask.objects.filter(name="backlog tick").update(minutes=7)
+        told = json.loads(run("--json", "--dry-run"))
+        assert told["dry_run"] is True
+        assert told["tasks"][0] == {"name": "backlog tick", "action": "changed", "changes": {"minutes": [7, 1]}}
+        assert len(told["tasks"]) == len(WANTED)
+
+    def test_a_database_that_is_away_is_told_without_a_traceback(self, monkeypatch):
+        def away(**_: object) -> None:
+            raise OperationalError("connection refused")
+
+        monkeypatch.setattr(install_schedules, "install", away)
+        with pytest.raises(CommandError, match="nothing was installed: connection refused") as refused:
+            run()
+        assert refused.value.returncode == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_at_once_make_each_row_once():
+    at_once(install, install, install)
+    assert PeriodicTask.objects.count() == len(WANTED)

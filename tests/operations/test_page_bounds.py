@@ -1,0 +1,38 @@
+"""What a page may cost: a long search is refused, and a statement that takes too long is given up."""
+
+import pytest
+from django.test import Client
+
+from operations.web import database_away
+from tests.threads import another_connection
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("path", "search"),
+    [
+        ("/admin/jobs/backlogrecord/?q={}", "a+" * 1300),
+        ("/admin/sources/source/?q={}", "a" * 501),
+        ("/admin/search/?s={}", "a+" * 33),
+        ("/admin/autocomplete/?app_label=sources&model_name=assignment&field_name=policy&term={}", "a+" * 33),
+    ],
+)
+def test_a_search_of_a_thousand_words_is_refused(path: str, search: str, admin_client: Client) -> None:
+    answer = admin_client.get(path.format(search))
+    assert (answer.status_code, answer.content[:37]) == (400, b"A search has at most 32 words and 500")
+    assert admin_client.get(path.format("a+" * 32)).status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("path", ["/admin/jobs/backlogrecord/", "/admin/sources/source/", "/backoff/?policies=1"])
+def test_a_page_that_takes_too_long_is_given_up_and_the_next_one_is_answered(
+    path: str, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_away, "PAGE_SECONDS", 0.2)
+    with another_connection() as other, other.cursor() as cursor:
+        cursor.execute("BEGIN; LOCK jobs_backlogrecord, sources_source, jobs_retrypolicy IN ACCESS EXCLUSIVE MODE")
+        answer = admin_client.get(path)
+        cursor.execute("ROLLBACK")
+    assert answer.status_code == 503
+    assert answer.content.startswith(b"The page was given up")
+    assert admin_client.get(path).status_code == 200

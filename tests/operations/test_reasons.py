@@ -1,0 +1,211 @@
+"""Why a record does not run: each reason, with its numbers."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import override_settings
+
+from jobs import breakers, claiming
+from jobs.models import BacklogRecord, PausedQueue, Sweep
+from jobs.outcomes import Failed
+from jobs.retries import tiers
+from jobs.states import Status, WaitingFor
+from operations.backlog.reasons import reasons
+from tests.factories import NOON, make_lane, make_record, make_retry_policy, make_throttle, make_worker
+from tests.jobs.breaking import HOUR, MINUTE, SECOND, breaker, hold, open_it, tick
+
+pytestmark = pytest.mark.django_db
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(autouse=True)
+def _a_worker():
+    make_worker(queues={"default": 4}, heartbeat_at=NOON + MINUTE)
+
+
+def why(record: BacklogRecord | int, now=NOON) -> list[str]:
+    return reasons(BacklogRecord.objects.get(pk=getattr(record, "pk", record)), now)
+
+
+def waiting(waiting_for: WaitingFor, **fields) -> BacklogRecord:
+    return make_record(Status.WAITING, waiting_for=waiting_for, **fields)
+
+
+class TestWaiting:
+    def test_a_backoff_names_the_failure_the_policy_and_the_instant(self):
+        policy = make_retry_policy(name="patient", algorithm="fibonacci", max_failures=8)
+        record = waiting(
+            WaitingFor.BACKOFF,
+            failures=3,
+            retry_policy=policy,
+            last_error="permission denied\nmore",
+            run_after=NOON + HOUR,
+        )
+        assert why(record) == [
+            "failure 3 of 8 at 2026-03-02 12:00:00 UTC, by retry policy patient (fibonacci): permission denied",
+            "its retry policy lets it wait until 2026-03-02 13:00:00 UTC, in 1 h",
+        ]
+
+    def test_what_should_have_been_promoted_says_so(self):
+        record = waiting(WaitingFor.START, run_after=NOON - SECOND)
+        assert why(record) == [
+            "its start was put off, which was over at 2026-03-02 11:59:59 UTC: the next tick makes it ready"
+        ]
+
+    def test_a_sweep_is_the_next_one_that_covers_its_age(self):
+        record = waiting(WaitingFor.SWEEP, failures=40, inserted_at=NOON - 3 * DAY - MINUTE)
+        Sweep.objects.create(max_age_days=7, swept_at=NOON + MINUTE, swept=10_000, left_some=True)
+        Sweep.objects.create(max_age_days=1, swept_at=NOON + MINUTE, swept=10_000, left_some=True)
+        assert why(record, NOON + MINUTE)[1:] == [
+            "it is 3 d old: the next sweep of its age comes at 2026-03-02 13:00:00 UTC, in 59 min",
+            "the sweep of the last 7 days at 2026-03-02 12:01:00 UTC took its greatest number, 10,000, "
+            "and left older records",
+        ]
+
+    def test_one_too_old_for_every_sweep_says_so(self):
+        record = waiting(WaitingFor.SWEEP, failures=1, inserted_at=NOON - timedelta(seconds=tiers.OLDEST + 1))
+        assert "no sweep takes it any more" in why(record)[1]
+
+    def test_a_breaker_tells_since_when_the_error_the_next_trial_and_how_many_wait(self):
+        open_it()
+        first, *_ = hold(3)
+        assert why(first) == [
+            "the breaker of repository office is open since 2026-03-02 12:00:00 UTC: 3 failures in a row, "
+            "the last one: no space left on device",
+            "3 records wait for it; the next one is let through as a trial at 2026-03-02 12:01:00 UTC, in 1 min",
+        ]
+
+    def test_a_breaker_on_trial_names_the_record(self):
+        open_it()
+        first, second = hold(2)
+        tick(NOON + MINUTE)
+        assert why(second)[1].startswith(f"record {first} is on trial for it; 1 records wait for it")
+
+    def test_a_breaker_that_closed_says_so(self):
+        open_it()
+        [held] = hold(1)
+        found = breaker()
+        breakers.shut(found, "by hand", NOON)
+        found.save()
+        assert why(held) == ["the breaker that it waited for is closed: the next tick makes it ready"]
+
+    def test_a_breaker_that_is_gone_says_when_the_record_is_looked_at(self):
+        record = waiting(WaitingFor.BREAKER, breaker_id=10**9)
+        assert why(record) == [
+            "what its breaker guarded is there no more; it is looked at again at 2026-03-02 12:01:00 UTC, in 1 min"
+        ]
+
+    @pytest.mark.parametrize(
+        ("waiting_for", "said"),
+        [
+            (WaitingFor.WINDOW, "its window is closed until"),
+            (WaitingFor.SNOOZE, "its user wants no backup until"),
+            (WaitingFor.THROTTLE, "another record under its exclusive key is ready or runs; it looks again at"),
+            (WaitingFor.RECHECK, "it is asked again at 2026-03-02 12:01:00 UTC, in 1 min, or at once when its source"),
+        ],
+    )
+    def test_every_other_wait_says_until_when(self, waiting_for, said):
+        assert any(reason.startswith(said) for reason in why(waiting(waiting_for)))
+
+    def test_a_paused_queue_comes_first_and_what_stands_in_the_way_later_comes_last(self):
+        PausedQueue.objects.create(name="default", paused_at=NOON - HOUR, reason="moving")
+        record = waiting(WaitingFor.BACKOFF, failures=1, closes_at=NOON, run_after=NOON + MINUTE)
+        told = why(record, NOON + SECOND)
+        assert told[0].startswith("its queue default has been paused for 1 h (moving): ")
+        assert "`manage.py backlog resume default`" in told[0]
+        assert told[-1].startswith("its window closed at 2026-03-02 12:00:00 UTC")
+
+
+class TestReady:
+    def test_the_position_is_that_of_the_claim_order(self):
+        lanes = [0, make_lane(make_throttle(9))]
+        records = [make_record(priority=number % 3, lane=lanes[number % 2]) for number in range(7)]
+        make_record(queue="backups", priority=9)
+        make_record(priority=9, closes_at=NOON)
+        claimed = [
+            record.pk for record in BacklogRecord.objects.ready().filter(queue="default").open_at(NOON).in_claim_order()
+        ]
+        for record in records:
+            expected = claimed.index(record.pk) + 1
+            assert why(record)[-1] == f"it is ready, number {expected} in the claim order of queue default"
+
+    def test_a_position_far_back_is_a_lower_bound(self, monkeypatch):
+        monkeypatch.setattr("operations.backlog.obstacles.COUNTED", 3)
+        *_, last = [make_record() for _ in range(5)]
+        assert why(last) == ["it is ready; more than 3 records of queue default come before it"]
+
+    def test_nobody_serves_its_queue(self):
+        record = make_record(queue="backups")
+        assert why(record)[0] == "no worker that is alive serves its queue: `manage.py worker --queues backups`"
+
+    def test_a_worker_that_fell_silent_serves_nobody(self):
+        record = make_record()
+        assert any("no worker that is alive" in reason for reason in why(record, NOON + HOUR))
+
+    def test_a_window_that_closed_waits_for_a_tick(self):
+        record = make_record(closes_at=NOON - SECOND)
+        assert why(record)[0].startswith("its window closed at 2026-03-02 11:59:59 UTC")
+
+    def test_a_full_throttle_tells_its_numbers(self):
+        throttle = make_throttle(2)
+        lane = make_lane(throttle)
+        record = make_record(lane=lane)
+        assert len(why(record)) == 1
+        for _ in range(2):
+            make_record(Status.RUNNING, lane=lane)
+        assert why(record)[0] == f"its throttle {throttle} is full: 2 of its records run"
+
+    @override_settings(
+        JOBS={"QUEUES": {"default": {"concurrency": 4, "feeds": "backups"}, "backups": {"concurrency": 2}}}
+    )
+    def test_a_queue_that_feeds_another_waits_while_that_has_enough(self):
+        make_worker(queues={"backups": 2, "default": 4}, heartbeat_at=NOON)
+        throttle = make_throttle(2)
+        record = make_record(lane=make_lane(throttle))
+        assert len(why(record)) == 1
+        for _ in range(3):
+            make_record(queue="backups", lane=record.lane)
+        full = f"its throttle {throttle} is full: 0 of its records run, 3 more stand ready in backups"
+        assert full in why(record)
+        for _ in range(3):
+            make_record(queue="backups")
+        enough = "queue backups, which its queue feeds, has as many ready records as its units need soon"
+        assert enough in why(record)
+
+
+class TestEnded:
+    @pytest.mark.parametrize("status", [Status.RUNNING, Status.SUCCEEDED, Status.CANCELLED])
+    def test_what_runs_or_is_done_has_no_reason(self, status):
+        assert why(make_record(status)) == []
+
+    def give_up(self, **fields) -> BacklogRecord:
+        record = make_record(retry_policy=make_retry_policy(name="short", **fields))
+        [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)
+        claiming.settle([(claimed, Failed("no such file"))], now=NOON)
+        return record
+
+    def test_a_failed_one_says_how_often_by_which_rule_and_what_to_do(self):
+        record = self.give_up(max_failures=1)
+        assert why(record) == [
+            "it gave up after 1 failure in a row, as many as its retry policy short allows; the last one: no such file",
+            f"correct what is wrong, then retry it: `manage.py backlog retry {record.pk}`",
+        ]
+
+    def test_a_series_that_lasted_too_long_says_so(self):
+        record = make_record(
+            Status.FAILED, failures=5, retry_policy=make_retry_policy(name="short", give_up_after=3600),
+            first_failure_at=NOON - 2 * HOUR, last_failure_at=NOON,
+        )  # fmt: skip
+        assert "since its retry policy short ends a series that lasts 1 h" in why(record)[0]
+
+    def test_one_that_another_record_replaces_names_that(self):
+        record = self.give_up(max_failures=1)
+        other = make_record(subject=record.subject)
+        assert why(record)[1] == f"record {other.pk} of the same subject goes on in its place"
+
+
+def test_a_long_backlog_costs_no_more_than_a_short_one(django_assert_max_num_queries):
+    record = make_record(lane=make_lane(make_throttle(1)))
+    with django_assert_max_num_queries(10):
+        reasons(record, NOON)

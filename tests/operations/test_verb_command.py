@@ -1,0 +1,150 @@
+"""What the commands share: verbs, refusals with code 2, and the question at the terminal."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+from django.core.exceptions import ValidationError
+from django.core.management.base import CommandError
+from django.db import connection
+from django.db.utils import Error, IntegrityError, InterfaceError, OperationalError, ProgrammingError
+
+from operations import unreachable
+from operations.management import base
+from operations.management.base import VerbCommand
+
+
+class Command(VerbCommand):
+    raised: Exception | None = None
+
+    def _list(self, options: dict[str, Any]) -> None:
+        self.stdout.write("the list")
+
+    def _set(self, options: dict[str, Any]) -> None:
+        if self.raised:
+            raise self.raised
+        self.stdout.write("is set")
+
+
+def refusal(error: Exception) -> CommandError:
+    command = Command()
+    command.raised = error
+    with pytest.raises(CommandError) as caught:
+        command.handle(verb="set")
+    assert caught.value.__cause__ is error
+    return caught.value
+
+
+@pytest.mark.parametrize(("verb", "said"), [(None, "the list"), ("list", "the list"), ("set", "is set")])
+def test_a_verb_names_a_method_and_none_is_the_list(verb, said, capsys):
+    Command().handle(verb=verb)
+    assert capsys.readouterr().out.strip() == said
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("there is no such thing"), "there is no such thing"),
+        (ValidationError(["too long", "too old"]), "too long; too old"),
+        (OperationalError("too many meanwhile\n"), "too many meanwhile\nTry again; `manage.py doctor`"),
+        (IntegrityError("violates foreign key constraint"), base.CLASHES),
+    ],
+)
+def test_what_a_verb_refuses_ends_it_with_code_2(error, said):
+    refused = refusal(error)
+    assert str(refused).startswith(said)
+    assert refused.returncode == 2
+
+
+def test_a_refusal_keeps_the_code_that_its_verb_gave_it():
+    command = Command()
+    command.raised = CommandError("not now", returncode=1)
+    with pytest.raises(CommandError, match="not now") as caught:
+        command.handle(verb="set")
+    assert caught.value.returncode == 1
+
+
+def caused(error: Error, cause: Exception) -> Error:
+    error.__cause__ = cause
+    return error
+
+
+class TestWithoutTheDatabase:
+    def test_it_says_what_was_not_done(self):
+        gone = caused(OperationalError("gone\n"), psycopg.OperationalError("gone"))
+        assert str(base.unanswered(gone, "nothing was swept: ")).startswith("nothing was swept: the database 'test")
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            caused(OperationalError("refused\nmore"), psycopg.OperationalError("refused")),
+            caused(OperationalError("refused"), psycopg.errors.AdminShutdown("refused")),
+            caused(InterfaceError("refused"), psycopg.InterfaceError("refused")),
+        ],
+    )
+    def test_it_names_the_place_and_what_to_do(self, error, monkeypatch):
+        shop = {"NAME": "shop", "HOST": "db", "PORT": "", "PASSWORD": "hunter2"}
+        monkeypatch.setattr(unreachable, "settings", SimpleNamespace(DATABASES={"default": shop}))
+        assert unreachable.told(error) == (
+            "the database 'shop' at db:5432 does not answer: refused\n"
+            "Check DATABASE_URL, and that the server runs; unset it to use the embedded one."
+        )
+
+    def test_one_without_tables_is_not_migrated(self):
+        error = caused(ProgrammingError("no relation x\nLINE 1"), psycopg.errors.UndefinedTable())
+        assert unreachable.told(error) == (
+            "the database is not migrated (no relation x). Run `manage.py migrate` first."
+        )
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            OperationalError("somebody was faster"),
+            caused(OperationalError("too late"), psycopg.errors.QueryCanceled()),
+            caused(ProgrammingError("syntax"), psycopg.errors.SyntaxError()),
+        ],
+    )
+    def test_one_that_has_answered_is_not_said_to_be_away(self, error):
+        assert unreachable.told(error) == ""
+
+
+class TestPatience:
+    def test_what_takes_too_long_says_how_to_ask_for_less(self, db, monkeypatch):
+        monkeypatch.setattr(base, "PATIENCE_SECONDS", 0.01)
+        with (
+            pytest.raises(ValueError, match=r"that took more than 0\.01 s; ask for less"),
+            base.patiently("ask for less"),
+            connection.cursor() as cursor,
+        ):
+            cursor.execute("SELECT pg_sleep(60)")
+
+    def test_another_error_is_told_as_it_is(self, db):
+        with pytest.raises(OperationalError, match="gone"), base.patiently("ask for less"):
+            raise OperationalError("gone")
+
+
+class TestTheQuestion:
+    @pytest.fixture
+    def terminal(self, monkeypatch) -> pytest.MonkeyPatch:
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        return monkeypatch
+
+    @pytest.mark.parametrize(("answer", "yes"), [("y", True), (" YES ", True), ("", False), ("n", False)])
+    def test_only_a_yes_is_one(self, terminal, answer, yes):
+        terminal.setattr("builtins.input", lambda prompt: answer)
+        assert Command().is_confirmed("Remove it?") is yes
+
+    @pytest.mark.parametrize("ended", [EOFError, KeyboardInterrupt])
+    def test_whoever_leaves_has_not_said_yes(self, terminal, ended):
+        def leave(prompt: str) -> str:
+            raise ended
+
+        terminal.setattr("builtins.input", leave)
+        assert Command().is_confirmed("Remove it?") is False
+
+    def test_where_nobody_is_there_it_says_what_to_add(self, monkeypatch):
+        monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+        with pytest.raises(CommandError, match=r"Remove it\? Nobody is there to ask: add --yes$") as caught:
+            Command().is_confirmed("Remove it?")
+        assert caught.value.returncode == 2

@@ -1,0 +1,129 @@
+"""When a period begins, in zones whose clocks jump."""
+
+from datetime import UTC, timedelta
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.core.exceptions import ValidationError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedules.cron import NAMES, Period, check_expression, check_zone
+from schedules.models import Schedule
+from tests.schedules.calendars import CRONS, ZONES, instants, periods, triggers, utc
+
+
+def refusal(expression: str) -> str | None:
+    """What is said of an expression that is wrong."""
+    try:
+        check_expression(expression)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+class TestDatesThatNotEveryMonthHas:
+    def test_the_31st_comes_in_seven_months(self):
+        assert triggers("0 9 31 * *", "UTC", "2026-01-01T00:00", 8) == [
+            f"{date} 09:00"
+            for date in (
+                "2026-01-31", "2026-03-31", "2026-05-31", "2026-07-31", "2026-08-31", "2026-10-31", "2026-12-31",
+                "2027-01-31",
+            )
+        ]  # fmt: skip
+
+    def test_the_29th_of_february_comes_in_leap_years_and_2100_is_none(self):
+        assert triggers("0 0 29 2 *", "UTC", "2026-01-01T00:00", 2) == ["2028-02-29 00:00", "2032-02-29 00:00"]
+        assert triggers("0 0 29 2 *", "UTC", "2097-01-01T00:00", 1) == ["2104-02-29 00:00"]
+
+    def test_the_last_day_of_the_month_comes_in_each(self):
+        assert triggers("0 9 L * *", "UTC", "2028-01-31T09:00", 2) == ["2028-02-29 09:00", "2028-03-31 09:00"]
+
+
+class TestPeriods:
+    @given(periods, instants)
+    def test_the_current_one_began_at_a_trigger_after_which_none_has_come(self, period, instant):
+        began = period.current(instant)
+        assert began <= instant < period.next_after(began)
+
+    @given(periods, instants)
+    def test_the_next_one_is_later_and_becomes_the_current_one(self, period, instant):
+        following = period.next_after(instant)
+        assert following > instant
+        assert following.tzinfo is UTC
+        assert period.current(following) == following
+        assert period.current(following - timedelta(microseconds=1)) <= instant
+
+    @given(periods, instants, st.sampled_from(ZONES))
+    def test_it_does_not_matter_in_which_zone_an_instant_is_told(self, period, instant, zone):
+        assert period.next_after(instant.astimezone(ZoneInfo(zone))) == period.next_after(instant)
+
+    @given(periods, instants)
+    def test_triggers_only_ever_get_later(self, period, instant):
+        found = list(islice(period.after(instant), 5))
+        assert found == sorted(set(found))
+
+    def test_a_trigger_belongs_to_the_period_that_it_begins(self):
+        period = Period("0 9 * * *", "UTC")
+        assert period.current(utc("2026-03-02T09:00")) == utc("2026-03-02T09:00")
+        assert period.next_after(utc("2026-03-02T09:00")) == utc("2026-03-03T09:00")
+        assert period.current(utc("2026-03-02T08:59:59.999999")) == utc("2026-03-01T09:00")
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("expression", "said"),
+        [
+            ("0 0 30 2 *", "'0 0 30 2 \\*' never fires: no such date exists"),
+            ("0 0 31 4 *", "'0 0 31 4 \\*' never fires: no such date exists"),
+            ("0 0 31 feb,jun *", "never fires: no such date exists"),
+            ("61 * * * *", "'61' is no minute; use 0 to 59"),
+            ("* 24 * * *", "'24' is no hour; use 0 to 23"),
+            ("0 9 0 * *", "'0' is no day of month; use 1 to 31"),
+            ("0 9 * 13 *", "'13' is no month; use 1 to 12"),
+            ("0 9 * * mon-8", "'mon-8' is no day of week; use 0 to 7"),
+            ("0 17-9 * * *", "'17-9' is no hour"),
+            ("*/0 * * * *", "'\\*/0' is no minute"),
+            ("0 9 * *", "has 4 fields, not 5"),
+            ("0 0 9 * * *", "has 6 fields, not 5"),
+            ("", "has 0 fields, not 5"),
+            ("@daily", "'@daily' is a name; write it in five fields, as `0 0 \\* \\* \\*`"),
+            (" @Hourly ", "is a name; write it in five fields, as `0 \\* \\* \\* \\*`"),
+            ("@reboot", "has 1 field, not 5"),
+            ("a b c d e", "'a' is no minute"),
+        ],
+    )
+    def test_a_bad_expression_is_named_with_what_is_wrong(self, expression, said):
+        with pytest.raises(ValueError, match=said):
+            check_expression(expression)
+
+    @pytest.mark.parametrize("expression", CRONS)
+    def test_a_good_one_passes(self, expression):
+        check_expression(expression)
+
+    @pytest.mark.parametrize(("name", "expression"), NAMES.items())
+    def test_what_a_name_is_told_to_be_in_five_fields_passes(self, name, expression):
+        check_expression(expression)
+
+    @given(st.text("0123456789*/,-#LW @MONJAN\t٣²\0", max_size=30) | st.text(max_size=20))
+    def test_whatever_is_written_is_accepted_or_refused_with_a_sentence(self, text):
+        if (said := refusal(text)) is not None:
+            assert said.startswith("cron ")
+        else:
+            assert Period(text, "Europe/Berlin").next_after(utc("2026-03-02T09:00")) > utc("2026-03-02T09:00")
+
+    @pytest.mark.parametrize("zone", ["Mars/Olympus", "", "CET+1", "../etc/passwd", "Europe"])
+    def test_an_unknown_zone_is_named(self, zone):
+        with pytest.raises(ValueError, match="unknown time zone"):
+            check_zone(zone)
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [("cron", "0 0 30 2 *"), ("zone", "Mars/Olympus"), ("priority", 100_001), ("priority", -(2**31))],
+    )
+    def test_a_schedule_names_the_field(self, field, value):
+        schedule = Schedule(**{"name": "s", "cron": "0 9 * * *", "zone": "UTC", "event_count": 1, field: value})
+        with pytest.raises(ValidationError) as caught:
+            schedule.clean()
+        assert list(caught.value.message_dict) == [field]

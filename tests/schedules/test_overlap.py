@@ -1,0 +1,158 @@
+"""What a trigger does while an earlier batch of its schedule is unfinished."""
+
+from datetime import timedelta
+
+import pytest
+
+from jobs import tick
+from jobs.models import BacklogRecord, Decision
+from jobs.states import Status
+from schedules import batches, chunks, emitter, unemitted
+from schedules.models import Schedule, Trigger
+from schedules.triggers import STILL_UNDER_WAY
+from tests.factories import NOON, make_schedule
+
+pytestmark = pytest.mark.django_db
+
+HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
+
+
+def make_hourly(overlap: str, **fields: object) -> Schedule:
+    """Of two events. Its trigger of noon is emitted."""
+    values = {"cron": "0 * * * *", "provider": "", "event_count": 2, "next_trigger_at": NOON}
+    schedule = make_schedule(overlap=overlap, **(values | fields))
+    emitter.emit_triggers(NOON)
+    return schedule
+
+
+def emitted() -> list[int]:
+    """The hours of the triggers that were emitted, in their order."""
+    triggers = Trigger.objects.filter(emitted_at__isnull=False).order_by("emitted_at", "trigger_at")
+    return [trigger.trigger_at.hour for trigger in triggers]
+
+
+def end_the_batch_of(hour: int, status: Status = Status.SUCCEEDED) -> None:
+    batch = BacklogRecord.objects.filter(trigger_at=NOON.replace(hour=hour))
+    batch.update(status=status, finished_at=NOON, waiting_for=None)
+
+
+class TestAllow:
+    def test_begins_beside_it(self):
+        make_hourly("allow")
+        assert emitter.emit_triggers(NOON + HOUR) == 2
+        assert emitted() == [12, 13]
+
+
+class TestSkip:
+    def test_emits_nothing_and_says_why(self):
+        make_hourly("skip", name="hourly")
+        assert emitter.emit_triggers(NOON + HOUR) == 0
+        skipped = Trigger.objects.get(trigger_at=NOON + HOUR)
+        assert (skipped.skipped_for, skipped.finished_at, skipped.events) == (STILL_UNDER_WAY, NOON + HOUR, 0)
+        told = f"hourly, trigger of 2026-03-02 13:00:00 UTC: emitted nothing: {STILL_UNDER_WAY}"
+        assert Decision.objects.get(what="skipped").text == told
+
+    def test_begins_again_once_the_earlier_batch_has_ended_however_it_ended(self):
+        make_hourly("skip")
+        emitter.emit_triggers(NOON + HOUR)
+        end_the_batch_of(12, Status.FAILED)
+        assert emitter.emit_triggers(NOON + 2 * HOUR) == 2
+        assert emitted() == [12, 14]
+        assert Trigger.objects.get(trigger_at=NOON).finished_at == NOON + 2 * HOUR
+
+    def test_one_unfinished_record_is_enough(self):
+        make_hourly("skip")
+        end_the_batch_of(12)
+        BacklogRecord.objects.filter(payload__number=1).update(status=Status.READY, finished_at=None)
+        assert emitter.emit_triggers(NOON + HOUR) == 0
+
+    def test_of_several_missed_triggers_the_first_one_is_emitted(self):
+        make_hourly("skip", catch_up_for=86_400)
+        end_the_batch_of(12)
+        assert emitter.emit_triggers(NOON + 3 * HOUR) == 2
+        assert emitted() == [12, 13]
+        assert Trigger.objects.filter(skipped_for=STILL_UNDER_WAY).count() == 2
+
+
+class TestQueue:
+    def test_waits_until_the_earlier_batch_has_ended(self):
+        make_hourly("queue")
+        assert emitter.emit_triggers(NOON + HOUR) == 0
+        queued = Trigger.objects.get(trigger_at=NOON + HOUR)
+        assert (queued.emitted_at, queued.skipped_for, queued.finished_at) == (None, "", None)
+        end_the_batch_of(12)
+        assert emitter.emit_triggers(NOON + HOUR + SECOND) == 2
+        assert emitted() == [12, 13]
+
+    def test_a_look_sees_it_and_does_not_hurry_for_it(self):
+        make_hourly("queue")
+        emitter.emit_triggers(NOON + HOUR)
+        due = tick.look(now=NOON + HOUR + SECOND)
+        assert (due.steps[0].is_due, due.steps[0].under_way) == (True, False)
+        assert due.seconds_until_next() > 1000
+        end_the_batch_of(12)
+        assert tick.act_on(due, now=NOON + HOUR + SECOND, rescue=False).emitted == 2
+
+    def test_those_that_wait_come_one_after_the_other_the_oldest_first(self):
+        make_hourly("queue")
+        for hours in (1, 2):
+            emitter.emit_triggers(NOON + hours * HOUR)
+        assert emitted() == [12]
+        end_the_batch_of(12)
+        later = NOON + 2 * HOUR + SECOND
+        assert [emitter.emit_triggers(later), emitter.emit_triggers(later)] == [2, 0]
+        end_the_batch_of(13)
+        emitter.emit_triggers(later)
+        assert emitted() == [12, 13, 14]
+
+    def test_they_hold_up_no_other_schedule(self, monkeypatch):
+        monkeypatch.setattr(chunks, "TRIGGERS_A_CHUNK", 2)
+        make_hourly("queue")
+        for hours in range(1, 6):
+            emitter.emit_triggers(NOON + hours * HOUR)
+        make_schedule(cron="0 18 * * *", provider="", event_count=1, next_trigger_at=NOON + 6 * HOUR)
+        assert emitter.emit_triggers(NOON + 6 * HOUR) == 1
+
+    def test_what_began_between_the_question_and_the_locks_is_waited_for(self, monkeypatch):
+        """As the question would be answered by a snapshot from before."""
+        question = unemitted.UNEMITTED
+        blind = question.replace("NOT \n       EXISTS", "TRUE OR EXISTS")
+        assert blind != question
+        make_hourly("queue")
+        monkeypatch.setattr(unemitted, "UNEMITTED", blind)
+        assert emitter.emit_triggers(NOON + HOUR) == 0
+
+    def test_expires_when_it_has_waited_for_longer_than_its_schedule_catches_up(self):
+        make_hourly("queue", catch_up_for=5400, name="hourly")
+        emitter.emit_triggers(NOON + HOUR)
+        emitter.emit_triggers(NOON + 2 * HOUR)
+        emitter.emit_triggers(NOON + 2.5 * HOUR)
+        assert not Trigger.objects.exclude(skipped_for="").exists()
+        emitter.emit_triggers(NOON + 2.5 * HOUR + SECOND)
+        expired = Trigger.objects.exclude(skipped_for="").get()
+        assert expired.trigger_at == NOON + HOUR
+        assert expired.skipped_for == "an earlier batch did not end within 5400 s"
+        assert expired.finished_at == NOON + 2.5 * HOUR + SECOND
+
+    def test_never_expires_if_its_schedule_does_not_say_how_long_it_catches_up(self):
+        make_hourly("queue")
+        emitter.emit_triggers(NOON + HOUR)
+        end_the_batch_of(12)
+        Schedule.objects.update(enabled=False)
+        assert emitter.emit_triggers(NOON + 900 * HOUR) == 2
+
+    def test_a_staggered_one_is_spread_from_its_turn_on(self):
+        make_hourly("queue", stagger="even", window_for=600)
+        emitter.emit_triggers(NOON + HOUR)
+        end_the_batch_of(12)
+        turn = NOON + 1.5 * HOUR
+        emitter.emit_triggers(turn)
+        starts = BacklogRecord.objects.filter(trigger_at=NOON + HOUR).values_list("run_after", flat=True)
+        assert all(turn <= start < turn + timedelta(seconds=600) for start in starts)
+
+    def test_what_a_person_retries_does_not_hold_up_the_next_one(self):
+        make_hourly("queue")
+        end_the_batch_of(12, Status.FAILED)
+        batches.keep(NOON + SECOND)
+        BacklogRecord.objects.filter(payload__number=1).update(status=Status.READY, finished_at=None)
+        assert emitter.emit_triggers(NOON + HOUR) == 2

@@ -1,0 +1,86 @@
+"""Payload templates: what is filled in, what keeps its type, what is refused and how it is said."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedules import templates
+
+FACTS = {
+    "schedule": "nightly",
+    "trigger_at": "2026-03-02T09:00:00Z",
+    "event_id": "7-20260302T090000Z-3",
+    "number": 3,
+    "count": 10,
+    "run_after": "2026-03-02T09:12:30.500Z",
+    "zone": "Europe/Berlin",
+}
+OF_THE_EVENT = {name: FACTS[name] for name in templates.OF_THE_EVENT}
+
+texts = st.text(st.characters(exclude_characters="$\0", exclude_categories=["Cs"]), max_size=20)
+pieces = texts | st.sampled_from([f"${name}" for name in templates.NAMES] + ["$$", "${number}", "a${event_id}b"])
+leaves = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.lists(pieces, max_size=4).map(" ".join)
+bodies = st.recursive(
+    leaves, lambda part: st.lists(part, max_size=4) | st.dictionaries(texts, part, max_size=4), max_leaves=15
+)
+
+
+class TestRendering:
+    @pytest.mark.parametrize(
+        ("template", "payload"),
+        [
+            ("$number", 3),
+            ("${count}", 10),
+            ("$event_id", "7-20260302T090000Z-3"),
+            ("shard $number of $count", "shard 3 of 10"),
+            ("$$5 for $schedule", "$5 for nightly"),
+            ("$$number", "$number"),
+            ({"$number": ["$zone", {"a": "$run_after"}]}, {"$number": ["Europe/Berlin", {"a": FACTS["run_after"]}]}),
+            ([1, None, True, 1.5, ""], [1, None, True, 1.5, ""]),
+            ({}, {}),
+        ],
+    )
+    def test_fills_in_what_texts_name_and_keeps_the_type_of_what_stands_alone(self, template, payload):
+        templates.check(template)
+        assert templates.render(template, FACTS) == payload
+
+    @given(bodies)
+    def test_by_a_stencil_is_the_same(self, template):
+        templates.check(template)
+        stencil = templates.stencil(template, {name: FACTS[name] for name in templates.OF_THE_BATCH})
+        assert json.loads(stencil.fill(**OF_THE_EVENT)) == templates.render(template, FACTS)
+
+    def test_of_a_name_with_quotes_dollars_and_marks_comes_out_as_it_is(self):
+        name = 'a "$number" \\ \n = $'
+        stencil = templates.stencil({"s": "$schedule", "t": "<$schedule $number>"}, {**FACTS, "schedule": name})
+        assert json.loads(stencil.fill(**OF_THE_EVENT)) == {"s": name, "t": f"<{name} 3>"}
+
+
+class TestWhatDoesNotRender:
+    @pytest.mark.parametrize(
+        ("template", "said"),
+        [
+            ({"a": {"b": ["x", "$shard"]}}, r"there is no \$shard at a\.b\[1\]; there are \$schedule"),
+            ("$Number", r"there is no \$Number;"),
+            ({"price": "5 $"}, r"'5 \$' at price has a \$ that begins no name; write \$\$"),
+            ({"a": "${number"}, "begins no name"),
+            ({"a": float("nan")}, "is not JSON"),
+            ({"a": datetime(2026, 3, 2, tzinfo=UTC)}, "is not JSON"),
+            ({"a": "x\0"}, "at a has a NUL"),
+            ("x" * 200_001, "200,003 characters, more than 200,000"),
+        ],
+    )
+    def test_is_refused_with_what_where_and_what_to_do(self, template, said):
+        with pytest.raises(ValueError, match=said):
+            templates.check(template)
+
+    @pytest.mark.parametrize("depth", [60, 100_000])
+    def test_is_what_is_nested_too_deeply(self, depth):
+        template: list[object] = []
+        for _ in range(depth):
+            template = [template]
+        with pytest.raises(ValueError, match=r"nested more than 50 deep|not JSON"):
+            templates.check(template)
