@@ -33,7 +33,7 @@ class Triggers(Resource[Trigger]):
 
     def permits(self, verb: str) -> Staff:
         """Who may look at schedules or records may look at triggers."""
-        names = [f"jobs.{each}_{model}" for each in ("view", "change") for model in ("trigger", "schedule")]
+        names = [f"schedules.{each}_{model}" for each in ("view", "change") for model in ("trigger", "schedule")]
         return Staff(Scope.READ, may_look, *names)
 
     def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:

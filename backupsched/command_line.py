@@ -21,7 +21,7 @@ def main() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Error as error:
-        from operations import unreachable
+        from jobs import unreachable
 
         if not (said := unreachable.told(error)):
             raise

@@ -41,14 +41,14 @@ SELECT asked.id, percentile_cont(0.5) WITHIN GROUP (ORDER BY CASE
              UNION ALL
             SELECT (SELECT max(r.trigger_at)
                       FROM jobs_backlogrecord r
-                     WHERE r.schedule_id = asked.id AND r.trigger_at < latest.trigger_at), latest.number + 1
+                     WHERE r.origin_id = asked.id AND r.trigger_at < latest.trigger_at), latest.number + 1
               FROM latest
              WHERE latest.trigger_at IS NOT NULL AND latest.number < 5)
        SELECT trigger_at FROM latest) AS trigger
  CROSS JOIN LATERAL (
        SELECT id
          FROM jobs_backlogrecord r
-        WHERE r.schedule_id = asked.id AND r.trigger_at = trigger.trigger_at
+        WHERE r.origin_id = asked.id AND r.trigger_at = trigger.trigger_at
         LIMIT 200) AS record
   JOIN jobs_attempt a ON a.record_id = record.id AND a.outcome = {AttemptOutcome.SUCCEEDED}
  GROUP BY asked.id

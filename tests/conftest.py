@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from backupsched.embedded import Server
+from jobs.handlers import Kind, registry
 
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "400"}
 
@@ -46,3 +47,9 @@ def _emptied_by_deleting() -> None:
     from tests.emptying import empty_the_database
 
     TransactionTestCase._fixture_teardown = lambda _: empty_the_database()
+
+
+@pytest.fixture
+def kind_of_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kind of `make_record` is known, and has no windows."""
+    monkeypatch.setitem(registry.kinds, "test", Kind("test"))

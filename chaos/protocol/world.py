@@ -23,7 +23,7 @@ EMPTIED = (
 NUMBERED = (
     "jobs_backlogrecord",
     "schedules_trigger",
-    "schedules_schedule",
+    "jobs_origin",
     "jobs_lane",
     "jobs_throttle",
     "jobs_worker",

@@ -22,5 +22,5 @@ BEGIN
     RETURN NEW;
 END
 $$;
-CREATE TRIGGER throttle_edited BEFORE INSERT OR UPDATE OF name, max_in_flight, rate, burst ON jobs_throttle
+CREATE OR REPLACE TRIGGER throttle_edited BEFORE INSERT OR UPDATE OF name, max_in_flight, rate, burst ON jobs_throttle
    FOR EACH ROW EXECUTE FUNCTION jobs_throttle_edited();

@@ -3,12 +3,11 @@
 from datetime import datetime
 
 from django.core.checks import ERROR, CheckMessage
-from django.db import connection
 from django.db.backends.utils import CursorWrapper
-from django.db.migrations.executor import MigrationExecutor
 
+from jobs.migrated import differences
 from operations.checks import check_backlog, check_database, check_periodic_tasks, check_registry
-from operations.doctor.finding import Finding, listed, ok, problem, several, warning
+from operations.doctor.finding import Finding, listed, ok, problem, warning
 
 
 def settings() -> Finding:
@@ -37,19 +36,8 @@ def _said(message: CheckMessage) -> str:
 
 def migrations(cursor: CursorWrapper | None = None, now: datetime | None = None) -> Finding:
     """Whether the tables are those that this version needs. A worker refuses to start when they are not."""
-    executor = MigrationExecutor(connection)
-    loader = executor.loader
-    missing = [each for each, _ in executor.migration_plan(loader.graph.leaf_nodes())]
-    known = set(loader.disk_migrations).union(*(each.replaces for each in loader.disk_migrations.values()))
-    newer = [each for each in loader.applied_migrations if each[0] in loader.migrated_apps and each not in known]
-    numbers = {
-        "missing": [f"{each.app_label} {each.name}" for each in missing],
-        "unknown": [f"{label} {name}" for label, name in newer],
-    }
-    lacks = f"the database lacks {several(len(missing), 'migration')}: {listed(numbers['missing'])}"
-    knows = f"the database has {several(len(newer), 'migration')} of a newer version: {listed(numbers['unknown'])}"
-    if newer:
-        return problem("migrations", knows, "install here the version that migrated it, then start again", **numbers)
-    if missing:
-        return problem("migrations", lacks, "stop the workers, manage.py migrate, start them again", **numbers)
-    return ok("migrations", "all are applied, and none of a newer version", **numbers)
+    found = differences()
+    names = {"missing": list(found.missing), "unknown": list(found.unknown)}
+    if found.what:
+        return problem("migrations", found.what, found.to_do, **names)
+    return ok("migrations", "all are applied, and none of a newer version", **names)

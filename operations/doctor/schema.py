@@ -34,6 +34,9 @@ SELECT t.relname, c.conname, c.convalidated
  WHERE c.contype = 'c' AND t.relname = ANY(%(tables)s) AND pg_table_is_visible(t.oid)
 """
 
+OURS = ("jobs", "delivery", "schedules", "operations", "api", "sources")
+"""Apps whose tables are looked at, as far as they are installed."""
+
 MADE_BY_MIGRATIONS = {
     "jobs_attempt_entry": "0002", "jobs_claim_beside_throttles": "0002", "jobs_room": "0002",
     "jobs_tokens": "0002", "jobs_throttle_edited": "0002",
@@ -74,7 +77,7 @@ def schema(cursor: CursorWrapper, now: datetime) -> Finding:
 
     Of a partial index it is asked that it is partial, not on which condition.
     """
-    models = [model for model in apps.get_app_config("jobs").get_models() if model._meta.managed]
+    models = [model for model in apps.get_models() if model._meta.managed and model._meta.app_label in OURS]
     tables = {"tables": [model._meta.db_table for model in models]}
     built = [
         Built(table, name, valid, unique, partial, tuple(zip(columns, options, strict=False)), primary)

@@ -29,9 +29,10 @@ SCHEDULES = (
 
 # By `trigger_unfinished`.
 TRIGGERS = f"""
-SELECT s.name, t.trigger_at
+SELECT o.name, t.trigger_at
   FROM schedules_trigger t
-  JOIN jobs_origin s ON s.id = t.schedule_id
+  JOIN schedules_schedule s ON s.origin_id = t.schedule_id
+  JOIN jobs_origin o ON o.id = t.schedule_id
  WHERE t.finished_at IS NULL AND t.emitted_at IS NULL AND t.events = 0 AND s.overlap = '{Overlap.ALLOW}'
    AND t.seen_at < %(now)s - interval '10 minutes'
  ORDER BY t.trigger_at

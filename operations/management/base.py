@@ -12,9 +12,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error, IntegrityError
 from rich.console import RenderableType
 
+from jobs import unreachable
 from jobs.decisions import LOGGERS
 from jobs.models import Level
-from operations import unreachable
 from operations.backlog.rendering import text_of
 from operations.patience import TookTooLong, at_most
 

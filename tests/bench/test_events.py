@@ -24,7 +24,7 @@ class TestABatch:
         emitter.emit_triggers(database_clock())
         event = BacklogRecord.objects.order_by("pk")[1]
         assert event.lane
-        assert event.payload["endpoint"] == event.schedule.endpoint_id
+        assert event.payload["endpoint"] == event.origin.schedule.endpoint_id
         assert event.payload["url"] is None
         assert event.payload["body"]["shard"] == 2
 

@@ -12,7 +12,6 @@ from django.db import connection
 
 from backupsched.embedded import Layout
 from jobs import throttles
-from jobs.handlers import Kind, registry
 from tests.programs import needed
 from tests.sources.engines.peers import free_port
 from tests.waiting import PATIENCE, eventually
@@ -21,12 +20,6 @@ from tests.waiting import PATIENCE, eventually
 @pytest.fixture(autouse=True)
 def _no_hints() -> None:
     throttles._named.clear()
-
-
-@pytest.fixture
-def kind_of_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kind of `make_record` is known, and has no windows."""
-    monkeypatch.setitem(registry.kinds, "test", Kind("test"))
 
 
 CONFIGURATION = """

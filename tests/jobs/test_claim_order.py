@@ -16,6 +16,7 @@ from jobs.lease_statements import SETTLE_SUCCEEDED
 from jobs.models import BacklogRecord, Lane
 from jobs.order import claim_key, in_claim_order
 from jobs.states import Status, WaitingFor
+from schedules import emitter
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
 
 TODAY = date(2026, 3, 2)
@@ -145,7 +146,9 @@ def test_a_claim_beside_throttles_reads_no_table_of_records_from_end_to_end(crow
 @pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])
 def test_the_plan_of_a_look_reads_the_heads_of_indexes_only(crowded, cache_mode):
     plan = plans_of_the_prepared(
-        tick.LOOK, {"queues": ["default", "backups"], "now": None, "unreadable": []}, cache_mode
+        tick.LOOK.format(steps="".join(f", {each}" for each in emitter.COLUMNS)),
+        {"queues": ["default", "backups"], "now": None, "unreadable": []},
+        cache_mode,
     )
     for index in ("backlog_waiting_until", "backlog_ready_closes", "backlog_lease_expires", "backlog_claim_order"):
         assert index in plan, plan
@@ -169,7 +172,9 @@ def test_the_plan_of_a_settle_goes_from_the_results_to_the_primary_key(crowded, 
 @pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])
 def test_the_plan_of_a_rescue_reads_the_lease_index(crowded, cache_mode):
     plan = plans_of_the_prepared(
-        claiming.EXPIRED, {"limit": 1000, "lease": 60.0, "now": NOON, "ids": [1], "instants": [NOON]}, cache_mode
+        claiming.EXPIRED,
+        {"limit": 1000, "lease": 60.0, "now": NOON, "ids": [1], "instants": [NOON], "set_aside": []},
+        cache_mode,
     )
     assert "Index Scan using backlog_lease_expires" in plan, plan
     assert "Seq Scan" not in plan, plan

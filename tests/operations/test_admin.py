@@ -19,7 +19,11 @@ from tests.factories import NOON, make_record, make_retry_policy, make_schedule,
 pytestmark = pytest.mark.django_db
 
 RECORDS = "/admin/jobs/backlogrecord/"
-OURS = [model for model in admin.site._registry if model._meta.app_label in ("jobs", "sources")]
+OURS = [
+    model
+    for model in admin.site._registry
+    if model._meta.app_label in ("jobs", "delivery", "schedules", "api", "sources")
+]
 
 
 def add_attempt(record: BacklogRecord, number: int = 1, **fields: Any) -> Attempt:

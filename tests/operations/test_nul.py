@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _in_use(settings: Any) -> None:
     settings.MIDDLEWARE = list(
-        dict.fromkeys([*settings.MIDDLEWARE[:2], "operations.web.nul.NulRefused", *settings.MIDDLEWARE[2:]])
+        dict.fromkeys([*settings.MIDDLEWARE[:3], "operations.web.nul.NulRefused", *settings.MIDDLEWARE[3:]])
     )
 
 

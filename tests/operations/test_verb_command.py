@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 from django.db import connection
 from django.db.utils import Error, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
-from operations import unreachable
+from jobs import unreachable
 from operations.management import base
 from operations.management.base import VerbCommand
 

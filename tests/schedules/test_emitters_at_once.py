@@ -89,7 +89,7 @@ class TestInThreads:
         with another_connection() as other, impatience():
             other.execute(f"SELECT FROM {table} WHERE {column} = %s FOR NO KEY UPDATE", [held.pk])
             assert emitter.emit_triggers(NOON) == EVENTS
-        assert set(BacklogRecord.objects.values_list("schedule", flat=True)) == {free.pk}
+        assert set(BacklogRecord.objects.values_list("origin", flat=True)) == {free.pk}
 
     def test_a_schedule_may_be_edited_and_used_while_its_batch_is_being_emitted(self, monkeypatch):
         """Between two chunks nothing is locked."""

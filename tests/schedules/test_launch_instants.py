@@ -108,7 +108,7 @@ class TestEventsOfAProvider:
             for schedule, trigger_at in triggers:
                 make_record(
                     kind="http_callback",
-                    schedule=schedule,
+                    origin=schedule,
                     trigger_at=trigger_at,
                     payload={"number": 1},
                     run_after=trigger_at,

@@ -5,13 +5,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error
 
-from jobs import conf
+from jobs import conf, unreachable
 from jobs.conf import QueueRule
 from jobs.database_errors import is_refusal
+from jobs.migrated import differences
 from jobs.worker.process import WorkerProcess
-from operations import unreachable
-from operations.doctor.finding import Severity
-from operations.doctor.installation import migrations
 
 OUTDATED = "the database was migrated after this worker started. What to do: start the version that migrated it."
 
@@ -61,13 +59,13 @@ def _is_migrated() -> bool:
     """Returns True. Raises: CommandError when the tables are not those of this version, older or newer, or when the
     database refuses this worker for good. django.db.Error."""
     try:
-        found = migrations()
+        found = differences()
     except Error as error:
         if is_refusal(error):
             raise CommandError(unreachable.told_away(error), returncode=2) from error
         raise
-    if found.severity is not Severity.OK:
-        raise CommandError(f"{found.what}. What to do: {found.do}.", returncode=2)
+    if found.what:
+        raise CommandError(f"{found.what}. What to do: {found.to_do}.", returncode=2)
     return True
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error
 
-from operations import unreachable
+from jobs import unreachable
 from operations.doctor import NAMES, Severity, examine
 from operations.doctor.rendering import report
 

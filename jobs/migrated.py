@@ -1,0 +1,51 @@
+"""Whether the tables are those of this version. A worker refuses to start when they are not; the doctor shows it."""
+
+from dataclasses import dataclass
+
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Names of migrations: those that are `missing` in the database, and those of it that are `unknown` here."""
+
+    missing: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+    @property
+    def what(self) -> str:
+        """In a sentence. Empty: there are none."""
+        if self.unknown:
+            return f"the database has {_counted(self.unknown)} of a newer version: {_listed(self.unknown)}"
+        return f"the database lacks {_counted(self.missing)}: {_listed(self.missing)}" if self.missing else ""
+
+    @property
+    def to_do(self) -> str:
+        """What to do about it."""
+        if self.unknown:
+            return "install here the version that migrated it, then start again"
+        return "stop the workers, manage.py migrate, start them again"
+
+
+def differences() -> Differences:
+    """Ask the database. Raises: django.db.Error."""
+    executor = MigrationExecutor(connection)
+    loader = executor.loader
+    missing = [each for each, _ in executor.migration_plan(loader.graph.leaf_nodes())]
+    known = set(loader.disk_migrations).union(*(each.replaces for each in loader.disk_migrations.values()))
+    unknown = [each for each in loader.applied_migrations if each[0] in loader.migrated_apps and each not in known]
+    return Differences(
+        tuple(f"{each.app_label} {each.name}" for each in missing), tuple(f"{app} {name}" for app, name in unknown)
+    )
+
+
+def _counted(names: tuple[str, ...]) -> str:
+    return f"{len(names)} migration{'s' if len(names) > 1 else ''}"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    rest = len(names) - MOST_NAMED
+    return "; ".join(names[:MOST_NAMED]) + (f"; and {rest} more" if rest > 0 else "")
