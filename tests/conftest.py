@@ -1,14 +1,20 @@
 """One real PostgreSQL for the whole test session, also of the parallel one; stopped and removed at its end."""
 
+import gc
 import os
 import shutil
 import signal
+from collections.abc import Generator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from backupsched.embedded import Server
+
+# all of it is slow, and needs what only `make test-rest` installs
+collect_ignore = [] if find_spec("schemathesis") else ["backupsched/test_openapi.py"]
 
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "400"}
 
@@ -37,6 +43,19 @@ def pytest_configure(config: pytest.Config) -> None:
     server = Server(var_dir, settings=FAST)
     server.ensure_running()
     config.add_cleanup(server.destroy)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays for the whole run: a collector that looks at it again and again finds
+    nothing, at a tenth of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -65,6 +65,7 @@ def enrolled(machine: Machine, live_server: Any, laptop: Assignment) -> Machine:
     return machine
 
 
+@pytest.mark.promise
 def test_an_announcement_makes_what_waited_for_its_recheck_ready_at_its_true_place(
     enrolled: Machine, laptop: Assignment, now: datetime
 ) -> None:

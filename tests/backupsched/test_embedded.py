@@ -59,6 +59,7 @@ def manage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.promise
 def test_the_first_start_creates_a_cluster_and_later_ones_find_it(var_dir):
     server = Server(var_dir)
     assert server.ensure_running()
@@ -72,6 +73,7 @@ def test_the_first_start_creates_a_cluster_and_later_ones_find_it(var_dir):
         assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
 
 
+@pytest.mark.promise
 def test_processes_that_start_together_share_one_server(var_dir):
     environment = users_environment(BACKUPSCHED_VAR=str(var_dir))
     command = [sys.executable, "manage.py", "database", "start", "--json"]
@@ -129,6 +131,7 @@ def test_a_strict_umask_does_not_keep_the_servers_user_out(open_dir):
         server.destroy()
 
 
+@pytest.mark.promise
 def test_a_server_that_was_killed_is_started_again(var_dir):
     server = Server(var_dir)
     server.ensure_running()

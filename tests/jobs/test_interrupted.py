@@ -21,7 +21,7 @@ from tests.chaos.workers import Workers
 from tests.factories import make_lane, make_throttle
 from tests.waiting import PATIENCE, eventually
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.promise]
 
 SUCCEEDED, RESCUED = AttemptOutcome.SUCCEEDED, AttemptOutcome.RESCUED
 

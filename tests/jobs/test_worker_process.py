@@ -61,6 +61,7 @@ def cut_all_others() -> None:
         )
 
 
+@pytest.mark.promise
 def test_a_killed_worker_loses_nothing_and_another_one_finishes(start_worker, tmp_path):
     record = put("hang", tmp_path)
     victim = start_worker(**SHORT_LEASE)
@@ -75,6 +76,7 @@ def test_a_killed_worker_loses_nothing_and_another_one_finishes(start_worker, tm
     assert (record.failures, record.attempt) == (1, 2)
 
 
+@pytest.mark.promise
 def test_a_stopped_worker_finishes_what_ends_within_the_grace(start_worker, tmp_path):
     record = put("hang", tmp_path)
     worker = start_worker(grace=20)
@@ -86,6 +88,7 @@ def test_a_stopped_worker_finishes_what_ends_within_the_grace(start_worker, tmp_
     assert Worker.objects.get().stopped_at is not None
 
 
+@pytest.mark.promise
 def test_a_stopped_worker_releases_the_rest_and_that_is_no_failure(start_worker, tmp_path):
     record = put("hang", tmp_path)
     worker = start_worker(grace=0.2)
@@ -117,6 +120,7 @@ def test_a_handler_that_listens_to_nobody_does_not_keep_the_worker_from_ending(s
     assert outcomes_of(record) == [AttemptOutcome.RELEASED]
 
 
+@pytest.mark.promise
 def test_a_worker_that_slept_past_its_lease_drops_its_result(start_worker, tmp_path):
     record = put("hang", tmp_path)
     sleeper = start_worker(**SHORT_LEASE)
@@ -174,6 +178,7 @@ def test_a_live_worker_keeps_its_lease_for_longer_than_a_lease(start_worker, tmp
     assert outcomes_of(record) == [AttemptOutcome.SUCCEEDED]
 
 
+@pytest.mark.promise
 def test_the_database_comes_and_goes_and_the_worker_goes_on(start_worker, tmp_path):
     record = put("hang", tmp_path)
     worker = start_worker()
