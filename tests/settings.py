@@ -16,3 +16,5 @@ os.environ["BACKUPSCHED_VAR"] = os.environ["BACKUPSCHED_TEST_VAR"]
 from backupsched.settings import *  # noqa: F403
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# else each test's client looks at all static files before its first request, a tenth of what a page costs here
+WHITENOISE_AUTOREFRESH = True
