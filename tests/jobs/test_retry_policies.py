@@ -64,15 +64,16 @@ class TestValidation:
         said = told_by(Rule("progressive", {"unit": 60}))
         assert said == {"parameters": ["progressive has no parameter 'unit'; it takes none"]}
 
-    @pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: f"{type(value).__name__}")
     @pytest.mark.parametrize(
         ("name", "key"), [(n, key) for n in NAMES for key in parameters_of(n, 0)], ids=lambda value: value
     )
-    def test_a_parameter_that_is_no_positive_number_of_seconds_is_named_with_its_value(self, name, key, value):
-        said = told_by(Rule(name, {key: value}))
-        assert list(said) == ["parameters"]
-        assert said["parameters"][0].startswith(f"{key} must be a positive number of seconds, 0.001 to 1000000000, not")
-        assert len(said["parameters"][0]) < 150
+    def test_a_parameter_that_is_no_positive_number_of_seconds_is_named_with_its_value(self, name, key):
+        for value in NO_NUMBERS:
+            said = told_by(Rule(name, {key: value}))
+            assert list(said) == ["parameters"]
+            beginning = f"{key} must be a positive number of seconds, 0.001 to 1000000000, not"
+            assert said["parameters"][0].startswith(beginning)
+            assert len(said["parameters"][0]) < 150
 
     @pytest.mark.parametrize("value", ["half", 1, None, [], True, 10**5000], ids=lambda value: type(value).__name__)
     def test_a_jitter_there_is_not_is_named(self, value):
