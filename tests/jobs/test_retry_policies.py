@@ -60,10 +60,6 @@ class TestValidation:
         said = told_by(Rule("exponential", {"base": 3}))
         assert said == {"parameters": ["exponential has no parameter 'base'; it takes least, unit, jitter"]}
 
-    def test_an_algorithm_without_parameters_says_so(self):
-        said = told_by(Rule("progressive", {"unit": 60}))
-        assert said == {"parameters": ["progressive has no parameter 'unit'; it takes none"]}
-
     @pytest.mark.parametrize(
         ("name", "key"), [(n, key) for n in NAMES for key in parameters_of(n, 0)], ids=lambda value: value
     )
@@ -157,20 +153,6 @@ class TestRow:
     @pytest.mark.parametrize("value", [None, "soon", -1, 10**400, 2**31, float("nan"), [1]], ids=repr)
     def test_names_a_cap_of_any_type_beside_what_else_is_wrong(self, value):
         assert sorted(refused(max_delay=value, parameters={"base": 1})) == ["max_delay", "parameters"]
-
-    @pytest.mark.parametrize("algorithm", [None, "", "linear"])
-    def test_names_an_algorithm_that_is_missing_or_unknown_beside_what_else_is_wrong(self, algorithm):
-        assert sorted(refused(algorithm=algorithm, parameters=[1], max_delay=0)) == [
-            "algorithm",
-            "max_delay",
-            "parameters",
-        ]
-
-    def test_names_a_count_of_failures_beside_sweeps(self):
-        assert list(refused(algorithm="progressive", max_failures=3)) == ["max_failures"]
-
-    def test_says_once_that_an_algorithm_is_missing(self):
-        assert refused(algorithm="") == {"algorithm": ["This field cannot be blank."]}
 
 
 @pytest.mark.django_db

@@ -48,7 +48,11 @@ class TestIssuing:
 
     @pytest.mark.parametrize(
         ("name", "scopes", "ends_after"),
-        [("", ["read"], HOUR), ("x" * 101, ["read"], HOUR), ("a", ["admin"], HOUR), ("a", ["read"], timedelta(0)),],
+        [
+            ("", ["read"], HOUR), (" ", ["read"], HOUR), ("a\nb", ["read"], HOUR), ("x" * 101, ["read"], HOUR),
+            ("a", [], HOUR), ("a", ["admin"], HOUR), ("a", ["read", ""], HOUR), ("a", ["read"], -HOUR),
+            ("a", ["read"], timedelta(0)),
+        ],
     )  # fmt: skip
     def test_what_makes_no_sense_is_refused(
         self, name: str, scopes: list[str], ends_after: timedelta, user: User
