@@ -62,6 +62,17 @@ def failed(outcome: Outcome) -> Failed:
     return outcome
 
 
+@pytest.mark.promise
+def test_an_event_is_one_message_and_its_answer_is_kept(told: ToldServer) -> None:
+    told.body = json.dumps({"MessageId": "message 1"})
+    outcome = delivered(deliver(run_for(endpoint_at(f"{told.url}/1/events"), body={"shard": 3})))
+    assert outcome.facts
+    assert (outcome.facts["status"], outcome.facts["message_id"]) == (200, "message 1")
+    [sent] = [json.loads(body) for body in told.bodies]
+    assert sent["QueueUrl"] == f"{told.url}/1/events"
+    assert json.loads(sent["MessageBody"])["payload"] == {"shard": 3}
+
+
 class TestWhatArrives:
     def test_the_document_of_a_callback_with_two_attributes(self, server: QueueServer) -> None:
         url = server.make_queue("document")
