@@ -66,4 +66,26 @@ def _emptied_by_deleting() -> None:
 
     from tests.emptying import empty_the_database
 
-    TransactionTestCase._fixture_teardown = lambda _: empty_the_database()
+    def empty(_: object) -> None:
+        global presets_are_gone
+        empty_the_database()
+        presets_are_gone = True
+
+    TransactionTestCase._fixture_teardown = empty
+
+
+presets_are_gone = False
+"""A test with real transactions has run in this process. A worker of `--dist worksteal` takes tests in any order."""
+
+
+@pytest.fixture(autouse=True)
+def _presets(request: pytest.FixtureRequest) -> None:
+    """The retry policies that every installation begins with, for a test that is rolled back."""
+    marker = request.node.get_closest_marker("django_db")
+    asks = {"db", "transactional_db", "live_server"}.intersection(request.fixturenames)
+    is_rolled_back = "db" in asks if marker is None else not marker.kwargs.get("transaction")
+    if presets_are_gone and is_rolled_back and not asks - {"db"}:
+        from tests.factories import install_presets
+
+        request.getfixturevalue("db")
+        install_presets()

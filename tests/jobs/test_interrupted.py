@@ -148,6 +148,8 @@ class TestPoison:
 
         def over() -> bool:
             poisoned.update(process.pid for process in workers.started if process.poll() == EXIT_CODE_OF_POISON)
+            left_behind = BacklogRecord.objects.running().filter(leased_by__pid__in=poisoned)
+            left_behind.update(lease_expires_at=database_clock())
             while len(workers.alive()) < 2:
                 workers.start(wait=False)
             return not BacklogRecord.objects.unfinished().exists()

@@ -170,9 +170,10 @@ def test_a_live_worker_keeps_its_lease_for_longer_than_a_lease(start_worker, tmp
     start_worker(BACKUPSCHED_LEASE=str(RENEWED_LEASE_SECONDS))
     start_worker(BACKUPSCHED_LEASE=str(RENEWED_LEASE_SECONDS))
     eventually(started_by_a_worker("hang", tmp_path))
-    record.refresh_from_db()
-    much_later = record.started_at + timedelta(seconds=1.4 * RENEWED_LEASE_SECONDS)
-    eventually(lambda: BacklogRecord.objects.filter(pk=record.pk, lease_expires_at__gt=much_later).exists())
+    nearly_over = database_clock() + timedelta(seconds=RENEWED_LEASE_SECONDS / 2)
+    this = BacklogRecord.objects.filter(pk=record.pk)
+    this.update(lease_expires_at=nearly_over)
+    eventually(this.filter(lease_expires_at__gt=nearly_over).exists)
     (tmp_path / "hang-gate").touch()
     eventually(lambda: status_of(record) == Status.SUCCEEDED)
     assert outcomes_of(record) == [AttemptOutcome.SUCCEEDED]
