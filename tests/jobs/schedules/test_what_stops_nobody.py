@@ -7,8 +7,8 @@ import pytest
 from jobs import tick
 from jobs.conf import QueueRule
 from jobs.handlers import Kind, registry
-from jobs.models import BacklogRecord, Schedule, Trigger
-from jobs.schedules import chunks, emitter, triggers, verbs
+from jobs.models import BacklogRecord, Schedule
+from jobs.schedules import chunks, emitter, triggers
 from jobs.set_aside import SetAside
 from jobs.states import Status
 from jobs.worker.process import WorkerProcess
@@ -92,11 +92,3 @@ class TestAZoneThatThisHostDoesNotKnow:
         assert len(asked) == 1
         assert not tick.look(now=NINE + SECOND).steps[0].is_due
         assert tick.look(now=NINE + 61 * SECOND).steps[0].is_due
-
-
-class TestTriggerNow:
-    def test_in_the_very_second_of_its_own_trigger_is_refused(self) -> None:
-        schedule = counted(1)
-        with pytest.raises(ValueError, match="by itself in this very second"):
-            verbs.trigger_now(schedule, "bob", NINE + 0.3 * SECOND)
-        assert not Trigger.objects.exists()
