@@ -7,7 +7,12 @@ MINUTES ?= 2
 EXTRAS := --extra demo --extra pictures
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run test test-fast bench chaos simulate-protocol lint format lock clean
+.PHONY: help install demo run test test-rest test-all bench chaos simulate-protocol lint format lock clean
+
+# The tests start many processes: without compiled modules each of them spends seconds on compiling.
+unexport PYTHONDONTWRITEBYTECODE
+# More tests than cores at a time, since many wait for processes, and the longest do not wait for the last.
+PYTEST := $(BIN)/python -m pytest --dist worksteal
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -22,11 +27,13 @@ run: .venv/.runtime ## web, worker and qcluster of an installation of your own
 	@$(BIN)/python manage.py install_schedules
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/honcho start
 
-test: .venv/.dev ## all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+test: .venv/.test ## what is fast, and each promise once with real processes: at most 4 minutes on 2 cores
+	$(PYTEST) -n 3 -m "not slow or promise" $(ARGS)
 
-test-fast: .venv/.dev ## the tests without real engines, workers, browsers and hours of virtual time
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+test-rest: .venv/.dev ## what `make test` leaves out: more processes, browsers, peers, tools
+	$(PYTEST) -n 6 -m "slow and not promise" $(ARGS)
+
+test-all: test test-rest ## all tests: at most 10 minutes
 
 bench: .venv-bench/.ready ## measure the backlog beside its peers; ARGS="--quick", or a part: ARGS="drain --json"
 	@.venv-bench/bin/python -m bench $(ARGS)
@@ -56,6 +63,8 @@ lock: .venv/.dev ## pin the newest allowed versions, with hashes
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml $(EXTRAS) --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --quiet -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml $(EXTRAS) --group test --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --quiet -o requirements-test.lock
 	$(BIN)/uv pip compile pyproject.toml $(EXTRAS) --group dev --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --quiet -o requirements-dev.lock
 	$(BIN)/uv pip compile pyproject.toml $(EXTRAS) --extra sqs --upgrade --universal --python-version 3.11 --generate-hashes \
@@ -85,7 +94,12 @@ clean: ## stop the embedded database; remove .venv, .venv-bench and caches (var/
 	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock >&2
 	@touch $@
 
-.venv/.dev: requirements-dev.lock | .venv/bin/python
-	@echo "installing what the scheduler and its tests need into .venv" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock >&2
+.venv/.test: requirements-test.lock | .venv/bin/python
+	@echo "installing what the scheduler and \`make test\` need into .venv" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-test.lock >&2
 	@touch $@ .venv/.runtime
+
+.venv/.dev: requirements-dev.lock | .venv/bin/python
+	@echo "installing what the scheduler, all tests and \`make lint\` need into .venv" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock >&2
+	@touch $@ .venv/.test .venv/.runtime

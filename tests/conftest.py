@@ -1,8 +1,11 @@
 """One real PostgreSQL for the whole test session, also of the parallel one; stopped and removed at its end."""
 
+import gc
 import os
 import shutil
 import signal
+from collections.abc import Generator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,13 +14,18 @@ from hypothesis import HealthCheck, settings
 from backupsched.embedded import Server
 from jobs.handlers import Kind, registry
 
+# all of it is slow, and needs what only `make test-rest` installs
+collect_ignore = [] if find_spec("schemathesis") else ["backupsched/test_openapi.py"]
+
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "400"}
 
 # Hypothesis draws anew in every run, and tells how to draw the same again. Where a change is judged (CI is set), it
 # draws always the same: what fails there is the change. A machine that stands still for a moment is no finding.
-# Examples share their test's database: one that needs an empty table empties it.
+# Examples share their test's database: one that needs an empty table empties it. Half of the usual number: the same
+# property is tried by each who runs the tests, with other examples.
 settings.register_profile(
     "ours",
+    max_examples=50,
     derandomize="CI" in os.environ,
     print_blob=True,
     deadline=None,
@@ -40,13 +48,48 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(server.destroy)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays for the whole run: a collector that looks at it again and again finds
+    nothing, at a tenth of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _emptied_by_deleting() -> None:
     from django.test import TransactionTestCase
 
     from tests.emptying import empty_the_database
 
-    TransactionTestCase._fixture_teardown = lambda _: empty_the_database()
+    def empty(_: object) -> None:
+        global presets_are_gone
+        empty_the_database()
+        presets_are_gone = True
+
+    TransactionTestCase._fixture_teardown = empty
+
+
+presets_are_gone = False
+"""A test with real transactions has run in this process. A worker of `--dist worksteal` takes tests in any order."""
+
+
+@pytest.fixture(autouse=True)
+def _presets(request: pytest.FixtureRequest) -> None:
+    """The retry policies that every installation begins with, for a test that is rolled back."""
+    marker = request.node.get_closest_marker("django_db")
+    asks = {"db", "transactional_db", "live_server"}.intersection(request.fixturenames)
+    is_rolled_back = "db" in asks if marker is None else not marker.kwargs.get("transaction")
+    if presets_are_gone and is_rolled_back and not asks - {"db"}:
+        from tests.factories import install_presets
+
+        request.getfixturevalue("db")
+        install_presets()
 
 
 @pytest.fixture

@@ -12,7 +12,11 @@ if "BACKUPSCHED_TEST_VAR" not in os.environ:
     made.chmod(0o711)  # the server's own user passes through it
     os.environ["BACKUPSCHED_TEST_VAR"] = str(made)
 os.environ["BACKUPSCHED_VAR"] = os.environ["BACKUPSCHED_TEST_VAR"]
+# kept from run to run: a list of fonts takes seconds
+os.environ.setdefault("MPLCONFIGDIR", str(Path(__file__).parents[1] / ".pytest_cache" / "matplotlib"))
 
 from backupsched.settings import *  # noqa: F403
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# else each test's client looks at all static files before its first request, a tenth of what a page costs here
+WHITENOISE_AUTOREFRESH = True

@@ -9,9 +9,11 @@ from django.conf import settings
 PROJECT = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 NAME = re.compile(r"[A-Za-z0-9._-]+")
+TEST = PROJECT["dependency-groups"]["test"]
 NEEDED = {
     "requirements.lock": [],
-    "requirements-dev.lock": PROJECT["dependency-groups"]["dev"],
+    "requirements-test.lock": TEST,
+    "requirements-dev.lock": [*TEST, *(each for each in PROJECT["dependency-groups"]["dev"] if isinstance(each, str))],
     "requirements-bench.lock": PROJECT["dependency-groups"]["bench"],
     "requirements-sqs.lock": EXTRAS["sqs"],
 }
@@ -33,6 +35,14 @@ def test_a_lock_pins_every_dependency_with_hashes_and_names_no_index(lock):
     assert names_of(needed) - {"backupsched"} <= pinned
     assert text.count("--hash=sha256:") >= len(pinned)
     assert "://" not in text
+
+
+def test_what_the_tests_add_is_pinned_alike_so_that_one_environment_takes_both():
+    test, dev = (
+        dict(re.findall(r"^(\S+)==(\S+)", (settings.BASE_DIR / f"requirements-{name}.lock").read_text(), re.MULTILINE))
+        for name in ("test", "dev")
+    )
+    assert test.items() <= dev.items()
 
 
 def test_there_is_no_other_lock():

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from psycopg.conninfo import make_conninfo
-
 from sources.cleartext import libpq_parameters
 from sources.engines import runner
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, SourceSpec, StopSignal, Verdict
@@ -83,6 +81,9 @@ def dump_arguments(file: Path, source: SourceSpec) -> tuple[str, ...]:
 
     How it may prove itself stands here and not in the environment, where a libpq that is too old would overlook it.
     """
+    # every look at a repository starts a process that imports this module: psycopg would cost it three quarters of that
+    from psycopg.conninfo import make_conninfo
+
     given = make_conninfo(**libpq_parameters(source.secret, source.options))
     return ("--format=custom", "--no-password", f"--file={file}", *([f"--dbname={given}"] if given else []))
 

@@ -1,6 +1,5 @@
 """The commands as processes, over real HTTP, against the contract."""
 
-import json
 from typing import Any
 
 import pytest
@@ -27,28 +26,6 @@ class TestAnnounce:
         }  # fmt: skip
         assert asked.body["reason"] == "network"
 
-    def test_a_snooze_a_pause_and_the_backlog_are_said(self, enrolled: Machine, server: ContractServer) -> None:
-        due = {**ASSIGNMENT, "state": "due", "backlog": "ready", "policy": "weekly"}
-        never = {**ASSIGNMENT, "state": "never", "last_backup_at": None, "next_backup_at": None}
-        answer = {**STATUS, "assignments": [due, never], "paused": True, "snoozed_until": "2026-11-21T14:00:00Z"}
-        server.always = Answer(200, answer)
-        assert enrolled.agent("announce").stdout.splitlines() == [
-            "weekly: due, about to run, last backup 2026-11-21 09:00",
-            "laptops: never backed up",
-            "paused by an operator: no backups until it is resumed",
-            "snoozed until 2026-11-21 14:00",
-        ]
-
-    def test_a_source_under_no_policy_is_told_so(self, enrolled: Machine, server: ContractServer) -> None:
-        server.always = Answer(200, {**STATUS, "assignments": []})
-        assert enrolled.agent("announce").stdout == "laptop: under no policy, nothing backs it up\n"
-
-    def test_json_is_the_servers_answer(self, enrolled: Machine) -> None:
-        assert json.loads(enrolled.agent("announce", "--json").stdout) == STATUS
-
-    def test_instants_are_shown_in_the_time_of_the_place(self, enrolled: Machine) -> None:
-        assert "next backup after 2026-11-22 10:00" in enrolled.agent("status", TZ="Europe/Berlin").stdout
-
     def test_no_word_of_the_server_steers_the_terminal(self, enrolled: Machine, server: ContractServer) -> None:
         server.always = Answer(200, {**STATUS, "assignments": [{**ASSIGNMENT, "policy": "\x1b[2Jevil\nline"}]})
         said = enrolled.agent("announce").stdout
@@ -74,19 +51,11 @@ class TestOtherCommands:
         assert enrolled.agent("now").stdout.startswith("it begins as soon as")
         assert enrolled.agent("now").stdout.startswith("nothing to begin")
 
-    def test_snooze_sends_seconds_for_a_duration(self, enrolled: Machine, server: ContractServer) -> None:
-        assert enrolled.agent("snooze", "1h30m").stdout == "snoozed until 2026-11-21 14:00\n"
-        assert server.asked[0].body == {"for": 5400.0}
-
     def test_a_snooze_that_cannot_be_read_asks_nothing(self, enrolled: Machine, server: ContractServer) -> None:
         done = enrolled.agent("snooze", "until", "soon")
         assert (done.returncode, server.asked) == (BAD_USAGE, [])
         assert "neither a duration nor a time: soon" in done.stderr
         assert "write it as 2h" in done.stderr
-
-    def test_unsnooze_ends_it(self, enrolled: Machine, server: ContractServer) -> None:
-        assert enrolled.agent("unsnooze").returncode == FINE
-        assert [(asked.method, asked.path) for asked in server.asked] == [("DELETE", "/api/agent/snooze")]
 
     def test_forget_wants_a_yes(self, enrolled: Machine) -> None:
         refused = enrolled.agent("forget")

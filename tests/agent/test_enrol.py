@@ -24,10 +24,6 @@ class TestEnrol:
         assert list(machine.config.parent.iterdir()) == [machine.config]
         assert TOKEN not in done.stdout
 
-    def test_the_code_may_come_from_the_input(self, machine: Machine, server: ContractServer) -> None:
-        assert machine.agent("enrol", server.url, "-", stdin=f"{CODE}\n").returncode == FINE
-        assert server.asked[0].body["code"] == CODE
-
     def test_an_enrolled_machine_keeps_its_token_unless_forced(self, enrolled: Machine, server: ContractServer) -> None:
         enrolled.store(url=server.url, token="bsa_an-older-one", source="laptop")
         refused = enrolled.agent("enrol", server.url, CODE)
@@ -149,14 +145,6 @@ class TestTheConfigFile:
             assert enrolled.agent("rotate").returncode == FINE
             assert TOKEN in old.read()
         assert enrolled.stored()["token"] != TOKEN
-
-    def test_what_stands_behind_a_link_is_replaced_and_the_link_stays(self, enrolled: Machine) -> None:
-        target = enrolled.home / "elsewhere.json"
-        enrolled.config.rename(target)
-        enrolled.config.symlink_to(target)
-        assert enrolled.agent("rotate").returncode == FINE
-        assert enrolled.config.is_symlink()
-        assert TOKEN not in target.read_text()
 
     def test_a_whole_port_that_answers_no_http_is_not_reachable(self, machine: Machine) -> None:
         import socket

@@ -65,6 +65,7 @@ def enrolled(machine: Machine, live_server: Any, laptop: Assignment) -> Machine:
     return machine
 
 
+@pytest.mark.promise
 def test_an_announcement_makes_what_waited_for_its_recheck_ready_at_its_true_place(
     enrolled: Machine, laptop: Assignment, now: datetime
 ) -> None:
@@ -82,13 +83,6 @@ def test_an_announcement_makes_what_waited_for_its_recheck_ready_at_its_true_pla
     assert source.clock_skew == pytest.approx(0, abs=PATIENCE)
     said = Decision.objects.get(what="checked in")
     assert said.facts["reason"] == "network"
-
-
-def test_status_says_the_same_and_changes_nothing(enrolled: Machine, laptop: Assignment) -> None:
-    done = enrolled.agent("status")
-    assert done.stdout.startswith(f"{laptop.policy}: due, waiting, last backup ")
-    assert record_of(laptop).status == Status.WAITING
-    assert Source.objects.get().checked_in_at is None
 
 
 def test_a_code_works_once(enrolled: Machine, live_server: Any, laptop: Assignment) -> None:
@@ -114,22 +108,10 @@ def test_a_snooze_holds_the_backup_back_until_it_is_ended(enrolled: Machine, lap
     assert record_of(laptop).status == Status.READY
 
 
-def test_a_snooze_until_an_instant_arrives_as_that_instant(enrolled: Machine, now: datetime) -> None:
-    until = (now + timedelta(days=2)).replace(hour=9, minute=30, second=0, microsecond=0)
-    assert enrolled.agent("snooze", "until", f"{until:%Y-%m-%d %H:%M}").returncode == FINE
-    assert Source.objects.get().snoozed_until == until
-
-
 def test_now_asks_for_a_backup_out_of_turn(enrolled: Machine, laptop: Assignment) -> None:
     assert enrolled.agent("now").stdout.startswith("it begins as soon as")
     record = record_of(laptop)
     assert (record.status, record.priority > 0) == (Status.READY, True)
-
-
-def test_now_of_a_paused_source_says_that_nothing_begins(enrolled: Machine, laptop: Assignment, now: datetime) -> None:
-    Source.objects.update(paused_at=now)
-    assert enrolled.agent("now").stdout.startswith("nothing to begin")
-    assert "paused by an operator" in enrolled.agent("status").stdout
 
 
 class TestTokens:

@@ -53,8 +53,7 @@ class TestSnooze:
 
     @pytest.mark.parametrize(
         "words",
-        ["", "0s", "8d", "7d1s", "2", "h", "-2h", "until", "25:00", "12:60", "yesterday", "2026-11-21", "2026-12-21",
-         "9999-12-31T23:59:59Z", "0001-01-01", "2026-02-30", "٣h", "1e9h", "9999d"],
+        ["", "7d1s", "h", "25:00", "yesterday", "9999-12-31T23:59:59Z", "2026-02-30", "9999d",],
     )  # fmt: skip
     def test_what_is_no_time_within_a_week_is_refused(self, words: str) -> None:
         with pytest.raises(agent.Problem) as caught:
@@ -71,8 +70,7 @@ class TestWaits:
 
     @pytest.mark.parametrize(
         ("interval", "usual"),
-        [(0, 10), (-5, 10), (1e12, 86_400), (float("inf"), 86_400), (float("nan"), 300), (None, 300), ("60", 300),
-         (True, 300), ([], 300), (10**400, 86_400)],
+        [(0, 10), (float("inf"), 86_400), ("60", 300), (10**400, 86_400),],
     )  # fmt: skip
     def test_an_absurd_interval_is_bounded(self, interval: Any, usual: float) -> None:
         assert 0.8 * usual <= agent.wait_after_success(interval, random.Random(1)) <= 1.2 * usual
@@ -100,9 +98,7 @@ class TestWaits:
 
     @pytest.mark.parametrize(
         ("header", "seconds"),
-        [(None, None), ("", None), ("soon", None), ("30", 30), ("0", 1), ("999999999", 3600), ("-5", None),
-         ("1e999", None),
-         ("Sat, 21 Nov 2026 12:01:00 GMT", 60), ("Sat, 21 Nov 2020 12:01:00 GMT", 1)],
+        [(None, None), ("soon", None), ("0", 1), ("1e999", None), ("Sat, 21 Nov 2020 12:01:00 GMT", 1),],
     )  # fmt: skip
     def test_retry_after_is_seconds_or_a_date_and_bounded(self, header: str | None, seconds: float | None) -> None:
         with freeze_time(NOON):
@@ -120,9 +116,6 @@ class TestRefusals:
         ("answer", "said"),
         [
             ({"title": "Conflict", "detail": "the detail", "hint": "the hint"}, "the detail\n  → the hint"),
-            ({"title": "Conflict", "hint": "the hint"}, "Conflict\n  → the hint"),
-            ({"error": "of an older server", "hint": "the hint"}, "of an older server\n  → the hint"),
-            ({}, "the server answered with HTTP 409\n  → its log says more"),
             ({"detail": ["no", "text"], "hint": 7}, "['no', 'text']\n  → 7"),
         ],
     )

@@ -1,11 +1,9 @@
 """The OpenAPI document: true of each operation, readable, and with a page for staff."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.staticfiles import finders
 from django.test import Client
 
 from api.document import ALWAYS, OF_AUTH
@@ -144,17 +142,6 @@ def test_the_page_is_for_staff_and_tries_with_their_csrf_token() -> None:
     )
 
 
-def test_the_page_is_light_or_dark_as_the_admin_is() -> None:
-    client = Client()
-    client.force_login(make_user())
-    head = client.get("/api/docs").content.decode().partition("</head>")[0]
-    [script] = re.findall(r'src="/static/([^"]*)"', head)
-    assert 'localStorage.getItem("adminTheme")' in Path(finders.find(script) or "").read_text()
-    [style, _] = re.findall(r'rel="stylesheet" href="/static/([^"]*)"', head)
-    assert "html.dark-mode" in Path(finders.find(style) or "").read_text()
-    assert "adminTheme" in Path(finders.find("unfold/js/app.js") or "").read_text()
-
-
 @pytest.mark.parametrize(("method", "path"), [("GET", "me"), ("GET", "schedules"), ("POST", "queues/default/resume")])
 def test_an_address_with_an_unknown_parameter_is_refused(method: str, path: str) -> None:
     assert list(fields_of(Program().ask(method, f"{path}?dry_run=1"))) == ["dry_run"]
@@ -165,14 +152,3 @@ def test_an_address_with_an_unknown_parameter_is_refused(method: str, path: str)
 )
 def test_an_address_that_sends_a_parameter_twice_is_refused(path: str, field: str) -> None:
     assert fields_of(Program().get(path)) == {field: "is sent more than once"}
-
-
-def test_the_lines_of_the_introduction_have_room_for_their_code() -> None:
-    client = Client()
-    client.force_login(make_user())
-    page = client.get("/api/docs").content.decode()
-    styles = re.findall(r'rel="stylesheet" href="/static/([^"]*)"', page)
-    room = Path(finders.find(styles[-1]) or "").read_text()  # of two rules the later one wins
-    [script] = re.findall(r'src="/static/(ninja/swagger-ui-bundle[^"]*)"', page)
-    assert '"renderedMarkdown"' in Path(finders.find(script) or "").read_text()
-    assert re.search(r"\.renderedMarkdown p \{ line-height: [\d.]+ \}\s.*\.renderedMarkdown code \{ padding:", room)

@@ -88,11 +88,7 @@ class TestFilters:
 
     @pytest.mark.parametrize(
         ("name", "value"),
-        [
-            ("state", "lost"), ("state", "succeeded"), ("answer", "200"), ("kind", "backup"), ("schedule", "0"),
-            ("schedule", "hooks"), ("trigger_at", "2026-03-02"), ("trigger_at", "0"), ("endpoint", 2**63),
-            ("event_id", ""), ("event_id", "a\0"), ("ended_since", "yesterday"), ("ordering", "lag"), ("code", "200"),
-        ],
+        [("state", "lost"), ("kind", "backup"), ("trigger_at", "2026-03-02"), ("event_id", "a\0"), ("code", "200"),],
     )  # fmt: skip
     def test_a_bad_one_is_named(self, name: str, value: object, program: Program) -> None:
         answer = program.get("events", **{name: value})

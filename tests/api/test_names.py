@@ -69,23 +69,6 @@ class TestPolicies:
             "throttle_name": throttle.name, "retry_policy_name": None, "repository_name": policy.repository.name,
         }  # fmt: skip
 
-    def test_keep_their_etag_when_what_they_refer_to_is_renamed(self, program: Program) -> None:
-        policy = make_policy(throttle=make_throttle(3))
-        etag = program.get(f"policies/{policy.pk}").headers["ETag"]
-        told(program.patch(f"throttles/{policy.schedule.throttle_id}", {"name": "renamed"}))
-        told(program.patch(f"repositories/{policy.repository_id}", {"name": "attic"}))
-        again = program.get(f"policies/{policy.pk}")
-        assert (told(again)["throttle_name"], told(again)["repository_name"]) == ("renamed", "attic")
-        assert again.headers["ETag"] == etag
-
-    def test_of_which_there_are_many_cost_no_more_queries_than_one(
-        self, program: Program, django_assert_num_queries: DjangoAssertNumQueries
-    ) -> None:
-        def make() -> None:
-            make_policy(throttle=make_throttle(1), retry_policy=make_retry_policy())
-
-        _costs_the_same(program, "policies", make, django_assert_num_queries)
-
 
 def _costs_the_same(program: Program, path: str, make: Any, assert_num_queries: DjangoAssertNumQueries) -> None:
     make()

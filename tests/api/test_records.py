@@ -112,12 +112,8 @@ class TestTheList:
 
     @pytest.mark.parametrize(
         "query",
-        [
-            "limit=0", "limit=501", "limit=x", "cursor=0", "cursor=9223372036854775808", "cursor=" + "9" * 5000,
-            "status=lost", "status=4", "kind=nothing", "queue=nothing", "kind=", "error=" + "x" * 201, "subject=%01",
-            "error=a%00b", "kind=%ff",
-        ],
-    )  # fmt: skip
+        ["limit=0", "cursor=0", "status=lost", "kind=nothing", "error=" + "x" * 201, "kind=%ff"],
+    )
     def test_a_bad_query_is_refused_in_the_one_shape(self, query: str, operator: Client) -> None:
         answer = operator.get(f"/api/records?{query}")
         problem_of(answer, 400, 422)
@@ -151,7 +147,16 @@ class TestOneRecord:
         assert facts["id"] == record.pk
         assert len(facts["why"]) >= 1
 
-    @pytest.mark.parametrize("asked", ["0", "7", "9223372036854775808", "9" * 5000, "x", "-1", "1.5"])
+    @pytest.mark.parametrize(
+        "asked",
+        [
+            "0",
+            "9223372036854775808",
+            "9" * 5000,
+            "x",
+            "1.5",
+        ],
+    )
     @pytest.mark.parametrize("verb", ["", "/retry", "/cancel"])
     def test_an_unknown_one_is_not_there(self, asked: str, verb: str, operator: Client) -> None:
         path = f"/api/records/{asked}{verb}"
@@ -237,13 +242,9 @@ class TestRetryingMany:
     @pytest.mark.parametrize(
         "body",
         [
-            {}, {"ids": []}, {"dry_run": True}, {"ids": [1], "kind": "test"}, {"ids": list(range(1, 1002))},
-            {"ids": [True]}, {"ids": ["1"]}, {"ids": [1.0]}, {"ids": [0]}, {"ids": [2**63]}, {"ids": 7},
-            {"ids": [None]}, {"kinds": "test"}, {"kind": "nothing"}, {"queue": "no\0queue"}, {"error": "\0"},
-            {"error": "\ud800"}, {"error": ""}, {"status": "lost"}, {"status": 4}, {"group": "x"},
-            {"group": "0" * 12, "error": "x"}, {"group": "0" * 12, "status": "waiting"}, {"kind": "test", "dry_run": 1},
-            {"kind": "test", "after": -1}, {"kind": ["test"]}, {"kind": "test", "eror": "disk"},
-            {"kind": "test", "subject": "a"}, {"kind": "test", "dryrun": True},
+            {}, {"ids": []}, {"ids": [1], "kind": "test"}, {"ids": list(range(1, 1002))}, {"ids": [True]}, {"ids": [0]},
+            {"ids": 7}, {"kinds": "test"}, {"kind": "nothing"}, {"error": "\0"}, {"status": "lost"}, {"group": "x"},
+            {"group": "0" * 12, "error": "x"}, {"kind": "test", "dry_run": 1}, {"kind": ["test"]},
         ],
     )  # fmt: skip
     def test_a_bad_choice_is_refused_and_nothing_is_retried(self, body: Any, operator: Client) -> None:
@@ -251,7 +252,13 @@ class TestRetryingMany:
         refused(operator, "records/retry", body)
         assert status_of(record) == Status.FAILED
 
-    @pytest.mark.parametrize("body", ["[]", "7", "null", "{", '{"ids": [' + "9" * 5000 + "]}", "[" * 20_000, ""])
+    @pytest.mark.parametrize(
+        "body",
+        [
+            "[]",
+            "",
+        ],
+    )
     def test_what_is_no_object_is_refused(self, body: str, operator: Client) -> None:
         refused(operator, "records/retry", body, 400, 422)
 

@@ -3,11 +3,9 @@
 Nothing here depends on how fast the machine is: the instants are computed.
 """
 
-import logging
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,18 +14,17 @@ from bench.contestants.virtual import PRESETS
 from bench.fleets import outage, poison
 from bench.fleets.outage import Outage
 from bench.fleets.poison import Load
-from bench.parts.outage import is_called_less, recovered_by
-from bench.virtual import DAY, HOUR, MINUTE, START, Backlog, Tried, instant
+from bench.parts.outage import is_called_less
+from bench.virtual import HOUR, MINUTE, START, Backlog, instant
 from jobs import conf
 from jobs.backlog import NewRecord, enqueue
 from jobs.handlers import Kind, registry
-from jobs.models import Attempt, BacklogRecord, Breaker, Decision, RetryPolicy, Sweep
+from jobs.models import Attempt, BacklogRecord, Breaker, Decision, RetryPolicy
 from jobs.order import in_claim_order
 from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
-from jobs.states import Status
 from schedules import providers
 from schedules.models import Schedule
-from tests.bench.test_bench_command import LONGEST_SECONDS, contestants, directory, measure
+from tests.bench.test_bench_command import directory
 from tests.factories import install_presets, make_record, make_retry_policy
 
 __all__ = ["directory"]
@@ -59,10 +56,6 @@ def succeed(record: Claimed, at: float) -> tuple[float, Outcome]:
     return TEN, Succeeded()
 
 
-def fail(record: Claimed, at: float) -> tuple[float, Outcome]:
-    return TEN, Failed("wrong for ever")
-
-
 def fail_once(record: Claimed, at: float) -> tuple[float, Outcome]:
     return TEN, Succeeded() if record.failures else Failed("a passing fault")
 
@@ -76,16 +69,6 @@ def starts(backlog: Backlog) -> list[tuple[str, float]]:
     return sorted(((tried.subject, tried.start) for tried in backlog.tried), key=lambda start: start[::-1])
 
 
-def most_at_once(tried: list[Tried]) -> int:
-    """How many attempts ran at the same instant, at most. One that ends where another begins is no overlap."""
-    changes = sorted([(each.start, 1) for each in tried] + [(each.end, -1) for each in tried])
-    running, most = 0, 0
-    for _, change in changes:
-        running += change
-        most = max(most, running)
-    return most
-
-
 class TestVirtualTime:
     def test_comes_out_as_computed_by_hand(self):
         every_30_s = make_retry_policy(algorithm="constant", parameters={"base": 30})
@@ -94,13 +77,6 @@ class TestVirtualTime:
         backlog.run(HOUR)
         assert starts(backlog) == [("a", 0), ("b", 0), ("c", 10), ("a", 40), ("b", 40), ("c", 50)]
         assert [tried.end - tried.start for tried in backlog.tried] == [TEN] * 6
-
-    def test_what_waits_is_noticed_at_the_next_look(self):
-        every_30_s = make_retry_policy(algorithm="constant", parameters={"base": 30})
-        backlog = Backlog(1, fail_once, tick_every=7)
-        put(backlog, 0, "a", retry_policy_id=every_30_s.pk)
-        backlog.run(HOUR)
-        assert starts(backlog) == [("a", 0), ("a", 42)]
 
     def test_records_are_tried_in_claim_order(self):
         days = [None, START.date(), START.date() + timedelta(days=1)]
@@ -122,21 +98,6 @@ class TestVirtualTime:
         expected = [record.subject for record in in_claim_order(BacklogRecord.objects.all())]
         assert [tried.subject for tried in backlog.tried] == expected
 
-    def test_no_more_run_at_once_than_there_are_units_and_none_stands_idle(self):
-        backlog = Backlog(3, lambda record, at: (5.0 + record.id % 4, Succeeded()))
-        put(backlog, 0, *(f"{number}" for number in range(50)))
-        backlog.run(HOUR)
-        assert most_at_once(backlog.tried) == 3
-        by_unit = [[t for t in backlog.tried if t.unit == unit] for unit in range(3)]
-        assert all(next_.start == each.end for tried in by_unit for each, next_ in pairwise(tried))
-
-    def test_what_arrives_when_a_unit_gets_free_has_just_missed_it(self):
-        backlog = Backlog(1, succeed)
-        put(backlog, 0, "a", "b")
-        put(backlog, 10, "first in line", priority=1)
-        backlog.run(HOUR)
-        assert starts(backlog) == [("a", 0), ("b", 10), ("first in line", 20)]
-
     def test_the_rows_know_no_other_time(self):
         backlog = Backlog(1, succeed)
         put(backlog, 60, "a")
@@ -156,23 +117,6 @@ class TestVirtualTime:
         backlog.run(3 * HOUR)
         assert emitted == [HOUR, 2 * HOUR, 3 * HOUR]
 
-    def test_sweeps_come_on_their_grid(self):
-        backlog = Backlog(1, fail_once, sweeps=True)
-        put(backlog, 3 * MINUTE, "a", retry_policy_id=preset("progressive").pk)
-        backlog.run(HOUR)
-        assert starts(backlog) == [("a", 3 * MINUTE), ("a", 5 * MINUTE)]
-
-    def test_chance_is_the_same_for_the_same_seed_and_another_for_another(self):
-        def waits(seed: int) -> list[tuple[str, float]]:
-            backlog = Backlog(2, fail, seed=seed)
-            put(backlog, 0, "a", "b", "c", retry_policy_id=preset("exponential, full jitter").pk)
-            backlog.run(2 * HOUR)
-            found = starts(backlog)
-            poison.empty()
-            return found
-
-        assert waits(1) == waits(1) != waits(2)
-
 
 SMALL = Load(poison=300, batches=2)
 
@@ -187,13 +131,7 @@ def waits_without_poison(within_a_day: bool) -> tuple[float, float]:
 
 @pytest.mark.slow
 class TestPoison:
-    def test_a_batch_waits_for_its_own_records_only(self):
-        told = poison.figures(
-            Load(poison=0, batches=1, batch=32, trickle=DAY, units=16), preset("fibonacci, a day at most")
-        )
-        assert (told.mean, told.p99) == (poison.ATTEMPT / 2, poison.ATTEMPT)
-
-    @pytest.mark.parametrize("name", PRESETS)
+    @pytest.mark.parametrize("name", ["every 5 minutes", "progressive"])
     def test_good_records_wait_no_longer_beside_it_within_a_day(self, name):
         mean, p99 = waits_without_poison(True)
         told = poison.figures(replace(SMALL, within_a_day=True), preset(name))
@@ -202,48 +140,13 @@ class TestPoison:
         assert told.unfinished == 0
         assert told.attempts > SMALL.poison
 
-    @pytest.mark.parametrize("name", PRESETS)
-    def test_good_records_wait_no_longer_beside_it_across_midnight(self, name):
-        mean, p99 = waits_without_poison(False)
-        told = poison.figures(SMALL, preset(name))
-        assert told.mean <= AT_MOST * mean
-        assert told.p99 <= AT_MOST * p99
-
-
-class TestAnExhaustedSweep:
-    def test_warns(self, caplog):
-        with caplog.at_level(logging.WARNING, "jobs.retries.sweeps"):
-            told = poison.figures(replace(SMALL, batches=1, max_records=10), preset("progressive"))
-        assert told.left_some == sum("SWEEP_MAX_RECORDS" in said for said in caplog.messages) > 0
-        assert Sweep.objects.filter(left_some=True).exists()
-
-    def test_one_that_takes_all_does_not(self):
-        told = poison.figures(replace(SMALL, batches=1), preset("progressive"))
-        assert told.left_some == 0
-        assert not Sweep.objects.filter(left_some=True).exists()
-
-    @pytest.mark.parametrize(("max_records", "done"), [(60, 1), (10, 0)])
-    def test_leaves_what_is_older_than_the_poison_that_fills_it(self, max_records, done):
-        backlog = Backlog(
-            50,
-            lambda r, at: fail_once(r, at) if r.subject == "old" else fail(r, at),
-            sweeps=True,
-            max_records=max_records,
-        )
-        progressive = preset("progressive").pk
-        put(backlog, 0, "old", retry_policy_id=progressive)
-        put(backlog, 1, *(f"poison {number}" for number in range(50)), retry_policy_id=progressive)
-        backlog.run(2 * HOUR)
-        assert BacklogRecord.objects.filter(status=Status.SUCCEEDED).count() == done
-        assert Decision.objects.filter(what="sweep left some").exists() == (not done)
-
 
 GROWING = [name for name in PRESETS if name not in ("every 5 minutes", "progressive")]
 
 
 @pytest.mark.slow
 class TestAnOutage:
-    @pytest.mark.parametrize("name", GROWING)
+    @pytest.mark.parametrize("name", ["fibonacci, a day at most"])
     def test_what_is_away_is_called_less_and_less(self, name):
         told = outage.run(Outage(12 * HOUR, jobs=20), preset(name))
         assert is_called_less(told.calls, 4)
@@ -251,18 +154,7 @@ class TestAnOutage:
         assert told.charged == sum(told.calls)
         assert len(told.recovered) == 20
 
-    @pytest.mark.parametrize("name", ["every 5 minutes", "progressive"])
-    def test_two_of_them_call_as_often_as_ever_for_a_day(self, name):
-        told = outage.run(Outage(4 * HOUR, jobs=5), preset(name))
-        assert told.calls[1:] == pytest.approx([60] * 3, abs=5)
-        assert is_called_less(told.calls, 1)
-
-    def test_the_progressive_schedule_calls_less_from_the_second_day_on(self):
-        told = outage.run(Outage(30 * HOUR, jobs=1), preset("progressive"))
-        assert sum(told.calls[:24]) == pytest.approx(288, abs=2)
-        assert told.calls[25:] == [1] * 5
-
-    @pytest.mark.parametrize("name", ["every 5 minutes", "fibonacci, a day at most"])
+    @pytest.mark.parametrize("name", ["every 5 minutes"])
     def test_a_breaker_lets_nothing_through_but_trials(self, name):
         told = outage.run(Outage(6 * HOUR, jobs=30, guarded=True, units=5), preset(name))
         trials = Decision.objects.filter(what="trial", at__lt=instant(6 * HOUR)).count()
@@ -272,33 +164,3 @@ class TestAnOutage:
         assert len(told.recovered) == 30
         assert told.recovered[-1] <= conf.breaker_longest_seconds() + 30 / 5 * outage.CALL + MINUTE
         assert not Breaker.objects.get().is_open
-
-
-class TestWhatIsTold:
-    @pytest.mark.parametrize(
-        ("calls", "window", "less"),
-        [
-            ([100, 50, 50, 10], 1, True),
-            ([0, 100, 0, 50], 2, True),
-            ([100, 100, 103, 99], 1, True),
-            ([100, 50, 150], 1, False),
-            ([0, 100], 1, False),
-        ],
-    )
-    def test_fewer_calls_are_fewer_but_for_chance(self, calls, window, less):
-        assert is_called_less(calls, window) is less
-
-    def test_a_share_that_never_was_done_has_no_instant(self):
-        assert recovered_by([1.0, 2.0], 4, 0.25) == 2.0
-        assert recovered_by([1.0, 2.0], 4, 0.5) is None
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(LONGEST_SECONDS + 60)
-def test_both_parts_tell_each_preset_and_leave_nothing_behind(directory):
-    found = measure(directory, "poison", "outage", "--quick", "--poison", "20")
-    assert found["failures"] == []
-    assert {*PRESETS, "no poison", "progressive, 1 a sweep"} == contestants(found, "wait for the start, mean")
-    assert {*PRESETS, "any, with a breaker"} == contestants(found, "1 day, 40 jobs: calls in all")
-    assert {ratio["target"] for ratio in found["ratios"]} == {"≤ 1.10", ""}
-    assert list(directory.iterdir()) == []

@@ -108,7 +108,7 @@ def queue_server(directory: Path) -> Iterator[QueueServer]:
 
 @dataclass
 class ToldServer:
-    """Gives every request the same answer, and keeps the paths of those that came. `silent`: it answers none."""
+    """Gives every request the same answer, and keeps paths and bodies of those that came. `silent`: it answers none."""
 
     url: str = ""
     status: int = 200
@@ -116,6 +116,7 @@ class ToldServer:
     headers: dict[str, str] = field(default_factory=dict)
     silent: bool = False
     asked: list[str] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
 
     def refuses(self, code: str, message: str = "no", *, status: int = 400, **headers: str) -> None:
         self.body = json.dumps({"__type": f"com.amazonaws.sqs#{code}", "message": message})
@@ -128,7 +129,7 @@ def told_server() -> Iterator[ToldServer]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            told.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
             told.asked.append(self.path)
             if told.silent:
                 ended.wait(PATIENCE)

@@ -66,6 +66,7 @@ async def wait(request: web.Request) -> web.Response:
 
 
 class TestAWorker:
+    @pytest.mark.promise
     def test_delivers_what_can_be_and_says_of_all_else_what_is_wrong(self, start, tmp_path):
         trusted, other = make_certificate(tmp_path, "127.0.0.1"), make_certificate(tmp_path, "127.0.0.9")
 
@@ -136,6 +137,7 @@ class TestAWorker:
         assert "Unclosed" not in log
         assert "Traceback" not in log
 
+    @pytest.mark.promise
     def test_that_is_stopped_gives_back_what_was_not_answered(self, start, tmp_path):
         with receiving(wait) as receiver:
             records = put(make_endpoint(receiver.url), 20)

@@ -7,14 +7,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from demo.addresses import free_port
 from demo.compare import differences
-from demo.display import live_table, summary_table
+from demo.display import summary_table
 from demo.files import AWKWARD_NAMES, generate
 from demo.sleeper import magic_packet
-from demo.state import Picture, Row
 from demo.summary import SourceSummary, Summary
 from tests.waiting import PATIENCE
 
@@ -47,13 +44,6 @@ def test_one_changed_byte_a_missing_and_a_surplus_file_are_found(tmp_path):
     ]
 
 
-def test_the_magic_packet_is_six_times_ff_and_sixteen_times_the_address():
-    packet = magic_packet(MAC)
-    assert len(packet) == 102
-    assert packet[:6] == b"\xff" * 6
-    assert packet[6:] == bytes([2, 0, 0x5E, 0, 0, 1]) * 16
-
-
 @pytest.mark.slow
 def test_a_sleeper_wakes_for_its_own_packet_only(tmp_path):
     woken = tmp_path / "woken"
@@ -79,40 +69,6 @@ def test_a_sleeper_wakes_for_its_own_packet_only(tmp_path):
     finally:
         sleeper.kill()
         sleeper.communicate()
-
-
-def test_a_port_that_is_taken_is_passed_over():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        assert free_port("127.0.0.1", port) != port
-
-
-def row(**facts: object) -> Row:
-    defaults = {
-        "name": "demo-laptop-01",
-        "kind": "sftp",
-        "doing": "protected",
-        "next": "",
-        "share": None,
-        "failures": 0,
-        "last_backup_at": datetime(2026, 3, 2, tzinfo=UTC),
-        "next_backup_at": datetime(2026, 3, 3, 8, tzinfo=UTC),
-    }
-    return Row(**{**defaults, **facts})  # type: ignore[arg-type]
-
-
-def test_the_live_table_says_who_works_and_what_happens_next():
-    rows = [row(), row(name="demo-late-1", doing="waiting for recheck", next="in 2 s — silent", last_backup_at=None)]
-    console = Console(record=True, width=150, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(live_table(Picture(rows, units=16, busy=3, workers=1), "footer"))
-    text = console.export_text()
-    console.file.close()
-    assert "1 of 2 sources protected" in text
-    assert "3 of 16 execution units at work" in text
-    assert "in 2 s — silent" in text
-    assert "due 2026-03-03 08:00 UTC" in text
 
 
 def summary_of(**facts: object) -> SourceSummary:

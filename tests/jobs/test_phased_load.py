@@ -99,7 +99,7 @@ class TestPhasedBesideBuckets:
 
 
 @pytest.mark.parametrize("jobs", [100, 1000])
-@pytest.mark.parametrize("stride", range(2, 13))
+@pytest.mark.parametrize("stride", [2, 3, 5, 7, 12])
 class TestPhasedWhenEverySoManyFail:
     """As when one of so many repositories fails, and the sources take turns."""
 

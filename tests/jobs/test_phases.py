@@ -41,7 +41,7 @@ class TestPhase:
         gaps = [after - before for before, after in pairwise(placed)] + [placed[0] + 1 - placed[-1]]
         assert max(gaps) <= 3 / count
 
-    @pytest.mark.parametrize("count", [100, 1000])
+    @pytest.mark.parametrize("count", [1000])
     @pytest.mark.parametrize("stride", range(2, 13))
     def test_of_every_second_to_twelfth_id_are_spread_too(self, stride, count):
         """As when one of so many repositories fails, and the sources take turns."""

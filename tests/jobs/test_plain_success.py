@@ -143,11 +143,6 @@ class TestCancelledWhileItRan:
         assert (ended.status, ended.finished_at, ended.failures) == (Status.CANCELLED, LATER, 0)
         assert Attempt.objects.get().outcome == AttemptOutcome.CANCELLED
 
-    def test_what_succeeds_has_succeeded(self):
-        record = self.cancelled()
-        claiming.settle([(record, Succeeded())], now=LATER)
-        assert BacklogRecord.objects.get(pk=record.id).status == Status.SUCCEEDED
-
     def test_what_a_dead_worker_held_ends_as_cancelled(self):
         record = self.cancelled()
         claiming.rescue(now=database_clock() + timedelta(days=1))

@@ -15,14 +15,9 @@ from django_q.models import Failure
 from django_q.models import Schedule as PeriodicTask
 from django_q.scheduler import scheduler
 
-from jobs.conf import QueueRule
-from jobs.handlers import Kind, Run, registry
+from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord
-from jobs.outcomes import Claimed
-from jobs.retries import sweeps
 from jobs.states import Status
-from jobs.worker import process
-from jobs.worker.process import WorkerProcess
 from tests.jobs.progressive_year import START, Life, Year, attempts_in_history, counts, series, table
 from tests.jobs.virtual_time import VirtualTime, virtual_time
 
@@ -86,49 +81,3 @@ class TestByDjangoQ2:
 
         check("by the scheduler of django-q2", *year.live(pass_instant))
         assert not Failure.objects.exists()
-
-
-class FailingUnits:
-    """The places of a worker whose handlers all fail at once."""
-
-    def __init__(self, year: Year) -> None:
-        self.year = year
-        self.now = START
-
-    def room(self, queue: str) -> int:
-        return 4
-
-    def runs(self) -> list[Run]:
-        return []
-
-    def hostages(self) -> list[Run]:
-        return []
-
-    def start(self, claimed: list[Claimed], sent_at: float) -> None:
-        self.year.fail(claimed, self.now)
-
-
-@pytest.mark.django_db(transaction=True)
-class TestByAWorkerWithoutQcluster:
-    EARLY = timedelta(seconds=10)
-    LATE = sweeps.OVERDUE_AFTER + timedelta(seconds=15)
-    """What is done besides is looked for once a minute."""
-
-    def test_a_record_is_tried_in_the_same_series(self, time, monkeypatch):
-        year = Year(time, self.LATE)
-        boot = [0.0]
-        monkeypatch.setattr(process, "boot_seconds", lambda: boot[0])
-        worker = WorkerProcess([QueueRule("default", 4)])
-        worker.register()
-        units = worker.units = FailingUnits(year)  # type: ignore[assignment]
-
-        def pass_instant(instant: datetime) -> None:
-            # early, at full hours: nothing is overdue yet; late: one round sweeps, the next one claims
-            for since, rounds in ((self.EARLY, 0 if instant.minute else 1), (self.LATE, 2)):
-                units.now = instant + since
-                time.go_to(units.now)
-                for _ in range(rounds):
-                    boot[0] = max(boot[0] + 2, (units.now - START).total_seconds())
-                    worker.do_one_round()
-
-        check("by a worker, without a qcluster", *year.live(pass_instant))

@@ -62,6 +62,7 @@ class TestNothingIsHandedOutTwice:
         assert handed_out == Counter(records)
         assert histories() == {(1, AttemptOutcome.SUCCEEDED): RECORDS}
 
+    @pytest.mark.promise
     def test_by_eight_claims_none_of_which_is_committed_and_none_waits_for_another(self):
         records = put(THREADS * 10)
         all_have_claimed = threading.Barrier(THREADS, timeout=PATIENCE)
@@ -108,6 +109,7 @@ class TestCapsWhileWorkersAreKilled:
         yield fleet
         fleet.kill_all()
 
+    @pytest.mark.promise
     def test_are_reached_and_never_exceeded(self, fleet):
         wide, tight = make_throttle(self.CAP), make_throttle(self.TIGHT_CAP)
         for named in ([wide], [tight, wide], [tight]) * 40:

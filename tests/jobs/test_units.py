@@ -301,7 +301,7 @@ class TestPlaces:
         assert gate.peak == PLACES
 
     @pytest.mark.parametrize("handler", ["sync", "asynchronous"])
-    @pytest.mark.parametrize("round_number", range(20))
+    @pytest.mark.parametrize("round_number", range(5))
     def test_are_found_by_records_that_come_one_right_after_the_other(
         self, units, handled, gate, handler, round_number
     ):

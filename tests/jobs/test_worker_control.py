@@ -45,6 +45,7 @@ def outcomes_of(record: BacklogRecord) -> list[AttemptOutcome]:
 
 
 class TestCancelling:
+    @pytest.mark.promise
     @pytest.mark.parametrize("kind", ["hang", "hang async"])
     def test_a_running_record_stops_its_handler_long_before_the_next_heartbeat(self, workers, tmp_path, kind):
         record = put(kind, tmp_path)
@@ -54,6 +55,7 @@ class TestCancelling:
         eventually(lambda: status_of(record) == Status.CANCELLED)
         assert outcomes_of(record) == [AttemptOutcome.CANCELLED]
 
+    @pytest.mark.promise
     def test_is_found_by_the_heartbeat_when_nobody_was_told(self, workers, tmp_path):
         record = put("hang", tmp_path)
         workers(**SHORT_LEASE)
@@ -83,6 +85,7 @@ class TestPausing:
         eventually(lambda: status_of(record) == Status.SUCCEEDED)
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(("kind", "lease"), [("short hang", {}), ("short deaf", SHORT_LEASE)])
 def test_what_runs_for_longer_than_its_kind_may_is_a_failure_and_its_lease_is_not_renewed(
     workers, tmp_path, kind, lease

@@ -12,12 +12,10 @@ from delivery.encryption import unseal
 from delivery.endpoints import rotate
 from delivery.models import Endpoint, SigningSecret
 from jobs.models import BacklogRecord
-from jobs.outcomes import Failed, Guarded, Succeeded
-from operations.admin import endpoint_actions
+from jobs.outcomes import Failed, Succeeded
 from operations.admin import endpoints as admin_endpoints
 from operations.admin.endpoint_form import EndpointForm
-from tests.delivery.endpoint_rows import QUEUE_URL, a_worker_delivers, make_endpoint, make_queue_endpoint, sealed
-from tests.jobs.breaking import open_it
+from tests.delivery.endpoint_rows import a_worker_delivers, make_endpoint, make_queue_endpoint, sealed
 from tests.people import staff
 from tests.schedules.event_records import make_event_schedule
 
@@ -61,24 +59,11 @@ class TestSaving:
         assert unseal(endpoint.sealed_authorization) == SECRET
         assert "not signed yet" in text_of(editor, LIST)
 
-    def test_a_queue(self, editor: Client) -> None:
-        answer = save(editor, f"{LIST}add/", kind="sqs_message", url=QUEUE_URL, region="eu-central-1", headers="")
-        assert answer.status_code == 302, errors_on(answer)
-        assert Endpoint.objects.get().headers == {}
-
     @pytest.mark.parametrize(
         ("fields", "error"),
         [
             ({"kind": "http_callback", "url": "http://127.0.0.1/"}, "url: 127.0.0.1 is not public"),
-            ({"kind": "http_callback", "region": "eu-west-1"}, "region: is not for an endpoint of HTTP callbacks"),
-            ({"kind": "http_callback", "headers": '{"Authorization": "x"}'}, "headers: 'Authorization' is a secret"),
-            ({"kind": "http_callback", "headers": "{"}, "headers: Enter a valid JSON"),
-            ({"kind": "http_callback", "headers": "[" * 5000}, "headers: Enter a valid JSON"),
             ({"kind": "http_callback", "authorization": "a\nb"}, "authorization: is one line"),
-            ({"kind": "http_callback", "timeout": "0"}, "timeout: Ensure this value is greater"),
-            ({"kind": "sqs_message", "url": QUEUE_URL, "authorization": SECRET}, "authorization: is not for a queue"),
-            ({"kind": "pigeon"}, "kind: Select a valid choice"),
-            ({"kind": "http_callback", "name": "taken"}, "name: Endpoint with this Name already exists"),
             ({"kind": "http_callback", "url": ""}, "url: This field is required"),
         ],
     )
@@ -94,12 +79,6 @@ class TestSaving:
         assert "url: 127.0.0.1 is not public" in errors_on(answer)[0]
         assert SECRET not in answer.content.decode()
         assert not Endpoint.objects.exists()
-
-    def test_the_page_has_the_fields_of_its_kind(self, editor: Client) -> None:
-        callback, queue = text_of(editor, page_of(make_endpoint())), text_of(editor, page_of(make_queue_endpoint()))
-        for field, here, there in [("headers", True, False), ("authorization", True, False), ("region", False, True)]:
-            assert (f'name="{field}"' in callback, f'name="{field}"' in queue) == (here, there)
-        assert 'name="kind"' not in callback
 
     def test_the_kind_of_one_that_exists_stays(self, editor: Client) -> None:
         endpoint = make_endpoint()
@@ -185,36 +164,10 @@ class TestTesting:
         assert "delivered: it answered 204 after 0.250 s" in answer
         assert f"/admin/delivery/event/{BacklogRecord.objects.get().pk}/change/" in answer
 
-    def test_the_question_says_when_nothing_signs_it(self, editor: Client) -> None:
-        endpoint = make_endpoint()
-        assert "It is not signed" in text_of(editor, page_of(endpoint, "test"))
-        rotate(endpoint)
-        asked = text_of(editor, page_of(endpoint, "test"))
-        assert "It is signed as all are" in asked
-        assert "not signed" not in asked
-        assert "signed" not in text_of(editor, page_of(make_queue_endpoint(), "test"))
-
     def test_tells_what_was_in_vain_without_markup(self, editor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         a_worker_delivers(monkeypatch, lambda _: Failed("<script>alert(1)</script>"))
         answer = editor.post(page_of(make_endpoint(), "test"), {"confirmed": "yes"}, follow=True).content.decode()
         assert "not delivered: &lt;script&gt;" in answer
-
-    def test_does_not_wait_for_ever(self, editor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(endpoint_actions, "WAITED_FOR", 0.0)
-        answer = editor.post(page_of(make_endpoint(), "test"), {"confirmed": "yes"}, follow=True).content.decode()
-        assert "not delivered yet" in answer
-
-
-class TestTheList:
-    def test_tells_the_breaker_of_its_host(self, editor: Client) -> None:
-        make_endpoint()
-        make_endpoint("other", url="https://example.org/")
-        open_it(guarded=Guarded("host:https://example.com:443", "https://example.com:443"))
-        shown = text_of(editor, LIST)
-        assert shown.count(">open</a>") == 1
-        assert "breaker" in shown.lower()
-        assert "its host" not in shown.lower()
-        assert "not set" in shown
 
 
 class TestDeleting:

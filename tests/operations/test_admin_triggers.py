@@ -78,18 +78,6 @@ class TestTheList:
         assert (f"/{first.pk}/change/" in text, f"/{second.pk}/change/" in text) == (True, False)
         assert page(onlooker, schedule="x")
 
-    def test_says_why_nothing_was_emitted(self, onlooker: Client) -> None:
-        make_trigger(make_event_schedule(), **states()["skipped"])
-        make_trigger(make_event_schedule(), **states()["queued"])
-        text = page(onlooker)
-        assert "an earlier batch runs" in text
-        assert "it waits until an earlier batch of its schedule has ended" in text
-
-    def test_a_huge_batch_that_is_put_there_bit_by_bit_is_under_way(self, onlooker: Client) -> None:
-        trigger = make_trigger(make_event_schedule(), emitted_at=None, events=5000)
-        assert admin_triggers.state_of(trigger) == "under way"
-        assert f"/{trigger.pk}/change/" in page(onlooker, state="under way")
-
     def test_counts_all_batches_in_one_question(
         self, onlooker: Client, django_assert_max_num_queries: DjangoAssertNumQueries
     ) -> None:
@@ -117,17 +105,6 @@ class TestTheList:
 
 
 class TestThePage:
-    def test_tells_its_instants(self, onlooker: Client) -> None:
-        trigger = make_trigger(make_event_schedule(), closes_at=NOON + HOUR, finished_at=NOON + 2 * HOUR)
-        text = onlooker.get(f"{LIST}{trigger.pk}/change/").content.decode()
-        for told in ("12:00:01", "13:00:00", "14:00:00", "finished"):
-            assert told in text
-
-    def test_of_a_batch_of_another_kind_links_its_records(self, onlooker: Client) -> None:
-        trigger = make_trigger(make_event_schedule(kind="reports"))
-        text = onlooker.get(f"{LIST}{trigger.pk}/change/").content.decode()
-        assert f"/admin/jobs/backlogrecord/?origin__id__exact={trigger.schedule_id}" in text
-
     def test_nobody_edits_one(self, operator: Client) -> None:
         trigger = make_trigger(make_event_schedule())
         assert operator.post(f"{LIST}{trigger.pk}/change/", {"events": 1}).status_code == 403
@@ -162,11 +139,6 @@ class TestCancelling:
         asked = operator.post(LIST, chosen).content.decode()
         operator.post(LIST, hidden_fields(asked))
         assert set(BacklogRecord.objects.values_list("status", flat=True)) == {Status.CANCELLED}
-
-    def test_of_one_that_has_finished_is_told(self, operator: Client) -> None:
-        trigger = make_trigger(make_event_schedule(), **states()["finished"])
-        done = operator.post(f"{LIST}{trigger.pk}/cancel/", {"confirmed": "yes"}, follow=True).content.decode()
-        assert "it had finished before" in done
 
     def test_an_onlooker_does_not(self, onlooker: Client) -> None:
         schedule = make_event_schedule()

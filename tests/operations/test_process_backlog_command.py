@@ -11,7 +11,7 @@ from django.conf import settings as project
 from django.core.management import CommandError, call_command
 
 from jobs.clock import database_clock
-from jobs.models import BacklogRecord, Sweep
+from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
 from tests.factories import make_record
 
@@ -38,22 +38,6 @@ class TestASweepByHand:
         old.refresh_from_db()
         assert (young.status, old.status) == (Status.READY, Status.WAITING)
 
-    def test_always_sweeps_however_often_it_is_run(self):
-        for _ in range(2):
-            make_waiting(1)
-            assert run("1").startswith("1 record is ready")
-        assert not Sweep.objects.exists()
-
-    def test_says_that_nothing_waited(self):
-        assert run("1") == "No record up to 1 day old waits for a sweep."
-
-    def test_says_that_it_left_some_and_what_to_do(self):
-        records = [make_waiting(hours) for hours in (1, 2, 3)]
-        said = run("1", "--max-records", "2")
-        assert said.startswith("2 records are ready; older ones were left, since 2 is the most for one sweep")
-        assert "--max-records" in said
-        assert set(BacklogRecord.objects.ready()) == set(records[:2])
-
     def test_a_dry_run_says_how_many_it_would_be_and_changes_nothing(self):
         make_waiting(1)
         make_waiting(2)
@@ -77,10 +61,6 @@ class TestASweepByHand:
         ("arguments", "named"),
         [
             (["0"], "DAYS is a number from 1 to 360, not 0"),
-            (["361"], "DAYS is a number from 1 to 360, not 361"),
-            (["1", "--max-records", "0"], "--max-records is a number from 1 to 1,000,000, not 0"),
-            (["1", "--max-records", "1000001"], "--max-records is a number from 1"),
-            (["soon"], "invalid int value: 'soon'"),
             ([], "DAYS"),
         ],
     )

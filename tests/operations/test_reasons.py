@@ -5,14 +5,13 @@ from datetime import timedelta
 import pytest
 from django.test import override_settings
 
-from jobs import breakers, claiming
+from jobs import claiming
 from jobs.models import BacklogRecord, PausedQueue, Sweep
 from jobs.outcomes import Failed
-from jobs.retries import tiers
 from jobs.states import Status, WaitingFor
 from operations.backlog.reasons import reasons
 from tests.factories import NOON, make_lane, make_record, make_retry_policy, make_throttle, make_worker
-from tests.jobs.breaking import HOUR, MINUTE, SECOND, breaker, hold, open_it, tick
+from tests.jobs.breaking import HOUR, MINUTE, SECOND, hold, open_it
 
 pytestmark = pytest.mark.django_db
 
@@ -47,12 +46,6 @@ class TestWaiting:
             "its retry policy lets it wait until 2026-03-02 13:00:00 UTC, in 1 h",
         ]
 
-    def test_what_should_have_been_promoted_says_so(self):
-        record = waiting(WaitingFor.START, run_after=NOON - SECOND)
-        assert why(record) == [
-            "its start was put off, which was over at 2026-03-02 11:59:59 UTC: the next tick makes it ready"
-        ]
-
     def test_a_sweep_is_the_next_one_that_covers_its_age(self):
         record = waiting(WaitingFor.SWEEP, failures=40, inserted_at=NOON - 3 * DAY - MINUTE)
         Sweep.objects.create(max_age_days=7, swept_at=NOON + MINUTE, swept=10_000, left_some=True)
@@ -63,10 +56,6 @@ class TestWaiting:
             "and left older records",
         ]
 
-    def test_one_too_old_for_every_sweep_says_so(self):
-        record = waiting(WaitingFor.SWEEP, failures=1, inserted_at=NOON - timedelta(seconds=tiers.OLDEST + 1))
-        assert "no sweep takes it any more" in why(record)[1]
-
     def test_a_breaker_tells_since_when_the_error_the_next_trial_and_how_many_wait(self):
         open_it()
         first, *_ = hold(3)
@@ -74,26 +63,6 @@ class TestWaiting:
             "the breaker of repository office is open since 2026-03-02 12:00:00 UTC: 3 failures in a row, "
             "the last one: no space left on device",
             "3 records wait for it; the next one is let through as a trial at 2026-03-02 12:01:00 UTC, in 1 min",
-        ]
-
-    def test_a_breaker_on_trial_names_the_record(self):
-        open_it()
-        first, second = hold(2)
-        tick(NOON + MINUTE)
-        assert why(second)[1].startswith(f"record {first} is on trial for it; 1 records wait for it")
-
-    def test_a_breaker_that_closed_says_so(self):
-        open_it()
-        [held] = hold(1)
-        found = breaker()
-        breakers.shut(found, "by hand", NOON)
-        found.save()
-        assert why(held) == ["the breaker that it waited for is closed: the next tick makes it ready"]
-
-    def test_a_breaker_that_is_gone_says_when_the_record_is_looked_at(self):
-        record = waiting(WaitingFor.BREAKER, breaker_id=10**9)
-        assert why(record) == [
-            "what its breaker guarded is there no more; it is looked at again at 2026-03-02 12:01:00 UTC, in 1 min"
         ]
 
     @pytest.mark.parametrize(
@@ -143,10 +112,6 @@ class TestReady:
         record = make_record()
         assert any("no worker that is alive" in reason for reason in why(record, NOON + HOUR))
 
-    def test_a_window_that_closed_waits_for_a_tick(self):
-        record = make_record(closes_at=NOON - SECOND)
-        assert why(record)[0].startswith("its window closed at 2026-03-02 11:59:59 UTC")
-
     def test_a_full_throttle_tells_its_numbers(self):
         throttle = make_throttle(2)
         lane = make_lane(throttle)
@@ -191,13 +156,6 @@ class TestEnded:
             "it gave up after 1 failure in a row, as many as its retry policy short allows; the last one: no such file",
             f"correct what is wrong, then retry it: `manage.py backlog retry {record.pk}`",
         ]
-
-    def test_a_series_that_lasted_too_long_says_so(self):
-        record = make_record(
-            Status.FAILED, failures=5, retry_policy=make_retry_policy(name="short", give_up_after=3600),
-            first_failure_at=NOON - 2 * HOUR, last_failure_at=NOON,
-        )  # fmt: skip
-        assert "since its retry policy short ends a series that lasts 1 h" in why(record)[0]
 
     def test_one_that_another_record_replaces_names_that(self):
         record = self.give_up(max_failures=1)

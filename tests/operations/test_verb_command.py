@@ -73,7 +73,7 @@ def caused(error: Error, cause: Exception) -> Error:
 class TestWithoutTheDatabase:
     def test_it_says_what_was_not_done(self):
         gone = caused(OperationalError("gone\n"), psycopg.OperationalError("gone"))
-        assert str(base.unanswered(gone, "nothing was swept: ")).startswith("nothing was swept: the database 'test")
+        assert str(base.unanswered(gone, "nothing was swept: ")).startswith("nothing was swept: the database '")
 
     @pytest.mark.parametrize(
         "error",

@@ -104,6 +104,7 @@ class TestInThreads:
         check_that_each_is_there_once([schedule], NOON + MINUTE)
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 class TestInProcesses:
     MINUTES = 12

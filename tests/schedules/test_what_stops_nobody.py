@@ -11,8 +11,8 @@ from jobs.models import BacklogRecord
 from jobs.set_aside import SetAside
 from jobs.states import Status
 from jobs.worker.process import WorkerProcess
-from schedules import chunks, emitter, triggers, verbs
-from schedules.models import Schedule, Trigger
+from schedules import chunks, emitter, triggers
+from schedules.models import Schedule
 from tests.factories import NOON, make_record, make_schedule
 
 pytestmark = pytest.mark.django_db
@@ -93,11 +93,3 @@ class TestAZoneThatThisHostDoesNotKnow:
         assert len(asked) == 1
         assert not tick.look(now=NINE + SECOND).steps[0].is_due
         assert tick.look(now=NINE + 61 * SECOND).steps[0].is_due
-
-
-class TestTriggerNow:
-    def test_in_the_very_second_of_its_own_trigger_is_refused(self) -> None:
-        schedule = counted(1)
-        with pytest.raises(ValueError, match="by itself in this very second"):
-            verbs.trigger_now(schedule, "bob", NINE + 0.3 * SECOND)
-        assert not Trigger.objects.exists()

@@ -97,6 +97,7 @@ def attempts() -> list[Asked]:
     return [Asked(names[subject], *rest) for subject, *rest in rows]
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_seven_hundred_absent_sources_cost_no_unit_a_second(fleet: set[str], worker: subprocess.Popen[bytes]) -> None:

@@ -14,7 +14,6 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from jobs.models import Decision
 from jobs.states import Status, WaitingFor
 from sources import planning, tokens
 from sources.models import Assignment, Source
@@ -72,11 +71,6 @@ def whole_database() -> str:
 
 
 class TestWhatTheAgentSaid:
-    def test_a_source_without_an_agent_says_so(self, admin_client: Client, source: Source) -> None:
-        page = shown(admin_client, source)
-        for label, value in (("Checked in (UTC)", "never"), ("Addresses", "not said"), ("Tokens", "none")):
-            assert re.search(rf"{re.escape(label)}\s+{value}", page), label
-
     def test_the_last_check_in_is_told(self, admin_client: Client, source: Source) -> None:
         now = timezone.now()
         Source.objects.filter(pk=source.pk).update(
@@ -89,10 +83,6 @@ class TestWhatTheAgentSaid:
         assert re.search(r"On battery\s+yes", page)
         assert re.search(r"Metered connection\s+no", page)
         assert re.search(rf"Snoozed until \(UTC\)\s+{now + timedelta(hours=1):%Y-%m-%d %H:%M:%S}", page)
-
-    def test_a_snooze_that_is_over_is_none(self, admin_client: Client, source: Source) -> None:
-        Source.objects.filter(pk=source.pk).update(snoozed_until=timezone.now() - timedelta(seconds=1))
-        assert "not snoozed" in shown(admin_client, source)
 
     def test_tokens_are_counted_and_never_shown(self, admin_client: Client, source: Source) -> None:
         first, second = tokens.issue(source), tokens.issue(source)
@@ -108,26 +98,6 @@ class TestWhatTheAgentSaid:
         page = admin_client.get(page_of(source)).content.decode()
         assert "<script>alert(1)" not in page
         assert "&lt;b&gt;" in page
-
-    def test_the_list_finds_a_source_by_the_name_its_agent_calls_it(self, admin_client: Client, source: Source) -> None:
-        make_source()
-        Source.objects.filter(pk=source.pk).update(hostname="zenbook.local")
-        listed = admin_client.get(f"{SOURCES}?q=zenbook").context["cl"].result_list
-        assert [found.name for found in listed] == ["laptop-1"]
-
-    def test_its_log_is_one_click_away(self, admin_client: Client, source: Source) -> None:
-        assignment = make_assignment(make_policy(), source)
-        subjects = [
-            planning.subject_of_source(source.pk),
-            planning.subject_of(assignment.pk),
-            planning.subject_of_policy(assignment.policy_id),
-        ]
-        for subject in (*subjects, "assignment:0"):
-            Decision.objects.create(what="x", text=subject, kind=planning.KIND, subject=subject)
-        page = admin_client.get(page_of(source)).content.decode()
-        [address] = re.findall(r'href="(/admin/jobs/decision/[^"]+)"', page)
-        lines = admin_client.get(unescape(address)).context["cl"].result_list
-        assert [line.text for line in lines] == subjects[::-1]
 
 
 class TestEnrolling:
@@ -169,10 +139,6 @@ class TestEnrolling:
             assert onlooker.post(page_of(source, part)).status_code == 403
         assert not source.enrolment_codes.exists()
         assert tokens.authenticate(token)
-
-    @pytest.mark.parametrize("part", ["enrol", "revoke"])
-    def test_a_source_that_is_gone_is_told(self, part: str, admin_client: Client) -> None:
-        assert told(admin_client, f"{SOURCES}999999/{part}/") == "There is no source 999999."
 
 
 class TestRevoking:
@@ -223,12 +189,6 @@ class TestSnoozing:
         assert f"{until:%Y-%m-%d} 09:00:00 UTC" in act(admin_client, "snooze_until_tomorrow", source)
         source.refresh_from_db()
         assert source.snoozed_until == until
-
-    def test_only_those_that_were_chosen(self, admin_client: Client, source: Source) -> None:
-        other = make_source()
-        act(admin_client, "snooze_for_hours", source)
-        other.refresh_from_db()
-        assert other.snoozed_until is None
 
     def test_its_end_makes_the_record_ready(self, admin_client: Client, source: Source, assignment: Assignment) -> None:
         act(admin_client, "snooze_for_hours", source)

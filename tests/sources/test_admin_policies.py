@@ -80,20 +80,8 @@ class TestPolicies:
         ("field", "value"),
         [
             ("cron", "61 * * * *"),
-            ("cron", "daily"),
-            ("zone", "Europe/Berln"),
-            ("name", "weekly"),
-            ("window", '[{"start": "25:00", "end": "06:00"}]'),
             ("window", "22:00"),
-            ("engine_options", '{"transfer": 4}'),
-            ("engine_options", "null"),
-            ("window", "null"),
-            ("priority", "99999999999"),
-            ("repository", ""),
             ("excluded_dates", '["02-30"]'),
-            ("at_close", "explode"),
-            ("seeding_limit", "0"),
-            ("vanish_grace", "-1"),
             ("max_running_for", "0"),
             ("least_rate", "0"),
             ("alert_after", "0"),
@@ -171,11 +159,6 @@ class TestFields:
         assert (policy.wake_every, policy.wake_wait) == (30, 40)
         assert (policy.max_running_for, policy.least_rate) == (7200, 4096)
         assert (policy.schedule.throttle, policy.schedule.priority) == (throttle, 5)
-
-    def test_the_page_shows_every_field_that_a_person_edits(self, admin_client: Client, daily: Policy) -> None:
-        page = admin_client.get(f"{POLICIES}{daily.pk}/change/").content.decode()
-        editable = {field.name for field in Policy._meta.fields if field.editable} - {"id", "schedule"}
-        assert [name for name in (*editable, "name", "cron", "zone") if f'name="{name}"' not in page] == []
 
     def test_who_may_only_look_is_shown_what_the_schedule_says(self, client: Client, daily: Policy) -> None:
         user = User.objects.create_user("onlooker", is_staff=True)
@@ -286,17 +269,8 @@ class TestPeriodAndWindow:
         daily.refresh_from_db()
         assert daily.window == json.loads(NEVER_MEETS)
 
-    def test_a_window_that_each_period_meets_warns_of_nothing(self, admin_client: Client, daily: Policy) -> None:
-        assert not [text for text in save(admin_client, daily, keep_versions="8") if "opening" in text]
-
 
 class TestPresets:
-    def test_there_is_a_button_for_each_and_it_holds_what_it_fills_in(self, admin_client: Client) -> None:
-        page = unescape(admin_client.get(f"{POLICIES}add/").content.decode())
-        for words, _, text in (*PERIODS, *WINDOWS):
-            assert re.search(rf'data-fills="{re.escape(text)}"[^>]*>\s*{words}\s*<', page), words
-        assert [text for _, _, text in PERIODS] == [preset.cron for preset in PRESETS.values()]
-
     def test_what_the_buttons_fill_in_is_valid_together(self, admin_client: Client) -> None:
         for number, (_, _, cron) in enumerate(PERIODS):
             for other, (_, _, window) in enumerate(WINDOWS):
@@ -329,29 +303,21 @@ class TestPreview:
         assert changed in page
         assert page.count(" 8 h") == 9
 
-    @pytest.mark.usefixtures("_in_march")
-    def test_a_period_of_two_openings_is_named_once_and_one_without_is_marked(self, admin_client: Client) -> None:
-        twice = (
-            '[{"days": "mon-fri", "start": "08:00", "end": "10:00"}, {"days": "fri", "start": "12:00", "end": "13:00"}]'
-        )
-        page = self.ask(admin_client, cron="0 0 * * *", zone="UTC", window=twice)
-        assert page.count("Fri 2026-03-27 00:00") == 1
-        assert "Fri 03-27 12:00 – Fri 03-27 13:00" in page
-        assert "Sat 2026-03-28 00:00 no opening the window is closed throughout; the next opening is at" in page
-
     def test_what_is_wrong_is_told_in_its_place(self, admin_client: Client) -> None:
         page = self.ask(admin_client, cron="0 0 30 2 *", zone="Europe/Berln", excluded_dates="12-25")
         for start in ("cron: ", "zone: unknown time zone 'Europe/Berln'", "excluded dates: Enter a valid JSON"):
             assert start in page
         assert "period begins" not in page.lower()
 
-    @pytest.mark.parametrize("window", ["null", "{}", '[{"start": 5, "end": []}]', '["x"]', "[[]]", "1e999"])
+    @pytest.mark.parametrize(
+        "window",
+        [
+            "null",
+            "1e999",
+        ],
+    )
     def test_a_window_of_any_shape_is_no_server_error(self, window: str, admin_client: Client) -> None:
         assert "window:" in self.ask(admin_client, window=window)
-
-    def test_fields_that_it_does_not_need_may_be_wrong_or_missing(self, admin_client: Client) -> None:
-        page = self.ask(admin_client, name="", repository="", keep_versions="x", engine_options="{")
-        assert "Period begins" in page
 
     def test_nothing_is_saved_and_nothing_planned(self, admin_client: Client, daily: Policy) -> None:
         assert "10:00" in self.ask(admin_client, daily, cron="0 10 * * *")
@@ -361,13 +327,6 @@ class TestPreview:
     def test_what_people_write_is_escaped(self, admin_client: Client) -> None:
         form = policy_form(zone="<script>alert(1)</script>")
         assert "<script>" not in admin_client.post(f"{POLICIES}preview/", form).content.decode()
-
-    def test_the_page_of_a_saved_policy_has_it_from_the_start(self, admin_client: Client, daily: Policy) -> None:
-        page = admin_client.get(f"{POLICIES}{daily.pk}/change/").content.decode()
-        assert f'hx-post="{POLICIES}{daily.pk}/preview/" hx-trigger="input from:#policy_form ' in page
-        assert 'id="policy_form"' in page
-        assert "Period begins" in page
-        assert f'hx-post="{POLICIES}preview/"' in admin_client.get(f"{POLICIES}add/").content.decode()
 
     def test_a_row_that_was_written_past_the_form_can_be_opened_and_put_right(
         self, admin_client: Client, daily: Policy
@@ -385,8 +344,3 @@ class TestPreview:
         assert [client.post(path).status_code for path in paths] == [403, 403]
         user.user_permissions.add(Permission.objects.get(codename="change_policy"))
         assert [client.post(path, policy_form()).status_code for path in paths] == [403, 200]
-
-    def test_it_is_asked_by_post_for_a_policy_that_exists(self, admin_client: Client) -> None:
-        assert admin_client.get(f"{POLICIES}preview/").status_code == 405
-        assert admin_client.post(f"{POLICIES}999999/preview/").status_code == 404
-        assert admin_client.post(f"{POLICIES}x/preview/").status_code == 404

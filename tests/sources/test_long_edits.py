@@ -94,6 +94,7 @@ def test_claims_do_not_wait_for_an_edit_of_a_policy_with_a_seeding_limit(monkeyp
     editing.result(PATIENCE)
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_killed_in_the_middle_it_is_completed_by_another_worker(tmp_path: Path, monkeypatch: Patch) -> None:
     policy, now = many(2 * rollouts.BATCH + 1), database_clock()

@@ -142,14 +142,6 @@ class TestPolicyPage:
         eventually(lambda: "22:00" in browser.text_of("#preview") and "2 h" in browser.text_of("#preview"))
         assert browser.complaints() == []
 
-    def test_what_is_typed_wrong_is_told_in_place_of_the_preview(self, browser: Browser, policy: Policy) -> None:
-        browser.look(f"/admin/sources/policy/{policy.pk}/change/")
-        eventually(lambda: "8 h" in browser.text_of("#preview") or "6 h" in browser.text_of("#preview"))
-        [element] = browser.ask("element", using="css selector", value="#id_zone").values()
-        browser.ask(f"element/{element}/value", text="x")
-        eventually(lambda: "Europe/Berlinx" in browser.text_of("#preview"))
-        assert browser.complaints() == []
-
 
 class TestEveryPage:
     def test_opens_without_a_complaint_and_fits_the_window_in_both_themes(

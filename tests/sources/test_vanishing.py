@@ -269,6 +269,7 @@ class TestRealCopies:
         assert not availability.ask_now(host.source(), 1).present
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("_impatient")

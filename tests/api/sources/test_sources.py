@@ -19,7 +19,6 @@ from tests.sources.factories import MONDAY, handed_on, make_assignment, make_pol
 pytestmark = pytest.mark.django_db
 
 FOLDER = {"name": "office", "kind": "local", "path": "/srv/files"}
-HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBwJ2x4N0mCJr9y7lHzY9u2qk1C3k1S7b8tP4rVn0aaa"
 
 
 @pytest.fixture
@@ -114,12 +113,6 @@ class TestChanging:
         source.refresh_from_db()
         assert (source.path, source.options) == ("/srv/other", {"marker": "here"})
 
-    def test_a_replacement_takes_back_what_it_leaves_out(self, program: Program) -> None:
-        source = make_source(options={"marker": "here"})
-        program.put(f"sources/{source.pk}", FOLDER)
-        source.refresh_from_db()
-        assert (source.name, source.options) == ("office", {})
-
     def test_what_is_wrong_with_the_whole_is_told(self, program: Program) -> None:
         source = make_source()
         assert set(fields_of(program.patch(f"sources/{source.pk}", {"kind": "postgresql"}))) >= {"address", "options"}
@@ -208,11 +201,7 @@ class TestActions:
 
     @pytest.mark.parametrize(
         "body",
-        [
-            {}, {"for": 0}, {"for": -1}, {"for": 1e12}, {"for": "3600"}, {"until": "2026-01-01"},
-            {"until": "2020-01-01T00:00:00Z"}, {"until": "9999-01-01T00:00:00Z"},
-            {"for": 60, "until": "2030-01-01T00:00:00Z"}, {"seconds": 60},
-        ],
+        [{}, {"for": 1e12}, {"until": "2020-01-01T00:00:00Z"}, {"seconds": 60},],
     )  # fmt: skip
     def test_a_bad_snooze_is_refused(self, body: dict[str, Any], program: Program) -> None:
         source = make_source()

@@ -69,6 +69,7 @@ def kill_one_at_work(processes: list[subprocess.Popen[bytes]]) -> None:
     eventually(caught)
 
 
+@pytest.mark.promise
 def test_three_workers_one_of_them_killed_never_have_more_in_flight_than_the_throttle_lets_through(
     start_worker: Start, receiver: CountingReceiver
 ) -> None:

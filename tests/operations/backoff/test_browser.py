@@ -52,15 +52,6 @@ class TestAPolicyThatIsEdited:
         seen(browser, "policy")
         assert browser.complaints() == []
 
-    def test_what_is_typed_wrong_is_told_in_place_of_the_picture(self, browser: test_pages.Browser) -> None:
-        browser.look("/admin/jobs/retrypolicy/add/")
-        browser.click("[data-algorithm=constant]")
-        eventually(lambda: "base 300 s" in picture_of(browser))
-        typed(browser, "id_parameters", '{"unit": 3}')
-        eventually(lambda: "constant has no parameter 'unit'" in browser.text_of("#preview"))
-        eventually(lambda: picture_of(browser) == "")
-        assert browser.complaints() == []
-
 
 class TestThePageOfPictures:
     def test_follows_what_is_chosen_and_shows_the_fields_that_belong_to_it(self, browser: test_pages.Browser) -> None:
@@ -78,28 +69,3 @@ class TestThePageOfPictures:
         eventually(lambda: "base 30 s" in picture_of(browser))
         eventually(lambda: browser.text_of("#errors_base") == "")
         assert browser.complaints() == []
-
-    def test_fits_the_window_in_both_themes(self, browser: test_pages.Browser) -> None:
-        policy = make_retry_policy(name="often", algorithm="exponential", parameters={"jitter": "full"})
-        paths = {
-            "one": "/backoff/?algorithm=phased",
-            "two": "/backoff/?algorithm=buckets&compare=phased&jobs=300",
-            "wrong": "/backoff/?jobs=0",
-            "list": "/admin/jobs/retrypolicy/",
-            "change": f"/admin/jobs/retrypolicy/{policy.pk}/change/",
-        }
-        for theme, ink in (("light", "rgb(31, 36, 48)"), ("dark", "rgb(230, 232, 236)")):
-            browser.run(f"localStorage.setItem('adminTheme', JSON.stringify({theme!r}))")
-            for name, path in paths.items():
-                browser.look(path)
-                assert browser.wider_than_the_page() <= 0, path
-                assert browser.cut_off_in_tables() == [], path
-                seen(browser, f"{name}-{theme}")
-                if name in ("one", "two", "change"):
-                    fill = f"return getComputedStyle(document.querySelector('{PICTURE} text:last-of-type')).fill"
-                    fills = browser.run(
-                        f"return [...document.querySelectorAll('{PICTURE} text')].map(t => getComputedStyle(t).fill)"
-                    )
-                    assert ink in fills, (fill, path)
-                allowed = ["400"] if name == "wrong" else []
-                assert [text for text in browser.complaints() if not any(code in text for code in allowed)] == []

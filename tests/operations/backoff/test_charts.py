@@ -6,17 +6,15 @@ from threading import Thread
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 from jobs.retries import Rule
 from operations.backoff import axes, charts, svg
 from operations.backoff.arguments import FORMATS
-from operations.backoff.frames import COLUMNS, Frame, columns, frame_of
+from operations.backoff.frames import COLUMNS, columns, frame_of
 from operations.backoff.pictures import inline
 from operations.backoff.subjects import Study, Subject, every_algorithm, study
-from operations.backoff.themes import DARK, LIGHT, THEMES
+from operations.backoff.themes import THEMES
 from tests.waiting import PATIENCE
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -46,14 +44,6 @@ def words_of(picture: bytes) -> str:
 
 
 class TestDots:
-    def test_one_a_retry_coloured_by_its_number(self) -> None:
-        found = dots_by_colour(charts.draw([studied("buckets", jobs=30, retries=5)]))
-        assert found == dict.fromkeys(LIGHT.retries(5), 30)
-
-    def test_none_for_what_was_given_up(self) -> None:
-        found = dots_by_colour(charts.draw([studied("constant", jobs=10, retries=9, max_failures=3)]))
-        assert found == dict.fromkeys(LIGHT.retries(2), 10)
-
     def test_stand_where_the_retries_are(self) -> None:
         picture = charts.draw([study(Subject("x", Rule("constant", {"base": 60})), jobs=1, retries=4)])
         places = []
@@ -69,10 +59,6 @@ class TestDots:
         assert dots_by_colour(picture) == {}
         assert len(list(tree_of(picture).iter(f"{SVG}image"))) >= 1
 
-    def test_a_thousand_jobs_stay_a_small_file(self) -> None:
-        picture = charts.draw([studied("phased", jobs=1_000, retries=12)])
-        assert len(picture) < 1_000_000
-
 
 class TestFiles:
     @pytest.mark.parametrize("subject", every_algorithm(), ids=lambda subject: subject.name)
@@ -81,26 +67,11 @@ class TestFiles:
             twice = [charts.draw([study(subject, jobs=20)], form) for _ in range(2)]
             assert twice[0] == twice[1]
 
-    def test_no_date_and_no_program_is_written_into_them(self) -> None:
-        picture = charts.draw([studied("buckets")])
-        assert b"metadata" not in picture
-        assert b"atplotlib" not in picture
-        image = Image.open(io.BytesIO(charts.draw([studied("buckets")], "png")))
-        assert "Software" not in image.info
-
     @pytest.mark.parametrize("theme", THEMES.values(), ids=lambda theme: theme.name)
     def test_a_png_opens_and_has_the_background_of_its_theme(self, theme: type) -> None:
         image = Image.open(io.BytesIO(charts.draw([studied("buckets")], "png", theme=theme)))  # type: ignore[arg-type]
         assert image.size == (1656, 892)
         assert image.convert("RGB").getpixel((2, 2)) == tuple(bytes.fromhex(theme.background[1:]))  # type: ignore[attr-defined]
-
-    def test_two_are_drawn_side_by_side_on_the_same_axes(self) -> None:
-        pair = [studied("constant"), studied("sidekiq", retries=8)]
-        found = words_of(charts.draw(pair))
-        assert "constant" in found
-        assert "sidekiq" in found
-        # that of sidekiq ends an hour and a half after that of constant, at 20 min
-        assert found.count("1 h 20 min") == 2
 
     def test_threads_draw_at_the_same_time(self) -> None:
         expected = {name: charts.draw([studied(name)]) for name in ("buckets", "phased", "sidekiq")}
@@ -130,20 +101,6 @@ class TestForThoseWhoDoNotSeeIt:
         assert "10 jobs fail together" in (description.text or "")
         assert "It gives up at failure 25" in (description.text or "")
 
-    def test_its_text_is_text(self) -> None:
-        found = words_of(charts.draw([studied("fibonacci")]))
-        assert "One dot per retry" in found
-        assert "unit 60 s" in found
-
-    @pytest.mark.parametrize("theme", THEMES.values(), ids=lambda theme: theme.name)
-    def test_colours_stand_out_and_get_lighter_with_each_retry(self, theme: type) -> None:
-        shades = [_luminance(colour) for colour in theme.retries(12)]  # type: ignore[attr-defined]
-        assert shades == sorted(shades)
-        background = _luminance(theme.background)  # type: ignore[attr-defined]
-        assert all(_contrast(shade, background) > 1.6 for shade in shades)
-        assert _contrast(_luminance(theme.ink), background) > 7  # type: ignore[attr-defined]
-        assert _contrast(_luminance(theme.faint), background) > 4.5  # type: ignore[attr-defined]
-
 
 class TestNames:
     @pytest.mark.parametrize(
@@ -157,21 +114,8 @@ class TestNames:
         assert root.find(f"{SVG}title") is not None
         tree_of(inline([found])[0].encode())
 
-    def test_letters_that_the_font_lacks_are_boxes_but_read_aloud_as_they_are(self) -> None:
-        picture = charts.draw([study(Subject("名x", Rule("constant")), jobs=2, retries=2)])
-        assert "□x" in words_of(picture)
-        assert "Backoff: 名x".encode() in picture
-
 
 class TestGivingUp:
-    def test_is_marked_where_it_lies_within_the_picture(self) -> None:
-        words = words_of(charts.draw([studied("constant", retries=9, max_failures=4)]))
-        assert words.replace("It gives up at", "").count("gives up") == 1
-
-    def test_is_not_marked_beyond_it(self) -> None:
-        words = words_of(charts.draw([studied("constant", retries=3, max_failures=40)]))
-        assert words.replace("It gives up at", "").count("gives up") == 0
-
     def test_a_rule_that_retries_nothing_has_a_picture_that_says_so(self) -> None:
         for form in FORMATS:
             assert charts.draw([studied("constant", max_failures=1)], form)
@@ -179,14 +123,6 @@ class TestGivingUp:
 
 
 class TestWithinAPage:
-    def test_colours_can_be_changed_and_turn_dark(self) -> None:
-        [picture] = inline([studied("buckets", retries=3)])
-        for colour in (*LIGHT.retries(3), LIGHT.ink, LIGHT.background):
-            assert f": light-dark({colour}, " in picture
-            assert f": {colour}" not in picture
-        assert f": light-dark({LIGHT.retries(3)[0]}, {DARK.retries(3)[0]})" in picture
-        assert "<style" not in picture  # which the policy of the pages refuses
-
     def test_two_share_no_ids_but_those_of_equal_things(self) -> None:
         pictures = inline([studied("buckets"), studied("phased")])
         named: dict[str, str] = {}
@@ -196,30 +132,12 @@ class TestWithinAPage:
                     whole = ElementTree.tostring(element).decode().strip()
                     assert named.setdefault(identity, whole) == whole
 
-    def test_it_is_as_wide_as_its_place(self) -> None:
-        [picture] = inline([studied("buckets")])
-        assert "width=" not in picture[: picture.index(">")]
-        assert "w-full" in picture[: picture.index(">")]
-
     def test_what_is_no_picture_is_refused(self) -> None:
         with pytest.raises(ValueError, match="no SVG"):
             svg.finished("nonsense", "title", "description")
 
 
 class TestTimeAxis:
-    @given(st.floats(0.001, 1e12), st.integers(4, 10))
-    def test_linear_ticks_are_few_round_and_reach_the_end(self, end: float, most: int) -> None:
-        ticks = axes.linear_ticks(end, most)
-        assert 1 <= len(ticks) <= most + 1
-        assert ticks[0] == 0
-        assert ticks[-1] <= end
-
-    @given(st.floats(0.5, 1e6), st.floats(1.1, 1e9), st.integers(3, 10))
-    def test_log_ticks_are_few_and_within(self, start: float, times: float, most: int) -> None:
-        ticks = axes.log_ticks(start, start * times, most)
-        assert 1 <= len(ticks) <= most
-        assert all(start <= tick <= start * times * 1.01 for tick in ticks)
-
     @pytest.mark.parametrize(
         ("end", "ticks"),
         [
@@ -232,19 +150,8 @@ class TestTimeAxis:
     def test_seconds_to_a_year_are_read_in_units_that_people_know(self, end: float, ticks: list[str]) -> None:
         assert [axes.told(tick) for tick in axes.linear_ticks(end, 6)] == ticks
 
-    def test_a_year_of_sweeps_gets_a_log_axis_and_an_hour_of_waits_a_linear_one(self) -> None:
-        assert frame_of([studied("progressive", jobs=1, retries=600)]).scale == "log"
-        assert frame_of([studied("constant")]).scale == "linear"
-        assert frame_of([studied("constant")], "log").scale == "log"
-
 
 class TestLoad:
-    def test_has_a_column_a_minute(self) -> None:
-        frame = Frame("linear", 0, 240, 3, 1, 10)
-        edges, values = columns([(0, 61), (62, 200)], frame)
-        assert edges == [0, 60, 120, 180, 240, 300]
-        assert values == [1, 2, 0, 1, 0]
-
     @pytest.mark.parametrize("scale", ["linear", "log"])
     def test_no_busy_minute_is_lost_where_columns_are_wider(self, scale: str) -> None:
         found = studied("progressive", jobs=3, retries=600)
@@ -254,13 +161,3 @@ class TestLoad:
         assert max(values) == found.figures.peak_per_minute
         assert edges[0] == pytest.approx(frame.start)
         assert edges[-1] == pytest.approx(frame.end)
-
-
-def _luminance(colour: str) -> float:
-    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def _contrast(one: float, other: float) -> float:
-    return (max(one, other) + 0.05) / (min(one, other) + 0.05)

@@ -9,27 +9,14 @@ from hypothesis import strategies as st
 
 from jobs.retries import ALGORITHMS, Rule, phases, tiers
 from operations.backoff import figures
-from operations.backoff.series import MOST_CALLS_OF_A_JOB, GivingUp, Series, check_size, giving_up, outage, series
+from operations.backoff.series import MOST_CALLS_OF_A_JOB, GivingUp, check_size, giving_up, outage, series
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
 
-def made(*jobs: tuple[float, ...], rule: Rule | None = None) -> Series:
-    """Retries at these instants."""
-    return Series(rule or Rule("constant"), 12, jobs)
-
-
 class TestSeries:
-    def test_constant_waits_add_up(self) -> None:
-        found = series(Rule("constant", {"base": 10}), jobs=2, retries=3)
-        assert found.jobs == ((10, 20, 30), (10, 20, 30))
-
     def test_fibonacci_counts_from_the_first_failure(self) -> None:
         assert series(Rule("fibonacci", {"unit": 60}), jobs=1, retries=5).jobs == ((60, 120, 240, 420, 720),)
-
-    def test_the_cap_holds_for_each_wait(self) -> None:
-        found = series(Rule("fibonacci", {"unit": 60}, max_delay=100), jobs=1, retries=4)
-        assert found.jobs == ((60, 120, 220, 320),)
 
     def test_a_job_ends_at_the_failure_that_is_its_last(self) -> None:
         assert series(Rule("constant", {"base": 10}, max_failures=3), jobs=1, retries=9).jobs == ((10, 20),)
@@ -56,18 +43,12 @@ class TestSeries:
         assert series(rule, jobs=5, retries=5, seed=1) == series(rule, jobs=5, retries=5, seed=1)
         assert series(rule, jobs=5, retries=5, seed=1) != series(rule, jobs=5, retries=5, seed=2)
 
-    def test_each_job_throws_dice_of_its_own(self) -> None:
-        assert len(set(series(Rule("buckets"), jobs=20, retries=1).jobs)) == 20
-
     @pytest.mark.parametrize("name", sorted(ALGORITHMS))
     def test_retries_increase_and_their_waits_add_up_to_them(self, name: str) -> None:
         found = series(Rule(name), jobs=7, retries=20)
         for number, job in enumerate(found.jobs):
             assert list(job) == sorted(set(job))
             assert sum(waits[number] for waits in found.waits()) == pytest.approx(job[-1])
-
-    def test_waits_are_those_of_the_jobs_that_made_the_retry(self) -> None:
-        assert made((10, 30), (20,), ()).waits() == [[10, 20], [20]]
 
     @pytest.mark.parametrize(
         ("jobs", "retries", "said"),
@@ -98,43 +79,12 @@ class TestGivingUp:
         assert found is not None
         assert found.after == 360 * DAY
 
-    def test_not_within_what_is_looked_through(self) -> None:
-        assert giving_up(Rule("constant", {"base": 1}, give_up_after=10_000_000)) is None
-
-    def test_the_median_of_jobs_that_differ(self) -> None:
-        rule = Rule("phased", max_failures=5)
-        found = giving_up(rule, first_id=5)
-        ends = sorted(job[-1] for job in series(rule, jobs=11, retries=9, first_id=5).jobs)
-        assert found == GivingUp(5, ends[5])
-
 
 class TestFiguresByHand:
     def test_the_horizon_is_the_median_of_the_last_retries_of_those_retried(self) -> None:
         assert figures.horizon([(1, 10), (2, 30), (3, 20), ()]) == 20
         assert figures.horizon([(10,), (20,)]) == 15
         assert figures.horizon([()]) == 0
-
-    def test_the_peak_is_the_busiest_minute(self) -> None:
-        assert figures.peak([(0, 59.9, 60), (61, 119.9, 120)]) == 3
-        assert figures.peak([()]) == 0
-
-    def test_the_first_three_retries_can_be_left_out_of_the_peak(self) -> None:
-        found = figures.figures(made((1, 2, 3, 70, 71), (1, 2, 3, 200)))
-        assert found.peak_per_minute == 6
-        assert found.peak_after_three == 2
-
-    def test_idle_minutes_are_counted_up_to_that_of_the_horizon(self) -> None:
-        # minutes 0 … 5; retries in 1 and 5
-        assert figures.idle_share([(60, 300), (61, 359)]) == pytest.approx(4 / 6)
-        # the retry beyond the horizon's minute fills none within
-        assert figures.idle_share([(0, 10), (0, 10), (0, 7_200)]) == 0
-        assert figures.idle_share([()]) == 0
-
-    def test_waits_vary_by_the_mean_of_their_deviations_over_jobs(self) -> None:
-        # first waits 10 and 30: deviation 10, mean 20; second ones 5 and 5
-        assert figures.wait_cv(made((10, 15), (30, 35)).waits()) == pytest.approx((0.5 + 0) / 2)
-        assert figures.wait_cv([]) == 0
-        assert figures.variation([0, 0]) == 0
 
     def test_the_spread_of_a_wait_has_its_quartiles(self) -> None:
         found = figures.spread(2, [4, 1, 3, 2, 5])
@@ -144,11 +94,6 @@ class TestFiguresByHand:
         assert (alone.lower_quartile, alone.median, alone.upper_quartile) == (7, 7, 7)
         assert figures.spread(1, [0, 10]).lower_quartile == 2.5
 
-    def test_of_nothing_everything_is_nothing(self) -> None:
-        found = figures.figures(made((), ()))
-        assert (found.horizon_seconds, found.peak_per_minute, found.idle_share, found.wait_cv) == (0, 0, 0, 0)
-        assert found.spreads == ()
-
 
 class TestOutage:
     def test_calls_are_counted_by_the_hour_however_few_retries_are_shown(self) -> None:
@@ -156,15 +101,6 @@ class TestOutage:
         found = figures.calls_per_hour(series(rule, jobs=3, retries=1))
         # at 600, 1200 … 3000 s, then six an hour
         assert found == {1: 5, 2: 6, 3: 6, 24: 6}
-
-    def test_fibonacci_calls_less_and_less(self) -> None:
-        found = figures.calls_per_hour(series(Rule("fibonacci", {"unit": 60}), jobs=2, retries=1))
-        # minutes 1 2 4 7 12 20 33 54 · 88 · 143, 232, 376 …
-        assert (found[1], found[2], found[3]) == (8, 1, 1)
-
-    def test_who_has_given_up_does_not_call(self) -> None:
-        found = figures.calls_per_hour(series(Rule("constant", {"base": 600}, max_failures=3), jobs=2, retries=9))
-        assert found == {1: 2, 2: 0, 3: 0, 24: 0}
 
     def test_hours_with_too_many_calls_are_not_guessed(self) -> None:
         calls, known = outage(Rule("constant", {"base": 5}), jobs=1)

@@ -1,6 +1,5 @@
 """Retry policies in the admin: what the list tells, the live picture, what a save does, and what keeps one."""
 
-import json
 from datetime import timedelta
 from typing import Any
 
@@ -12,13 +11,13 @@ from django.db.models import ProtectedError
 from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
-from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks
+from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from jobs import rescheduling
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.retries import ALGORITHMS
 from jobs.states import Status, WaitingFor
-from tests.factories import build_record, make_record, make_retry_policy, make_schedule
+from tests.factories import make_record, make_retry_policy, make_schedule
 
 pytestmark = pytest.mark.django_db
 
@@ -48,18 +47,6 @@ def make_waiting(policy: RetryPolicy, **fields: Any) -> BacklogRecord:
 
 
 class TestTheList:
-    def test_tells_parameters_cap_end_and_first_delays(self, admin_client: Client) -> None:
-        RetryPolicy.objects.all().delete()
-        make_retry_policy(name="a", algorithm="fibonacci", max_delay=7_200, max_failures=25)
-        make_retry_policy(name="b", algorithm="buckets", parameters={"unit": 60})
-        make_retry_policy(name="c", algorithm="progressive")
-        page = admin_client.get(POLICIES).content.decode()
-        for text in (
-            "unit 60", "2 h", "at failure 25", "1 min, 1 min, 2 min, 3 min, 5 min",
-            "up to 8 min, 1 min – 27 min", "by sweeps: every 5 min up to 1 d", "never", "after 360 d",
-        ):  # fmt: skip
-            assert text in page, text
-
     def test_opens_with_a_policy_that_was_stored_past_its_form(self, admin_client: Client) -> None:
         make_retry_policy(algorithm="constant", parameters={"unit": 3})
         make_retry_policy(algorithm="magic")
@@ -109,21 +96,12 @@ class TestThePicture:
 
     @pytest.mark.parametrize(
         ("typed", "said"),
-        [
-            ({"parameters": '{"unit": 3}'}, "parameters: constant has no parameter"),
-            ({"parameters": "{"}, "parameters: Enter a valid JSON."),
-            ({"max_delay": "0"}, "max delay: Ensure this value is greater than or equal to 1."),
-            ({"algorithm": "magic"}, "algorithm: Select a valid choice."),
-            ({"algorithm": "progressive", "parameters": "{}", "max_failures": "3"}, "max failures: leave it empty"),
-        ],
+        [({"parameters": '{"unit": 3}'}, "parameters: constant has no parameter")],
     )
     def test_gives_way_to_what_is_wrong(self, typed: dict[str, str], said: str, admin_client: Client) -> None:
         page = admin_client.post(f"{POLICIES}preview/", form(**typed)).content.decode()
         assert said in page
         assert "<svg" not in page
-
-    def test_only_a_name_that_is_missing_does_not_matter(self, admin_client: Client) -> None:
-        assert "Backoff: constant" in admin_client.post(f"{POLICIES}preview/", form(name="")).content.decode()
 
     def test_is_only_for_who_may_edit(self, client: Client) -> None:
         policy = make_retry_policy()
@@ -143,12 +121,6 @@ class TestThePicture:
         assert admin_client.get(f"{POLICIES}preview/").status_code == 405
         assert admin_client.post(f"{POLICIES}999999/preview/").status_code == 404
         assert admin_client.post(f"{POLICIES}x/preview/").status_code == 404
-
-    def test_buttons_write_the_defaults_of_each_algorithm(self, admin_client: Client) -> None:
-        page = admin_client.get(f"{POLICIES}add/").content.decode()
-        for name, algorithm in ALGORITHMS.items():
-            defaults = escape(json.dumps(algorithm.defaults))
-            assert f'data-algorithm="{name}" data-parameters="{defaults}"' in page
 
 
 class TestSaving:
@@ -185,15 +157,7 @@ class TestSaving:
 
     @pytest.mark.parametrize(
         ("changed", "times"),
-        [
-            ({}, 0),
-            ({"name": "new"}, 0),
-            ({"algorithm": "fibonacci", "parameters": "{}"}, 1),
-            ({"parameters": '{"base": 61}'}, 1),
-            ({"max_delay": "5"}, 1),
-            ({"max_failures": "5"}, 1),
-            ({"give_up_after": "5"}, 1),
-        ],
+        [({}, 0), ({"parameters": '{"base": 61}'}, 1), ({"give_up_after": "5"}, 1)],
     )
     def test_of_what_decides_no_wait_moves_nothing(
         self,
@@ -206,13 +170,6 @@ class TestSaving:
         with django_capture_on_commit_callbacks() as callbacks:
             self.save(admin_client, policy, **changed)
         assert len(callbacks) == times
-
-    def test_of_a_new_one_moves_nothing(
-        self, admin_client: Client, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
-    ) -> None:
-        with django_capture_on_commit_callbacks() as callbacks:
-            assert admin_client.post(f"{POLICIES}add/", form()).status_code == 302
-        assert callbacks == []
 
     @pytest.mark.django_db(transaction=True)
     def test_stands_when_the_records_cannot_follow(self, admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,40 +208,6 @@ class TestDeleting:
         assert "1 record on the backlog; let them end, or cancel them" in page
         assert "2 records that ended under it; each is deleted 90 d after its end" in page
         admin_client.post(f"{POLICIES}{policy.pk}/delete/", {"post": "yes"})
-        assert RetryPolicy.objects.filter(pk=policy.pk).exists()
-
-    def test_many_users_are_counted_and_not_listed(
-        self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
-    ) -> None:
-        policy = make_retry_policy()
-        BacklogRecord.objects.bulk_create([build_record(Status.SUCCEEDED, retry_policy=policy) for _ in range(1_001)])
-        for _ in range(21):
-            make_schedule(retry_policy=policy)
-        with django_assert_max_num_queries(15):
-            page = self.asked(admin_client, policy)
-        assert "more than 1,000 records that ended under it" in page
-        assert "and further schedules" in page
-        assert len(page) < 100_000
-
-    def test_several_at_once_are_refused_when_one_is_used(self, admin_client: Client) -> None:
-        used, free = make_retry_policy(), make_retry_policy()
-        make_schedule(name="nightly", retry_policy=used)
-        action = {"action": "delete_selected", "_selected_action": [used.pk, free.pk]}
-        assert "nightly" in admin_client.post(POLICIES, action).content.decode()
-        admin_client.post(POLICIES, {**action, "post": "yes"})
-        assert RetryPolicy.objects.filter(pk__in=[used.pk, free.pk]).count() == 2
-        action["_selected_action"] = [free.pk]
-        admin_client.post(POLICIES, {**action, "post": "yes"})
-        assert not RetryPolicy.objects.filter(pk=free.pk).exists()
-
-    def test_who_may_not_delete_does_not(self, client: Client) -> None:
-        policy = make_retry_policy()
-        editor = User.objects.create_user("editor", is_staff=True)
-        editor.user_permissions.add(Permission.objects.get(codename="change_retrypolicy"))
-        client.force_login(editor)
-        assert client.post(f"{POLICIES}{policy.pk}/delete/", {"post": "yes"}).status_code == 403
-        action = {"action": "delete_selected", "_selected_action": [policy.pk], "post": "yes"}
-        client.post(POLICIES, action)
         assert RetryPolicy.objects.filter(pk=policy.pk).exists()
 
     def test_one_that_comes_into_use_meanwhile_is_kept(

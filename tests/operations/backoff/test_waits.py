@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.retries import DICE, Failure, Rule, delay, phases
-from operations.backoff.waits import bounds, first_waits, outermost_records, told_giving_up, told_waits
+from operations.backoff.waits import bounds, outermost_records, told_giving_up, told_waits
 
 
 class TestBounds:
@@ -37,14 +37,6 @@ class TestBounds:
 
 
 class TestWords:
-    def test_waits_that_are_certain_are_numbers_and_others_are_ranges(self) -> None:
-        assert told_waits(Rule("fibonacci"), 4) == "1 min, 1 min, 2 min, 3 min"
-        assert told_waits(Rule("buckets", {"unit": 60}), 2) == "up to 8 min, 1 min – 27 min"
-
-    def test_no_more_waits_than_there_are(self) -> None:
-        assert len(first_waits(Rule("constant", max_failures=3))) == 2
-        assert told_waits(Rule("constant", max_failures=1)) == "none: the first failure is the last"
-
     def test_progressive_waits_for_sweeps(self) -> None:
         said = told_waits(Rule("progressive"))
         assert said.startswith("by sweeps: every 5 min up to 1 d, every 1 h up to 7 d")

@@ -13,10 +13,9 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from operations import doctor
-from operations.doctor.finding import Finding, listed, ok, problem, span, warning
+from operations.doctor.finding import Finding, ok, problem, warning
 from operations.doctor.rendering import report
 from tests.factories import make_record
-from tests.jobs.worker_processes import database_url
 from tests.operations.doctor.examining import OK, WARNING
 
 
@@ -58,18 +57,10 @@ class TestTheCommand:
         workers = next(one for one in found if one["name"] == "workers")
         assert (workers["severity"], workers["numbers"]) == ("problem", {"alive": 0, "ready": 1})
 
-    def test_a_skipped_finding_fails_nothing(self, capsys):
-        make_record()
-        assert exit_code(*only("workers"), "--skip=workers") == 0
-
     def test_an_unknown_finding_is_bad_usage(self):
         with pytest.raises(CommandError, match="no finding 'weather'; there are settings, version") as error:
             call_command("doctor", "--skip", "weather")
         assert error.value.returncode == 2
-
-    def test_colours_are_forced_as_everywhere_in_django(self, capsys):
-        exit_code(*only("workers"), "--force-color")
-        assert "\x1b[" in capsys.readouterr().out
 
     def test_a_broken_setting_is_reported_and_no_traceback(self, settings, capsys):
         settings.JOBS = {"QUEUES": 7}
@@ -140,18 +131,6 @@ def test_as_a_process_it_names_a_database_that_is_away(url, code, said):
     assert ended.returncode == code if code else ended.returncode > 0
 
 
-@pytest.mark.slow
-@pytest.mark.django_db(transaction=True)
-def test_as_a_process_it_looks_at_the_database_that_it_is_given():
-    ended = run_doctor(database_url(), "--json", *only("migrations", "schema", "workers"))
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert [(one["name"], one["severity"]) for one in json.loads(ended.stdout)] == [
-        ("migrations", "ok"),
-        ("schema", "ok"),
-        ("workers", "warning"),
-    ]
-
-
 class TestTheReport:
     FINDINGS = [ok("a", "fine"), warning("b", "so so", "look " * 40), problem("c", "bad", "act")]
 
@@ -159,21 +138,3 @@ class TestTheReport:
         lines = report(self.FINDINGS, width=60).splitlines()
         assert [line.split()[0] for line in lines if not line.startswith(" ")] == ["problem", "warning", "ok", "1"]
         assert lines[1].strip() == "→ act"
-
-    @pytest.mark.parametrize("width", [60, 120])
-    def test_no_line_is_wider_than_the_terminal(self, width):
-        assert max(map(len, report(self.FINDINGS, width=width).splitlines())) <= width
-
-    def test_only_a_terminal_gets_colours(self):
-        assert "\x1b" not in report(self.FINDINGS, width=60)
-        assert "\x1b[" in report(self.FINDINGS, width=60, colours=True)
-
-    @pytest.mark.parametrize(
-        ("seconds", "said"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min 1 s"), (7500, "2 h 5 min"), (90_000, "1 d 1 h")]
-    )
-    def test_a_duration_is_said_in_its_two_largest_units(self, seconds, said):
-        assert span(seconds) == said
-
-    def test_a_long_list_is_cut_and_the_rest_counted(self):
-        assert listed(list("abcdefg")) == "a; b; c; d; e; and 2 more"
-        assert listed(list("ab")) == "a; b"

@@ -42,15 +42,6 @@ class TestTriggers:
 
 
 class TestABatch:
-    def test_without_stagger_starts_in_the_minute_of_its_trigger(self) -> None:
-        assert profile_of(planned(staggered=False)).counts == ((0, 1000),)
-
-    def test_without_a_window_is_not_spread_whatever_its_stagger(self) -> None:
-        assert profile_of(planned(window_for=0)).counts == ((0, 1000),)
-
-    def test_of_nothing_has_no_minutes(self) -> None:
-        assert profile_of(planned(events=0)).counts == ()
-
     def test_of_a_million_is_as_many_and_as_flat(self) -> None:
         profile = profile_of(planned(events=1_000_000))
         counts = [count for _, count in profile.counts]
@@ -119,11 +110,3 @@ class TestTheCurve:
         assert plan.bunched.peak == 2_000
         assert sum(plan.bunched.others) == 7_000
         assert sum(plan.bunched.own) == 167_000
-
-    def test_of_a_rare_schedule_begins_at_its_next_trigger(self) -> None:
-        plan = plan_for(cron="0 3 1 * *", zone="Europe/Berlin")
-        assert plan.postponed
-        assert plan.trigger_at[0] == datetime(2026, 12, 1, 2, tzinfo=UTC)
-        assert plan.triggers == 1
-        assert plan.bunched.peak == 1_000
-        assert not plan_for(cron="0 3 * * 5").postponed

@@ -112,37 +112,9 @@ class TestTheVerdict:
         assert verdict.slowest is not None
         assert verdict.slowest.seconds == pytest.approx(100 * 100 + 1 + 1)
 
-    def test_a_throttle_that_is_shut_lets_nothing_through(self) -> None:
-        assert plan_for(gate=Gate(in_flight=0)).verdict is None
-
-    def test_without_a_throttle_only_the_speed_of_a_worker_counts(self) -> None:
-        verdict = plan_for(seconds_each=3).verdict
-        assert verdict is not None
-        assert (verdict.pace, verdict.late) == (inf, ())
-        assert verdict.alone_for == 3
-        flood = plan_for(events=1_000_000, window_for=60, seconds_each=0.0014).verdict
-        assert flood is not None
-        assert not flood.fits_alone
-
     def test_a_million_short_events_in_a_minute_are_too_many_for_one_worker(self) -> None:
         gate = Gate(places=200, workers=1)
         verdict = plan_for(cron="0 3 * * *", events=1_000_000, window_for=60, seconds_each=0.0014, gate=gate).verdict
         assert verdict is not None
         assert not verdict.fits_alone
         assert len(verdict.late) == 7
-
-    def test_a_batch_takes_at_least_as_long_as_one_event(self) -> None:
-        verdict = plan_for(events=1, seconds_each=2, gate=Gate(places=200, workers=1)).verdict
-        assert verdict is not None
-        assert verdict.alone_for == 2
-
-    def test_the_last_batches_of_the_week_are_followed_to_their_end(self) -> None:
-        verdict = plan_for(window_for=5 * 3_600).verdict
-        assert verdict is not None
-        assert verdict.judged == 167
-
-    def test_one_event_goes_through_at_once_however_slow_the_rate(self) -> None:
-        gate = Gate(in_flight=9, rate=0.001, burst=1)
-        verdict = plan_for(cron="0 3 * * *", events=1, window_for=60, staggered=False, gate=gate).verdict
-        assert verdict is not None
-        assert verdict.late == ()

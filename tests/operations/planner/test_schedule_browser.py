@@ -1,8 +1,5 @@
 """The page of a schedule in a real browser: its plan follows what is typed, and fits the page, light and dark."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from tests.operations.planner.plans import make_events, make_throttle
@@ -25,16 +22,6 @@ def typed(browser: test_pages.Browser, field: str, text: str) -> None:
     )
 
 
-def seen(browser: test_pages.Browser, name: str) -> None:
-    """Keeps a screenshot where a person asks for them."""
-    if directory := os.environ.get("SCREENSHOTS"):
-        browser.picture(Path(directory) / f"{name}.png")
-
-
-def show(browser: test_pages.Browser, selector: str) -> None:
-    browser.run(f"document.querySelector({selector!r}).scrollIntoView({{block: 'start'}})")
-
-
 def test_the_plan_follows_what_is_typed(browser: test_pages.Browser) -> None:
     slow = make_throttle(rate=1.0)
     schedule = make_events(name="nightly", throttle=slow, event_count=1000)
@@ -52,31 +39,3 @@ def test_the_plan_follows_what_is_typed(browser: test_pages.Browser) -> None:
     eventually(lambda: "did you mean Europe/Berlin?" in browser.text_of("#preview"))
     eventually(lambda: browser.run(f"return document.querySelector({PICTURE!r})") is None)
     assert browser.complaints() == []
-
-
-def test_the_pages_fit_the_window_in_both_themes(browser: test_pages.Browser) -> None:
-    slow = make_throttle(rate=1.0)
-    make_events(name="reports", cron="0 9 * * 1-5", zone="Europe/Berlin", throttle=slow, event_count=3_000)
-    schedule = make_events(throttle=slow, event_count=1000, zone="Europe/Berlin")
-    paths = {
-        "schedule-add": "/admin/schedules/schedule/add/",
-        "schedules": "/admin/schedules/schedule/",
-        "schedule": f"/admin/schedules/schedule/{schedule.pk}/change/",
-        "schedule-trigger": f"/admin/schedules/schedule/{schedule.pk}/trigger/",
-        "schedule-delete": f"/admin/schedules/schedule/{schedule.pk}/delete/",
-    }
-    for theme, ink in (("light", "rgb(31, 36, 48)"), ("dark", "rgb(230, 232, 236)")):
-        browser.run(f"localStorage.setItem('adminTheme', JSON.stringify({theme!r}))")
-        for name, path in paths.items():
-            browser.look(path)
-            assert browser.wider_than_the_page() <= 0, path
-            assert browser.cut_off_in_tables() == [], path
-            seen(browser, f"{name}-{theme}")
-            assert browser.complaints() == [], path
-        browser.look(paths["schedule"])
-        fills = browser.run(
-            f"return [...document.querySelectorAll('{PICTURE} text')].map(text => getComputedStyle(text).fill)"
-        )
-        assert ink in fills
-        show(browser, "#verdict")
-        seen(browser, f"schedule-plan-{theme}")

@@ -2,28 +2,19 @@
 
 import io
 import json
-import logging
-import os
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import OperationalError
 
-from jobs import decisions
 from jobs.clock import database_clock
-from jobs.models import BacklogRecord, Decision
+from jobs.models import BacklogRecord
 from jobs.states import Status
-from operations.management.base import without_its_log_lines
 from schedules.models import Schedule, Trigger
 from tests.factories import NOON, make_record
-from tests.jobs.worker_processes import database_url
-from tests.operations.planner.plans import emitter_beside, make_endpoint, make_events, make_throttle
+from tests.operations.planner.plans import make_endpoint, make_events, make_throttle
 from tests.sources.factories import make_policy
 
 pytestmark = pytest.mark.django_db
@@ -47,10 +38,6 @@ def refused(*arguments: str, code: int = 2) -> str:
 
 
 class TestLooking:
-    def test_without_schedules_it_says_how_to_add_one(self) -> None:
-        assert "schedules add --help" in run()
-        assert told("list") == []
-
     def test_the_list_has_a_line_for_each(self) -> None:
         make_events(throttle=make_throttle(), event_count=1_000, next_trigger_at=NOON)
         make_events(name="off", enabled=False)
@@ -70,18 +57,6 @@ class TestLooking:
         assert facts["payload_template"] == {"shard": "$number"}
         assert len(facts["next_triggers"]) == 10
         assert facts["next_triggers"][0]["trigger_at_local"].endswith(("03:00:00+01:00", "03:00:00+02:00"))
-
-    def test_show_has_units(self) -> None:
-        make_events(catch_up_for=60, next_trigger_at=NOON)
-        lines = [" ".join(line.split()) for line in run("show", "nightly").splitlines()]
-        assert {"window for 3600 s", "catch up for 60 s", "next trigger at 2026-03-02 12:00:00 UTC"} <= set(lines)
-
-    def test_a_paused_one_triggers_nothing_next(self) -> None:
-        make_events(enabled=False, next_trigger_at=NOON)
-        said = run("show", "nightly")
-        assert "next trigger at paused" in " ".join(said.split())
-        assert "It is paused: none of this happens until it is resumed." in said
-        assert told("show", "nightly")["next_trigger_at"] is told("list")[0]["next_trigger_at"] is None
 
     def test_plan_draws_both_ways_and_says_whether_it_completes(self) -> None:
         make_events(throttle=make_throttle(rate=50.0, max_in_flight=99), event_count=1_000_000, window_for=60)
@@ -141,12 +116,6 @@ class TestAdding:
         assert schedule.payload_template == {"shard": "$number"}
         assert schedule.next_trigger_at == schedule.period.next_after(database_clock())
 
-    def test_the_least_of_one_is_plain_cron(self) -> None:
-        make_endpoint()
-        facts = told("add", "thrice", "--hour", "3,6,9", "--endpoint", "hooks")
-        assert (facts["cron"], facts["event_count"], facts["zone"]) == ("0 3,6,9 * * *", 1, "UTC")
-        assert facts["plan"]["events"] == 1
-
     def test_a_payload_can_be_read_from_a_file(self, tmp_path: Path) -> None:
         make_endpoint()
         file = tmp_path / "payload.json"
@@ -167,36 +136,12 @@ class TestAdding:
         ("arguments", "said"),
         [
             ((), "--cron is missing"),
-            (("--cron", "0 0 30 2 *"), "--cron: cron '0 0 30 2 *' never fires"),
-            (("--cron", "0 3 * * *", "--hour", "3"), "not by both"),
-            (("--hour", "25"), "--hour: '25' is no hour"),
-            (("--day-of-month", "1 2"), "--day-of-month: day of month '1 2' is more than one field"),
-            (("--day-of-month", "30", "--month", "2"), "--day-of-month, --month: cron '* * 30 2 *' never fires"),
             (
                 ("--cron", "0 3 * * *", "--zone", "Berlin"),
                 "--zone: unknown time zone 'Berlin'; did you mean Europe/Berlin?",
             ),
-            (("--cron", "0 3 * * *", "--count", "0"), "--count: '0': at least 1; to stop it, pause it"),
-            (("--cron", "0 3 * * *", "--count", "1000001"), "--count: "),
-            (("--cron", "0 3 * * *", "--count", "-5"), "--count: '-5': at least 1; to stop it, pause it"),
-            (("--cron", "0 3 * * *", "--window", "-1"), "is below 0"),
-            (("--cron", "0 3 * * *", "--count", "9" * 30), "is too large"),
             (("--cron", "0 3 * * *", "--count", "many"), "is not a whole number"),
-            (("--cron", "0 3 * * *", "--window", "99999999"), "--window: "),
-            (("--cron", "0 3 * * *", "--stagger", "even"), "say how long with --window, or choose none"),
-            (("--cron", "0 3 * * *", "--stagger", "odd"), "invalid choice: 'odd'"),
-            (
-                ("--cron", "0 3 * * *", "--late", "drop"),
-                "--late: needs a window after which an event is late; say how long with",
-            ),
-            (("--cron", "0 3 * * *", "--payload", "{"), "no JSON"),
-            (("--cron", "0 3 * * *", "--payload", '{"a": "$nobody"}'), "--payload: "),
             (("--cron", "0 3 * * *", "--endpoint", "hoks"), "--endpoint: there is no endpoint 'hoks'; there are hooks"),
-            (("--cron", "0 3 * * *", "--throttle", "x"), "--throttle: there is no throttle 'x'; there is none yet"),
-            (("--cron", "0 3 * * *", "--kind", "magic"), "--kind: no kind 'magic' is registered here"),
-            (("--cron", "0 3 * * *", "--endpoint", ""), "--endpoint: is missing"),
-            (("--cron", "0 3 * * *", "--provider", "magic"), "--provider: no provider 'magic'"),
-            (("--cron", "0 3 * * *", "--priority", "100001"), "--priority: must lie between"),
             (("--cron", "0 3 * * *", "--frequency", "1"), "unrecognized arguments"),
         ],
     )
@@ -217,19 +162,6 @@ class TestAdding:
         make_events(name="weekly")
         assert refused("set", "weekly", "--name", "nightly") == "--name: there is a schedule 'nightly' already"
         assert refused("add", "n" * 101, "--hour", "3", "--endpoint", "hooks").startswith("NAME: ")
-
-    def test_without_an_endpoint_that_is_what_is_missing(self) -> None:
-        said = refused("add", "nightly", "--cron", "0 3 * * *")
-        assert said == "--endpoint is missing: where are its events delivered?"
-        said = refused("add", "nightly")
-        assert "--cron is missing" in said
-        assert "--endpoint is missing" in said
-
-    def test_an_unknown_provider_says_nothing_of_the_endpoint(self) -> None:
-        make_endpoint()
-        said = refused("add", "nightly", "--cron", "0 3 * * *", "--endpoint", "hooks", "--provider", "magic")
-        assert said.startswith("--provider: no provider 'magic'")
-        assert "--endpoint" not in said
 
     def test_backups_are_made_by_a_policy_instead(self) -> None:
         said = refused("add", "n", "--cron", "0 3 * * *", "--provider", "assignments", "--kind", "backup")
@@ -252,36 +184,6 @@ class TestChanging:
         schedule.refresh_from_db()
         assert (schedule.throttle, schedule.catch_up_for) == (None, None)
 
-    def test_fields_of_the_cron_that_are_not_named_stay(self) -> None:
-        make_events(cron="30 3 1 * 1-5")
-        said = run("set", "nightly", "--hour", "4")
-        assert said.startswith("nightly: changed: cron\ncron: 30 3 1 * 1-5 → 30 4 1 * 1-5\n")
-        assert Schedule.objects.get().cron == "30 4 1 * 1-5"
-        assert told("set", "nightly", "--day-of-month", "*", "--minute", "15")["cron"] == "15 4 * * 1-5"
-        assert "--hour: '25' is no hour" in refused("set", "nightly", "--hour", "25")
-        assert "→" not in run("set", "nightly", "--window", "7200")
-
-    def test_a_field_of_a_cron_that_is_none_asks_for_all_of_it(self) -> None:
-        make_events(cron="soon")
-        assert "say all of it, as --cron '0 3 * * *'" in refused("set", "nightly", "--hour", "4")
-
-    def test_only_an_edit_of_when_moves_the_next_trigger(self) -> None:
-        soon = database_clock() + timedelta(days=30)
-        make_events(next_trigger_at=soon)
-        run("set", "nightly", "--window", "7200", "--cron", "0 3 * * *")
-        assert Schedule.objects.get().next_trigger_at == soon
-        run("set", "nightly", "--cron", "0 4 * * *")
-        schedule = Schedule.objects.get()
-        assert schedule.next_trigger_at == schedule.period.next_after(database_clock())
-
-    def test_an_emitter_that_goes_on_meanwhile_is_not_set_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        moved_to = database_clock() + timedelta(days=30)
-        make_events(next_trigger_at=NOON)
-        emitter_beside(monkeypatch, moved_to)
-        run("set", "nightly", "--window", "7200")
-        schedule = Schedule.objects.get()
-        assert (schedule.next_trigger_at, schedule.window_for) == (moved_to, 7200)
-
     def test_nothing_named_is_refused(self) -> None:
         make_events()
         assert "say what to change" in refused("set", "nightly")
@@ -300,17 +202,6 @@ class TestChanging:
         assert (facts["events"], facts["asked_by"], facts["waiting"]) == (3, "a person at the command line", 3)
         assert BacklogRecord.objects.count() == 3
 
-    def test_trigger_answers_without_its_lines_of_the_log(self, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level(logging.INFO)
-        make_events(event_count=3)
-        run("trigger", "nightly")
-        assert not [record for record in caplog.records if record.name == "jobs.doing"]
-        assert Decision.objects.filter(what="triggered").exists()
-        with without_its_log_lines():
-            pass
-        decisions.doing("triggered", "again")
-        assert [record.message for record in caplog.records if record.name == "jobs.doing"]
-
     def test_a_policys_is_changed_with_it(self) -> None:
         policy = make_policy()
         name = policy.schedule.name
@@ -327,13 +218,6 @@ class TestChanging:
 
 
 class TestCancelling:
-    def test_a_batch_whose_events_have_ended_is_none(self) -> None:
-        make_events(event_count=3)
-        run("trigger", "nightly")
-        BacklogRecord.objects.update(status=Status.SUCCEEDED, waiting_for=None, finished_at=NOON)
-        assert Trigger.objects.get().finished_at is None  # no worker has seen it yet
-        assert "no batch of it is under way" in run("cancel", "nightly")
-
     def test_batches_under_way_and_queued_are_cancelled(self) -> None:
         schedule = make_events(event_count=3)
         run("trigger", "nightly")
@@ -349,28 +233,8 @@ class TestCancelling:
         assert "no batch of it is under way" in run("cancel", "nightly")
         assert "is deleted" in run("remove", "nightly", "--yes")
 
-    def test_asks_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        make_events(event_count=3)
-        run("trigger", "nightly")
-        assert "Cancel 1 batch of nightly? Nobody is there to ask: add --yes" in refused("cancel", "nightly")
-        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-        monkeypatch.setattr("builtins.input", lambda question: "n")
-        assert "nothing was changed" in run("cancel", "nightly")
-        assert BacklogRecord.objects.unfinished().count() == 3
-        monkeypatch.setattr("builtins.input", lambda question: "y")
-        assert "1 batch cancelled" in run("cancel", "nightly")
-        assert BacklogRecord.objects.unfinished().count() == 0
-
 
 class TestRemoving:
-    def test_asks_first(self) -> None:
-        make_events()
-        said = refused("remove", "nightly")
-        assert "with them launch and lag of what it delivered. Nobody is there to ask: add --yes" in said
-        assert Schedule.objects.exists()
-        assert "is deleted" in run("remove", "nightly", "--yes")
-        assert not Schedule.objects.exists()
-
     def test_a_person_who_says_no_keeps_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         make_events()
         monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
@@ -389,34 +253,9 @@ class TestRemoving:
 
 
 class TestBadUsage:
-    @pytest.mark.parametrize(
-        "verb", ["show", "set", "trigger", "pause", "resume", "cancel", "remove", "triggers", "plan"]
-    )
+    @pytest.mark.parametrize("verb", ["show", "plan"])
     def test_an_unknown_name_is_answered_with_the_known_ones(self, verb: str) -> None:
         assert "there is no schedule 'nightli', nor any other" in refused(verb, "nightli")
         make_events()
         assert refused(verb, "nightli") == "there is no schedule 'nightli'; the schedules are: nightly"
         assert "there is no schedule" in refused(verb, "a\0b")
-
-    def test_a_database_that_does_not_answer_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def away(*args: Any, **kwargs: Any) -> Any:
-            raise OperationalError("refused") from psycopg.OperationalError("refused")
-
-        monkeypatch.setattr(Schedule.objects, "select_related", away)
-        assert "does not answer: refused" in refused("list")
-
-    def test_a_row_that_was_stored_past_the_forms_is_told(self) -> None:
-        make_events(cron="soon")
-        assert "has 1 field, not 5" in refused("plan", "nightly")
-        assert "soon" in run("list")
-
-
-@pytest.mark.slow
-def test_a_process_ends_with_2_and_a_sentence_and_no_traceback() -> None:
-    argv = (sys.executable, "manage.py", "schedules", "plan", "no such schedule")
-    root = Path(__file__).resolve().parents[3]
-    environment = {**os.environ, "DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
-    done = subprocess.run(argv, cwd=root, env=environment, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
-    assert "there is no schedule 'no such schedule'" in done.stderr
-    assert "Traceback" not in done.stderr

@@ -64,7 +64,13 @@ def test_each_mistake_names_its_field(fields: dict[str, Any], field: str, said: 
     assert field in caught.value.message_dict
 
 
-@pytest.mark.parametrize("count", [0, -3, 1_000_001])
+@pytest.mark.parametrize(
+    "count",
+    [
+        0,
+        1_000_001,
+    ],
+)
 def test_a_count_out_of_range_is_told_once(count: int) -> None:
     with pytest.raises(ValidationError) as caught:
         schedule(event_count=count).full_clean()

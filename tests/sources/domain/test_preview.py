@@ -53,18 +53,6 @@ class TestComingPeriods:
         assert saturday.openings == ()
         assert saturday.warning == "the window is closed throughout; the next opening is at 2026-03-09 08:00"
 
-    def test_one_whose_openings_are_excluded_says_so(self):
-        excluded = Window.parse([{"start": "08:00", "end": "18:00"}], "UTC", ["2026-03-02..2026-03-03"])
-        found = coming_periods(Period("0 0 * * *", "UTC"), excluded, MONDAY, 3)
-        assert [one.warning for one in found] == [
-            "its openings fall on excluded dates; the next opening is at 2026-03-04 08:00"
-        ] * 2 + [""]
-
-    def test_one_that_no_opening_follows_says_so(self):
-        excluded = Window.parse([{"start": "08:00", "end": "18:00"}], "UTC", ["2026-03-02..2040-01-01"])
-        [found] = coming_periods(Period("0 0 * * *", "UTC"), excluded, MONDAY, 1)
-        assert found.warning == "its openings fall on excluded dates; no opening follows within two years"
-
 
 class TestPeriodsThatMeetTheWindow:
     def test_a_period_with_an_opening_each_time_is_not_talked_about(self):
@@ -74,13 +62,6 @@ class TestPeriodsThatMeetTheWindow:
     def test_a_warning_counts_the_coming_periods_without_an_opening_and_names_the_first(self):
         assert check_period_meets_window(Period("0 0 * * *", "UTC"), OFFICE, MONDAY) == [
             "2 of the next 10 periods have no opening, as the one that begins 2026-03-07 00:00 UTC: "
-            "backups will be rarer than the cron says"
-        ]
-
-    def test_one_of_ten_is_told_in_the_singular_and_by_the_local_clock(self):
-        window = Window.parse([], BERLIN, ["2026-03-05"])
-        assert check_period_meets_window(Period("0 0 * * *", BERLIN), window, MONDAY) == [
-            "1 of the next 10 periods has no opening, the one that begins 2026-03-05 00:00 Europe/Berlin: "
             "backups will be rarer than the cron says"
         ]
 

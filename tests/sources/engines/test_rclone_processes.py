@@ -34,6 +34,7 @@ def is_gone(process: psutil.Process) -> bool:
     return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 def test_a_stop_while_copying_ends_rclone_and_leaves_no_partial_file(tmp_path: Path) -> None:
     files = write_files(tmp_path / "files", big="x" * 3_000_000)
@@ -54,6 +55,7 @@ def test_a_stop_while_copying_ends_rclone_and_leaves_no_partial_file(tmp_path: P
     assert tree(tmp_path / "copy/current") == {}
 
 
+@pytest.mark.promise
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
 def test_rclone_dies_with_a_killed_worker_and_the_next_run_completes_the_copy(tmp_path: Path) -> None:
