@@ -46,7 +46,7 @@ def laptop(now: datetime) -> Assignment:
         queue=AVAILABILITY,
         subject=subject_of(assignment.pk),
         payload={"assignment": assignment.pk, "title": "laptop"},
-        schedule=policy.schedule,
+        origin=policy.schedule,
         waiting_for=WaitingFor.RECHECK,
         run_after=now + timedelta(minutes=15),
         inserted_at=now - timedelta(hours=1),

@@ -15,7 +15,7 @@ from django.conf import settings
 from chaos.facts import EXIT_CODE_OF_POISON
 from chaos.server import CrashingServer, make_directory, remove_directory
 from jobs.clock import database_clock
-from jobs.models import Attempt, BacklogRecord, RetryPolicy, Worker
+from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.states import AttemptOutcome, Status
 from tests.chaos.workers import Workers
 from tests.factories import make_lane, make_throttle
@@ -148,8 +148,6 @@ class TestPoison:
 
         def over() -> bool:
             poisoned.update(process.pid for process in workers.started if process.poll() == EXIT_CODE_OF_POISON)
-            dead = list(Worker.objects.filter(pid__in=poisoned).values_list("pk", flat=True))
-            BacklogRecord.objects.running().filter(leased_by__in=dead).update(lease_expires_at=database_clock())
             while len(workers.alive()) < 2:
                 workers.start(wait=False)
             return not BacklogRecord.objects.unfinished().exists()
