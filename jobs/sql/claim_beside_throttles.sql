@@ -1,9 +1,5 @@
 -- The claim beside throttles: jobs/throttles.py has the protocol and its reasons. Status: 1 ready, 2 running.
 
-DROP FUNCTION IF EXISTS jobs_claim_beside_throttles(
-    text, integer, bigint, uuid, double precision, text[], text, timestamptz);
-DROP FUNCTION IF EXISTS jobs_room(text[], text, timestamptz, boolean);
-
 -- How many records each of `p_throttles` lets through (NULL: of all). All counts go once over the lanes and are summed by
 -- throttle: counted by each throttle and lane, a claim beside 200 lanes with 2,000 running records took 5 s. What runs
 -- is read from the index `backlog_running_lane`: reading the rows took twice as long. What has answered and is ready in
