@@ -12,6 +12,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
+        ('jobs', '0001_queue'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

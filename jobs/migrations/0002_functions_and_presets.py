@@ -50,7 +50,7 @@ def install(apps, schema_editor):
 class Migration(migrations.Migration):
     """What no model declares: a view, storage settings, the throttles' functions; and retry policies to choose from."""
 
-    dependencies = [("jobs", "0001_initial")]
+    dependencies = [("jobs", "0001_queue")]
 
     operations = [
         *(migrations.RunSQL((SQL / f"{name}.sql").read_text(), migrations.RunSQL.noop) for name in MADE),

@@ -8,6 +8,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
+        ('jobs', '0001_queue'),
     ]
 
     operations = [

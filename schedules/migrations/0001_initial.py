@@ -12,7 +12,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('delivery', '0001_initial'),
-        ('jobs', '0001_initial'),
+        ('jobs', '0001_queue'),
     ]
 
     operations = [

@@ -11,7 +11,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ('jobs', '0001_initial'),
+        ('jobs', '0001_queue'),
         ('schedules', '0001_initial'),
     ]
 

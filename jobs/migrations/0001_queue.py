@@ -4,7 +4,19 @@ import django.contrib.postgres.fields
 import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.datetime
+from django.core.management.base import CommandError
 from django.db import migrations, models
+
+
+EARLIER = """this database is of an earlier state of this version, whose tables are not taken over; nothing was changed.
+Name an empty database in DATABASE_URL (or move the embedded one's directory away), migrate it, and import your fleet
+file again."""
+
+
+def refuse_an_earlier_state(apps, schema_editor):
+    """Raises: CommandError when the tables of an earlier state are there."""
+    if "jobs_schedule" in schema_editor.connection.introspection.table_names():
+        raise CommandError(EARLIER, returncode=2)
 
 
 class Migration(migrations.Migration):
@@ -15,6 +27,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.RunPython(refuse_an_earlier_state, migrations.RunPython.noop),
         migrations.CreateModel(
             name='AttemptEntry',
             fields=[
