@@ -18,7 +18,7 @@ from django.db import connection
 from bench.results import percentile
 from bench.virtual import DAY, HOUR, MINUTE, Backlog, instant, seconds
 from jobs.handlers import Kind, registry
-from jobs.models import Attempt, BacklogRecord, Decision, RetryPolicy, Sweep, Worker
+from jobs.models import Attempt, BacklogRecord, Decision, Origin, RetryPolicy, Sweep, Worker
 from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
 from jobs.states import Status
 from schedules import providers
@@ -34,7 +34,7 @@ MIDNIGHT = 2 * DAY
 """Half of the batches come before it, half after: what failed yesterday must not come before what is due today."""
 FAILS_ONCE = 20
 """One good record in so many fails at its first attempt."""
-TABLES = tuple(model._meta.db_table for model in (BacklogRecord, Attempt, Decision, Schedule, Sweep, Worker))
+TABLES = tuple(model._meta.db_table for model in (BacklogRecord, Attempt, Decision, Origin, Sweep, Worker))
 PATIENCE = DAY
 """Seconds after the last batch until which the run goes on when good records are left."""
 

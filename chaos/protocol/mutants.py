@@ -28,7 +28,9 @@ from chaos.server import CrashingServer, make_directory, remove_directory
 
 NEEDED = 0.9
 HERE = Path(__file__).resolve().parents[2]
-COPIED = ("backupsched", "chaos", "demo", "jobs", "sources")
+COPIED = (
+    "backupsched", "chaos", "demo", "api", "sources", "operations", "schedules", "delivery", "jobs",
+)  # fmt: skip
 
 
 class TextGone(Exception):

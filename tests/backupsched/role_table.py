@@ -18,11 +18,13 @@ ACCOUNTS = dict.fromkeys(READ_ONLY, "superuser")
 
 TABLES = {
     "jobs": {
-        "apitoken": READ_ONLY | {"add": "edits"}, "attemptentry": READ_ONLY, "backlogrecord": READ_ONLY,
-        "breaker": READ_ONLY, "decision": READ_ONLY, "endpoint": EDITED, "event": READ_ONLY, "lane": READ_ONLY,
-        "pausedqueue": READ_ONLY | {"changelist": "looks operates"}, "retrypolicy": EDITED, "schedule": EDITED,
-        "sweep": READ_ONLY, "throttle": EDITED, "trigger": READ_ONLY, "worker": READ_ONLY,
+        "attemptentry": READ_ONLY, "backlogrecord": READ_ONLY, "breaker": READ_ONLY, "decision": READ_ONLY,
+        "lane": READ_ONLY, "pausedqueue": READ_ONLY | {"changelist": "looks operates"}, "retrypolicy": EDITED,
+        "sweep": READ_ONLY, "throttle": EDITED, "worker": READ_ONLY,
     },
+    "delivery": {"endpoint": EDITED, "event": READ_ONLY},
+    "schedules": {"schedule": EDITED, "trigger": READ_ONLY},
+    "api": {"apitoken": READ_ONLY | {"add": "edits"}},
     "sources": {
         "assignment": READ_ONLY | {"delete": "edits"}, "backup": READ_ONLY, "policy": EDITED, "progress": READ_ONLY,
         "repository": EDITED, "source": EDITED,
@@ -44,30 +46,30 @@ PAGES = {
     "view_on_site": "none",  # no row has a page of its own
     "app_list": "looks",
     "auth_user_password_change": "superuser",
-    "jobs_apitoken_revoke_this": "edits",
+    "api_apitoken_revoke_this": "edits",
     "jobs_backlogrecord_dead_letters": "looks operates",
     **dict.fromkeys(("jobs_breaker_close_this_now", "jobs_breaker_probe_this_now"), "operates"),
-    **dict.fromkeys(("jobs_endpoint_rotate_secret", "jobs_endpoint_replace_secret", "jobs_endpoint_test"), "edits"),
-    **{f"jobs_{table}_retry_this_now": "operates" for table in ("event", "backlogrecord")},
-    **{f"jobs_{table}_cancel_this": "operates" for table in ("event", "backlogrecord")},
+    **{f"delivery_endpoint_{verb}": "edits" for verb in ("rotate_secret", "replace_secret", "test")},
+    **{f"{table}_retry_this_now": "operates" for table in ("delivery_event", "jobs_backlogrecord")},
+    **{f"{table}_cancel_this": "operates" for table in ("delivery_event", "jobs_backlogrecord")},
     **{f"{table}_preview": "edits" for table in ("jobs_retrypolicy", "schedules_schedule", "sources_policy")},
     **{f"{table}_preview_of": "edits" for table in ("jobs_retrypolicy", "schedules_schedule", "sources_policy")},
-    **{f"jobs_schedule_{verb}": "operates" for verb in ("trigger_this_now", "pause_this", "resume_this")},
-    "jobs_trigger_cancel_this_batch": "operates",
+    **{f"schedules_schedule_{verb}": "operates" for verb in ("trigger_this_now", "pause_this", "resume_this")},
+    "schedules_trigger_cancel_this_batch": "operates",
     **dict.fromkeys(("sources_source_enrol", "sources_source_revoke_tokens"), "edits"),
     **dict.fromkeys(("backoff", "backoff-svg", "backoff-png", "backoff-json"), "staff"),
 }  # fmt: skip
 
 DELETED = {"delete_selected": "edits"}
 ACTIONS = {
-    "jobs.Endpoint": DELETED, "jobs.RetryPolicy": DELETED, "jobs.Throttle": DELETED, "sources.Assignment": DELETED,
+    "delivery.Endpoint": DELETED, "jobs.RetryPolicy": DELETED, "jobs.Throttle": DELETED, "sources.Assignment": DELETED,
     "sources.Policy": DELETED, "sources.Repository": DELETED,
-    "jobs.ApiToken": {"revoke": "edits"},
+    "api.ApiToken": {"revoke": "edits"},
     "jobs.Breaker": dict.fromkeys(("close_now", "probe_now"), "operates"),
-    "jobs.Event": dict.fromkeys(("retry_now", "cancel"), "operates"),
+    "delivery.Event": dict.fromkeys(("retry_now", "cancel"), "operates"),
     "jobs.BacklogRecord": dict.fromkeys(("retry_now", "cancel"), "operates"),
-    "jobs.Schedule": {"delete_selected": "edits"} | dict.fromkeys(("trigger_now", "pause", "resume"), "operates"),
-    "jobs.Trigger": {"cancel_batches": "operates"},
+    "schedules.Schedule": {"delete_selected": "edits"} | dict.fromkeys(("trigger_now", "pause", "resume"), "operates"),
+    "schedules.Trigger": {"cancel_batches": "operates"},
     "auth.User": {"delete_selected": "superuser"},
     "auth.Group": {"delete_selected": "superuser"},
     "sources.Source": dict.fromkeys(

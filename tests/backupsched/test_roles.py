@@ -28,13 +28,12 @@ pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.timeout(240)]
 
 EDITED = ("apitoken", "endpoint", "retrypolicy", "schedule", "throttle", "assignment", "policy", "repository", "source")
 SCOPES = ("read", "write", "operate")
+OURS = ("jobs", "delivery", "schedules", "api", "sources")
 
 
 def permissions(*verbs: str) -> list[str]:
-    """Those of our two apps that Django makes for these verbs."""
-    found = Permission.objects.filter(content_type__app_label__in=("jobs", "sources")).values_list(
-        "codename", flat=True
-    )
+    """Those of our apps that Django makes for these verbs."""
+    found = Permission.objects.filter(content_type__app_label__in=OURS).values_list("codename", flat=True)
     return [name for name in found if name.split("_")[0] in verbs]
 
 

@@ -1,10 +1,13 @@
-"""The doctor knows one kind of record."""
+"""The doctor knows one kind of record, and may ask through a pooler."""
 
 import pytest
 
 from jobs.handlers import Kind, Registry
 from operations import checks
 from tests.operations.doctor.examining import succeed
+from tests.pooler import pooled_url
+
+__all__ = ["pooled_url"]
 
 
 @pytest.fixture(autouse=True)
