@@ -6,6 +6,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from unfold.admin import TabularInline
@@ -91,7 +92,7 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ReadOnlyAdmin):
         ),
         ("Its place", _tab("priority", "due_day", "rank_day", "tried_at", "expected_seconds", "lane")),
         ("Failures", _tab("failures", "first_failure_at", "last_failure_at", "retry_policy")),
-        ("Where it came from", _tab("origin", "trigger_at", "inserted_at", "closes_at", "finished_at", "payload")),
+        ("Where it came from", _tab("came_from", "trigger_at", "inserted_at", "closes_at", "finished_at", "payload")),
         (
             "Lease",
             _tab("attempt", "started_at", "leased_by", "lease_expires_at", "cancel_requested_at", "exclusive_key"),
@@ -113,6 +114,14 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ReadOnlyAdmin):
     @admin.display(description="its log")
     def log(self, record: BacklogRecord) -> str:
         return format_html('<a href="{}" class="text-link">what was done to it</a>', log_url_of_record(record))
+
+    @display(description="origin")
+    def came_from(self, record: BacklogRecord) -> str:
+        """Each origin is a schedule."""
+        if record.origin is None:
+            return "-"
+        url = reverse("admin:schedules_schedule_change", args=[record.origin_id])
+        return format_html('<a href="{}" class="text-link">{}</a>', url, record.origin)
 
     @display(description="status", label=STATUS_LABELS, ordering="status")
     def shown_status(self, record: BacklogRecord) -> str:
