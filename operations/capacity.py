@@ -26,8 +26,7 @@ def capacity_view(found: Capacity) -> RenderableType:
     """The load, a bar for each three hours, and what is said of it."""
     columns, top = _columns(found, 56), max(found.load) or 1.0
     bars = "".join(BARS[max(1, round(value / top * 8))] if value else " " for value in columns)
-    schedule = found.demand.schedule
-    since = f"since {found.start.astimezone(schedule.period.tzinfo):%a %Y-%m-%d %H:%M} {schedule.zone}"
+    since = f"since {found.start.astimezone(found.demand.schedule.period.tzinfo):%a %Y-%m-%d %H:%M %Z}"
     below = Text(f"  {since}, the busiest minute of every 3 hours", style="dim")
     return Group(Text(caption(found), style="bold"), Text(f"  {bars}"), below, Text(""), messages_view(messages(found)))
 
@@ -49,22 +48,19 @@ def picture(found: Capacity) -> str:
     for minute in range(MINUTES - 60):
         day = (found.start + timedelta(minutes=minute)).astimezone(schedule.period.tzinfo)
         if not day.hour and not day.minute:
-            drawn += _line(f"M{minute * WIDTH / MINUTES:.1f} {BASE}V0", "stroke-opacity", ".15")
-            drawn += f'<text x="{minute * WIDTH / MINUTES:.1f}" y="{HEIGHT - 6}">{day:%a %d %b}</text>'
+            x = f"{minute * WIDTH / MINUTES:.1f}"
+            drawn += f'<path d="M{x} {BASE}V0" stroke="currentColor" stroke-opacity=".15"/>'
+            drawn += f'<text x="{x}" y="{HEIGHT - 6}">{day:%a %d %b}</text>'
     if 0 < pace <= top:
         y, limit = BASE - pace / top * (BASE - 20), escape(CONTROL.sub(" ", found.limited_by))
-        drawn += _line(f"M0 {y:.1f}H{WIDTH}", "stroke-dasharray", "4 3")
+        drawn += f'<path d="M0 {y:.1f}H{WIDTH}" stroke="currentColor" stroke-dasharray="4 3"/>'
         drawn += f'<text x="{WIDTH}" y="{y - 3:.1f}" text-anchor="end">what {limit} lets through</text>'
     title = escape(CONTROL.sub(" ", f"Load: {schedule.name}"))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" class="w-full" role="img" '
         f'font-size="9" fill="currentColor"><title>{title}</title><text y="9">{caption(found)}</text>'
-        f'<path class="text-primary-600" d="M0 {BASE}{curve}V{BASE}Z"/>{drawn}</svg>'
+        f'<path class="text-primary-600" fill="currentColor" d="M0 {BASE}{curve}V{BASE}Z"/>{drawn}</svg>'
     )
-
-
-def _line(path: str, attribute: str, value: str) -> str:
-    return f'<path d="{path}" stroke="currentColor" {attribute}="{value}"/>'
 
 
 def _columns(found: Capacity, number: int) -> list[float]:

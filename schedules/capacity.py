@@ -7,6 +7,7 @@ its throttle. They fill a fluid queue, which is emptied at the least pace that t
 batch is through when the work that lies in the queue at its last event is. What is left out: docs/decisions/0037.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -26,30 +27,22 @@ from schedules import stagger
 from schedules.cron import Period, check_expression, check_zone
 from schedules.models import Schedule, Stagger
 
-MINUTE = 60
-MINUTES = 7 * 24 * 60
-SHOWN_TRIGGERS = 10
+MINUTE, MINUTES = 60, 7 * 24 * 60
 WORKER_PACE = 1_500.0
-"""Events a second of one worker, however short they are: 2,000 to 3,000 callbacks were measured on two cores."""
-ASSUMED_SECONDS = 1.0
-"""In flight, of an event of a schedule of which nothing has succeeded yet."""
-LATE_FROM = 0.1
-"""Seconds after the close of its window from which a batch is late: less is rounding."""
-EXACT_EVENTS = 5_000
-MOST_STEPS = 100_000
-"""More events a batch or steps a week (10 ms; hundreds may share a throttle) are taken as spread evenly, which is true
-to one event a minute and batch."""
+"""Events a second of one worker, however short: 2,000 to 3,000 callbacks were measured on two cores."""
+ASSUMED_SECONDS = 1.0  # in flight, of an event of a schedule of which nothing has succeeded yet
+LATE_FROM = 0.1  # seconds after the close of its window from which a batch is late: less is rounding
+EXACT_EVENTS, MOST_STEPS = 5_000, 100_000
+"""More events a batch or steps a week (10 ms) are taken as spread evenly: true to one event a minute and batch."""
 
-batch_sizes: dict[str, Callable[[list[int]], dict[int, int]]] = {}
-"""By provider: how many records a batch has at most, of schedules by id."""
+batch_sizes: list[Callable[[list[int]], dict[int, int]]] = []
+"""Of each provider: how many records a batch has at most, of its schedules among these ids."""
 
-# `one_trigger_per_launch_time` has the latest five triggers; 200 records of each are enough for a median, and no more
-# to read when a batch has a million.
+# `one_trigger_per_launch_time` has the latest triggers; 200 records of each give a median, also of a batch of a million
 SECONDS = f"""
 SELECT schedule.id, percentile_cont(0.5) WITHIN GROUP (ORDER BY CASE
            WHEN jsonb_typeof(a.facts -> 'seconds') = 'number' THEN (a.facts ->> 'seconds')::float8
-           ELSE EXTRACT(epoch FROM a.ended_at - a.started_at)
-       END)
+           ELSE EXTRACT(epoch FROM a.ended_at - a.started_at) END)
   FROM unnest(%s::bigint[]) AS schedule(id)
  CROSS JOIN LATERAL (
        SELECT trigger_at FROM schedules_trigger
@@ -92,10 +85,10 @@ class Limits(NamedTuple):
 class Capacity(NamedTuple):
     """Seven days from `start` (aware UTC, a whole minute), which is just before its next trigger if that is later.
 
-    `pace` and `needed_pace`: events a second that get through, 0 when the throttle is paused, and that a batch by
-    itself needs to complete in its window, 0 without one. `load`: events that may start in each minute, with those of
-    `others` that share its throttle. `ended`: each trigger and the seconds to the end of its batch, `late` those that
-    end after their window; none without a pace. `busy`: the share of the time that is asked for.
+    `pace`, `needed_pace`: events a second that get through, 0 when the throttle is paused, and that a batch by itself
+    needs to complete in its window. `batch_takes`: seconds, of a batch by itself. `load`: events that may start in each
+    minute, with those of `others` that share its throttle. `ended`: each trigger and the seconds to the end of its
+    batch; `late`: those that end after their window. `busy`: the share of the time that is asked for.
     """
 
     demand: Demand
@@ -104,28 +97,20 @@ class Capacity(NamedTuple):
     pace: float
     limited_by: str
     needed_pace: float
+    batch_takes: float
     start: datetime
     next_triggers: list[datetime]
     load: list[float]
+    busiest: datetime
     ended: list[tuple[datetime, float]]
     late: list[tuple[datetime, float]]
     busy: float
 
-    @property
-    def batch_takes(self) -> float:
-        """Seconds, of a batch by itself that starts all at once. Not for a paused throttle."""
-        return max(self.demand.events / self.pace, self.demand.seconds_each)
-
-    @property
-    def busiest(self) -> datetime:
-        """The first of the busiest minutes."""
-        return self.start + timedelta(minutes=self.load.index(max(self.load)))
-
 
 def check(schedule: Schedule, now: datetime | None = None) -> Capacity:
-    """The capacity of a schedule, saved or as it is edited, from `now` on (aware; the database's clock).
+    """Of a schedule, saved or as it is edited, as if it were enabled, from `now` on (aware; the database's clock).
 
-    It is checked as if it were enabled. Raises: ValueError for a cron or zone that cannot be read.
+    Raises: ValueError for a cron or zone that cannot be read.
     """
     now = now or database_clock()
     found = [schedule]
@@ -142,7 +127,7 @@ def assess(demands: Sequence[Demand], limits: Limits, now: datetime) -> Capacity
     where they come first. Batches under way at the start are left out: an edit does not change them.
     """
     demand, schedule = demands[0], demands[0].schedule
-    upcoming = list(islice(_after(schedule.cron, schedule.zone, now), SHOWN_TRIGGERS))
+    upcoming = list(islice(_after(schedule.cron, schedule.zone, now), 10))
     start = now.replace(second=0, microsecond=0)
     if upcoming[0] >= start + timedelta(minutes=MINUTES):
         start = upcoming[0] - timedelta(minutes=1)
@@ -164,15 +149,15 @@ def assess(demands: Sequence[Demand], limits: Limits, now: datetime) -> Capacity
         _add(load, steps, at_other)
         if pace and each.schedule.priority >= schedule.priority:
             _add(work, steps, at_other, 1 / limits.pace(each.seconds_each)[0])
-    work = _levels(work)
+    load, work, window = _levels(load)[:MINUTES], _levels(work), schedule.window_for
     queue = queued(work)
     ends = [max(behind * MINUTE + queue[minute + behind], last) + demand.seconds_each for minute in at]
     ended = [(start + timedelta(minutes=minute), end) for minute, end in zip(at, ends, strict=True) if pace]
-    window = schedule.window_for
     return Capacity(
-        demand, others, limits, pace, limited_by, demand.events / window if window else 0.0, start, upcoming,
-        _levels(load)[:MINUTES], ended, [each for each in ended if window and each[1] >= window + LATE_FROM],
-        sum(work[:MINUTES]) / (MINUTES * MINUTE),
+        demand, others, limits, pace, limited_by, demand.events / window if window else 0.0,
+        max(demand.events / pace, demand.seconds_each) if pace else inf, start, upcoming, load,
+        start + timedelta(minutes=load.index(max(load))), ended,
+        [each for each in ended if window and each[1] >= window + LATE_FROM], sum(work[:MINUTES]) / (MINUTES * MINUTE),
     )  # fmt: skip
 
 
@@ -210,7 +195,7 @@ def steps_of_batch(demand: Demand, batches: int) -> tuple[list[tuple[int, float]
             return steps, max(places)
     usable = stagger.usable_for(window)
     whole, part = int(usable // MINUTE), usable / MINUTE % 1
-    level = demand.events / (whole + part)
+    level = demand.events / (usable / MINUTE)
     return [(0, level), (whole, level * (part - 1)), (whole + 1, -level * part)], usable
 
 
@@ -222,9 +207,7 @@ def queued(work: Iterable[float]) -> list[float]:
 def _add(to: list[float], steps: Iterable[tuple[int, float]], at: Sequence[int], weight: float = 1.0) -> None:
     """Add the steps of a batch at each minute in `at`."""
     for after, step in steps:
-        for trigger in at:
-            if trigger + after >= len(to):
-                break
+        for trigger in at[: bisect_left(at, len(to) - after)]:
             to[trigger + after] += step * weight
 
 
@@ -244,14 +227,11 @@ def limits_of(schedule: Schedule, now: datetime) -> Limits:
 
 
 def _demands(schedules: Sequence[Schedule]) -> list[Demand]:
-    """With the median of their latest successes. In three questions, however many they are."""
+    ids = [schedule.pk for schedule in schedules if schedule.pk]
     with connection.cursor() as cursor:
-        cursor.execute(SECONDS, [[schedule.pk for schedule in schedules if schedule.pk]])
+        cursor.execute(SECONDS, [ids])
         took = dict(cursor.fetchall())
-    sizes: dict[int, int] = {}
-    for provider, ask in batch_sizes.items():
-        if ids := [schedule.pk for schedule in schedules if schedule.provider == provider and schedule.pk]:
-            sizes |= ask(ids)
+    sizes = {pk: size for ask in batch_sizes for pk, size in ask(ids).items()}
     return [
         Demand(each, sizes.get(each.pk, 0) if each.provider else each.event_count or 0,
                took.get(each.pk, ASSUMED_SECONDS), each.pk in took)

@@ -5,7 +5,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from jobs.formatting import span
-from schedules.capacity import Capacity
+from schedules.capacity import MINUTES, Capacity
 
 GOOD, WARNING, BAD = "good", "warning", "bad"
 
@@ -26,9 +26,9 @@ def messages(found: Capacity) -> list[Message]:
         said.append(Message("", f"It shares the throttle {throttle.name} with {shown}."))
     shortest = min((second - first).total_seconds() for first, second in pairwise(found.next_triggers))
     if (window := schedule.window_for) > shortest:
-        longer = f"Its window of {span(window)} is longer than the {span(shortest)} between two triggers"
         overlap = f"while an earlier batch is unfinished, a trigger is to {schedule.get_overlap_display()}"
-        said.append(Message(WARNING, f"{longer}: {overlap}."))
+        longer = f"Its window of {span(window)} is longer than the {span(shortest)} between two triggers: {overlap}."
+        said.append(Message(WARNING, longer))
     if not schedule.enabled:
         said.append(Message(WARNING, "It is paused: none of this happens until it is resumed."))
     return said
@@ -68,32 +68,23 @@ def _verdict(found: Capacity) -> list[Message]:
 
 def facts_of(found: Capacity) -> dict[str, Any]:
     """`verdict` is null when its throttle is paused. The load has the busiest minute of each hour."""
-    load = found.load
+    demand, load = found.demand, found.load
     verdict = {
         "needed_pace": found.needed_pace, "batch_takes": found.batch_takes, "batches": len(found.ended),
-        "batches_too_late": len(found.late),
-        "first_too_late": found.late[0][0] if found.late else None,
-        "longest": max((seconds for _, seconds in found.ended), default=None),
-        "busy": found.busy,
-    } if found.pace else None  # fmt: skip
+        "batches_too_late": len(found.late), "first_too_late": found.late[0][0] if found.late else None,
+        "longest": max((seconds for _, seconds in found.ended), default=None), "busy": found.busy,
+    }  # fmt: skip
     return {
-        "schedule": found.demand.schedule.name,
-        "start": found.start,
-        "next_triggers": found.next_triggers,
-        "events": found.demand.events,
-        "shares_its_throttle_with": found.others,
-        "seconds_each": found.demand.seconds_each,
-        "seconds_each_is_assumed": not found.demand.is_measured,
-        "pace": found.pace,
-        "verdict": verdict,
+        "schedule": demand.schedule.name, "start": found.start, "next_triggers": found.next_triggers,
+        "events": demand.events, "shares_its_throttle_with": found.others, "seconds_each": demand.seconds_each,
+        "seconds_each_is_assumed": not demand.is_measured, "pace": found.pace,
+        "verdict": verdict if found.pace else None,
         "load": {
-            "peak": max(load),
-            "busiest_minute": found.busiest if any(load) else None,
-            "mean": sum(load) / len(load),
-            "busiest_minute_of_each_hour": [max(load[first : first + 60]) for first in range(0, len(load), 60)],
+            "peak": max(load), "busiest_minute": found.busiest if any(load) else None, "mean": sum(load) / MINUTES,
+            "busiest_minute_of_each_hour": [max(load[first : first + 60]) for first in range(0, MINUTES, 60)],
         },
         "said": [message._asdict() for message in messages(found)],
-    }
+    }  # fmt: skip
 
 
 def _rate(a_second: float) -> str:

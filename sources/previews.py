@@ -74,4 +74,4 @@ def numbers_of_assignments(schedule_ids: list[int]) -> dict[int, int]:
     return {row["policy__schedule"]: row["count"] for row in found.annotate(count=Count("pk"))}
 
 
-batch_sizes["assignments"] = numbers_of_assignments
+batch_sizes.append(numbers_of_assignments)
