@@ -95,7 +95,7 @@ class TestTheLoad:
         assert max(load[:-1]) == pytest.approx(min(load[:-1]), abs=0.001)
 
     @pytest.mark.parametrize(
-        ("events", "window_for"), [(5_000, 3_600), (1_000_000, 60), (1_000_000, 86_400), (9, 31 * 86_400)]
+        ("events", "window_for"), [(5_000, 3_600), (1_000_000, 60), (1_000_000, 86_400), (5_000, 31 * 86_400)]
     )
     def test_costs_less_than_a_second_however_much_it_is(self, events: int, window_for: int) -> None:
         triggers.cache_clear()
