@@ -164,30 +164,22 @@ class PlanCurve(Schema):
     busiest_minute_of_each_hour: list[float]
 
 
-class PlanLoad(Schema):
-    """Without and with stagger."""
-
-    all_at_the_trigger: PlanCurve
-    spread_over_the_window: PlanCurve | None
-
-
 class PlanAnswer(Schema):
     """The load of the next seven days, beside what shares its throttle, and whether batches complete in their window.
 
-    `pace`: events a second; null: nothing is known to hold them back. `verdict` null: its throttle is paused.
+    `pace`: events a second that get through. `verdict` null: its throttle is paused.
     """
 
     schedule: str
     start: datetime
-    triggers: int
     next_triggers: list[datetime]
     events: int
     shares_its_throttle_with: list[str]
     seconds_each: float
     seconds_each_is_assumed: bool
-    pace: float | None
+    pace: float
     verdict: PlanVerdict | None
-    load: PlanLoad
+    load: PlanCurve
     said: list[Said]
 
 

@@ -32,11 +32,10 @@ from api.triggers import resource as triggers
 from api.wording import model_errors
 from jobs import rescheduling
 from schedules import verbs
+from schedules.capacity import check
+from schedules.capacity_report import facts_of
 from schedules.cron import from_fields
 from schedules.models import Schedule
-from schedules.plan_facts import plan_facts
-from schedules.plan_figures import plan_of
-from schedules.plan_warnings import sentences_of
 from schedules.validation import obstacle_to_deleting, obstacle_to_editing
 
 
@@ -173,10 +172,9 @@ def _plan(schedule: Schedule) -> dict[str, Any]:
     """Raises: ApiError (422) for one that was stored past its form."""
     try:
         with patiently():
-            plan = plan_of(schedule)
+            return facts_of(check(schedule))
     except (ValueError, OverflowError) as error:
         raise ApiError(422, f"no plan is possible: {error}", "correct the schedule") from error
-    return plan_facts(plan, sentences_of(plan, schedule.overlap, enabled=schedule.enabled))
 
 
 @transaction.atomic

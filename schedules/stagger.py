@@ -83,8 +83,13 @@ def _offset(place: int, window: Window) -> float:
     return floor((minute * MINUTE + within) * 1000) / 1000
 
 
+def usable_for(window_for: float) -> float:
+    """The seconds from the start of a window in which events start."""
+    return window_for - min(LAST_DELIVERY_FOR, window_for * MARGIN)
+
+
 def _window(window_for: float, schedule_id: int) -> Window:
-    usable = window_for - min(LAST_DELIVERY_FOR, window_for * MARGIN)
+    usable = usable_for(window_for)
     count = ceil(usable / MINUTE)
     last_width = usable - (count - 1) * MINUTE
     share = last_width / min(MINUTE, usable)

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 from django.db.models import Count
 
 from jobs.clock import database_clock
+from schedules.capacity import batch_sizes
 from schedules.cron import check_expression, check_zone
-from schedules.plan_figures import sizes
 from sources.domain.preview import PreviewedPeriod, coming_periods
 from sources.domain.windows import Opening
 from sources.models import Assignment, Policy
@@ -74,4 +74,4 @@ def numbers_of_assignments(schedule_ids: list[int]) -> dict[int, int]:
     return {row["policy__schedule"]: row["count"] for row in found.annotate(count=Count("pk"))}
 
 
-sizes["assignments"] = numbers_of_assignments
+batch_sizes.append(numbers_of_assignments)

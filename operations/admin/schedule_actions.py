@@ -11,8 +11,8 @@ from jobs.formatting import storable
 from operations.admin.asking import AsksFirst, is_confirmed, question
 from operations.admin.base import moment
 from schedules import verbs
+from schedules.facts import describe_trigger
 from schedules.models import Schedule
-from schedules.plan_facts import told_trigger
 from schedules.validation import obstacle_to_editing
 
 TRIGGER_MEANS = (
@@ -26,7 +26,7 @@ Verb = Callable[[Schedule, str], str]
 
 
 def _trigger(schedule: Schedule, by: str) -> str:
-    return told_trigger(verbs.trigger_now(schedule, by))
+    return describe_trigger(verbs.trigger_now(schedule, by))
 
 
 def _pause(schedule: Schedule, by: str) -> str:

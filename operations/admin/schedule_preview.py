@@ -2,16 +2,16 @@
 
 from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
 from operations.admin.base import moment
-from operations.backoff import pictures
+from operations.capacity import picture
+from schedules.capacity import check
+from schedules.capacity_report import messages
+from schedules.facts import trigger_times
 from schedules.models import Schedule
-from schedules.plan import Plan
-from schedules.plan_figures import told_plan
 
 DECIDING = (
     "cron", "zone", "provider", "event_count", "window_for", "stagger", "late", "overlap", "catch_up_for", "throttle",
@@ -35,23 +35,16 @@ def preview_of_form(form: Any, now: datetime | None = None) -> SafeString:
 def preview_of(schedule: Schedule, now: datetime | None = None, beside: list[str] | None = None) -> SafeString:
     """Its next triggers, what is said of its plan, and its load curve; `beside`: what else is wrong."""
     try:
-        plan, said = told_plan(schedule, now)
+        found = check(schedule, now)
     except ValueError as error:  # what was stored past the form
         return _shown([str(error)])
     return _shown(
         beside or [],
-        said=said,
-        table={"headers": HEADERS, "rows": _rows(plan)},
+        said=messages(found),
+        table={"headers": HEADERS, "rows": _rows(schedule, found.next_triggers)},
         zone=schedule.zone,
-        picture=pictures.missing() or _drawn(plan),
-        shared=bool(plan.others),
+        picture=mark_safe(picture(found)),  # noqa: S308 - drawn by us; names in it are escaped
     )
-
-
-def _drawn(plan: Plan) -> SafeString:
-    from operations.plan import chart
-
-    return mark_safe(chart.inline(plan))  # noqa: S308 - drawn by us; names in it are escaped
 
 
 def _shown(wrong: list[str], **context: Any) -> SafeString:
@@ -62,11 +55,11 @@ def _errors(form: Any, names: Any) -> list[str]:
     return [f"{name.replace('_', ' ')}: {text}" for name in names for text in form.errors.get(name, [])]
 
 
-def _rows(plan: Plan) -> list[tuple[object, ...]]:
-    zone = ZoneInfo(plan.schedule.zone)
-    rows: list[tuple[object, ...]] = []
-    for number, trigger_at in enumerate(plan.trigger_at, 1):
-        closes_at = plan.closes_at(trigger_at)
-        closes = f"{closes_at.astimezone(zone):%a %Y-%m-%d %H:%M:%S}" if closes_at else ""
-        rows.append((number, f"{trigger_at.astimezone(zone):%a %Y-%m-%d %H:%M}", moment(trigger_at), closes))
-    return rows
+def _rows(schedule: Schedule, triggers: list[datetime]) -> list[tuple[object, ...]]:
+    def local(instant: datetime | None) -> str:
+        return f"{instant.astimezone(schedule.period.tzinfo):%a %Y-%m-%d %H:%M:%S}" if instant else ""
+
+    return [
+        (number, local(each["trigger_at"]), moment(each["trigger_at"]), local(each["closes_at"]))
+        for number, each in enumerate(trigger_times(schedule, triggers), 1)
+    ]

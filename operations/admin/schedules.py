@@ -20,9 +20,10 @@ from operations.admin.schedule_actions import ScheduleActions
 from operations.admin.schedule_form import ScheduleForm, other_providers
 from operations.admin.schedule_preview import preview_of_form
 from schedules import verbs
+from schedules.capacity import check
+from schedules.capacity_report import BAD, WARNING
+from schedules.capacity_report import messages as messages_of
 from schedules.models import Schedule, Stagger, Trigger
-from schedules.plan_figures import told_plan
-from schedules.plan_sentences import BAD, WARNING
 from schedules.validation import OF_POLICIES, obstacle_to_deleting, owner_of
 
 
@@ -107,10 +108,9 @@ class ScheduleAdmin(ScheduleActions, ToldWhyNot, PreviewedForm):
         verbs.saved(obj, set(form.changed_data) if change else None)
         if change and "retry_policy" in form.changed_data:
             transaction.on_commit(partial(rescheduling.follow, obj))
-        _, said = told_plan(obj)
-        for sentence in said:
-            if sentence.level in (BAD, WARNING):
-                self.message_user(request, f"{obj}: {sentence.text}", messages.WARNING)
+        for message in messages_of(check(obj)):
+            if message.level in (BAD, WARNING):
+                self.message_user(request, f"{obj}: {message.text}", messages.WARNING)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """What stands against it is told in sentences: Django would list each record, and there may be millions."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 
-from operations.plan.arguments import CRON_FIELDS, NAMED, OPTIONS, cron_of, named
+from operations.schedule_arguments import CRON_FIELDS, NAMED, OPTIONS, cron_of, named
 from schedules.models import Schedule
 from schedules.validation import OF_POLICIES
 

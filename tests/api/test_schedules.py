@@ -234,7 +234,7 @@ class TestLookingAhead:
         told = program.get(f"schedules/{schedule.pk}/plan").json()
         assert told["said"][0]["level"] == "bad"
         assert told["verdict"]["batch_takes"] > 60
-        assert len(told["load"]["spread_over_the_window"]["busiest_minute_of_each_hour"]) == 168
+        assert len(told["load"]["busiest_minute_of_each_hour"]) == 168
 
     def test_one_that_is_not_saved_is_planned_as_well(self, program: Program, body: dict[str, Any]) -> None:
         told = program.post("schedules/plan", body)

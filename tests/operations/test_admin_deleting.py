@@ -11,7 +11,7 @@ from jobs.models import RetryPolicy, Throttle
 from jobs.states import Status
 from schedules.models import Schedule
 from tests.factories import make_record, make_retry_policy, make_throttle
-from tests.operations.planner.plans import make_endpoint, make_events
+from tests.schedules.factories import make_endpoint, make_events
 
 pytestmark = pytest.mark.django_db
 

@@ -12,8 +12,8 @@ from delivery.models import Endpoint
 from jobs.models import RetryPolicy
 from schedules.models import Schedule
 from tests.factories import install_presets, make_retry_policy
-from tests.operations.planner.plans import make_endpoint, make_events
-from tests.operations.planner.test_schedule_admin import form
+from tests.operations.test_schedule_admin import form
+from tests.schedules.factories import make_endpoint, make_events
 from tests.threads import beside
 from tests.waiting import PATIENCE
 

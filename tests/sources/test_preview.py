@@ -15,7 +15,7 @@ from sources import previews
 from sources.domain.windows import Window
 from sources.models import Policy
 from sources.validation import check_period_and_window, check_window
-from tests.operations.planner.plans import make_events, make_throttle
+from tests.schedules.factories import make_events, make_throttle
 from tests.sources.factories import MONDAY, make_policy
 
 pytestmark = pytest.mark.django_db
@@ -249,7 +249,7 @@ class TestAScheduleOfEvents:
         assert winter["first_at"] < "2026-03-28T02:01" < "2026-03-28T02:58" < winter["last_at"]
         said = {each["text"]: each["level"] for each in found["said"]}
         assert (
-            said["Each batch of 100 events takes 1 min 40 s at 1 a second: it completes in its window of 60 min."]
+            said["Each batch of 100 events takes 1 min 40 s at 1 a second: it completes in its window of 1 h."]
             == "good"
         )
 

@@ -15,14 +15,16 @@ from jobs.formatting import moment
 from jobs.models import BacklogRecord
 from jobs.states import UNFINISHED
 from operations.backlog.facts import as_json
+from operations.capacity import capacity_view, messages_view
 from operations.management.base import VerbCommand, without_its_log_lines
 from operations.management.schedule_fields import RELATED, change_fields, find_schedule, new_schedule, told_problems
-from operations.plan.arguments import add_arguments
-from operations.plan.rendering import facts_view, list_view, past_view, plan_view, said_view, triggers_view
+from operations.schedule_arguments import add_arguments
+from operations.schedule_tables import facts_view, list_view, past_view, triggers_view
 from schedules import batches, verbs
+from schedules.capacity import check
+from schedules.capacity_report import facts_of, messages
+from schedules.facts import describe_trigger, schedule_facts, trigger_facts, trigger_times
 from schedules.models import Schedule, Trigger
-from schedules.plan_facts import plan_facts, schedule_facts, told_trigger, trigger_facts, trigger_times
-from schedules.plan_figures import told_plan
 from schedules.validation import obstacle_to_deleting, obstacle_to_editing, obstacle_to_triggering
 
 WHO = "a person at the command line"
@@ -54,14 +56,20 @@ class Command(VerbCommand):
 
     def _show(self, options: dict[str, Any]) -> None:
         schedule = find_schedule(options["name"])
-        (plan, said), facts = told_plan(schedule), schedule_facts(schedule)
+        found, facts = check(schedule), schedule_facts(schedule)
         if options["json"]:
-            self.stdout.write(as_json(facts | {"next_triggers": trigger_times(plan)}))
+            self.stdout.write(as_json(facts | {"next_triggers": trigger_times(schedule, found.next_triggers)}))
         else:
-            self.print_out(Group(facts_view(facts), triggers_view(plan), said_view(said)))
+            coming = triggers_view(schedule, found.next_triggers)
+            self.print_out(Group(facts_view(facts), coming, messages_view(messages(found))))
 
     def _plan(self, options: dict[str, Any]) -> None:
-        self._tell_plan(find_schedule(options["name"]), options)
+        schedule = find_schedule(options["name"])
+        found = check(schedule)
+        if options["json"]:
+            self.stdout.write(as_json(facts_of(found)))
+        else:
+            self.print_out(Group(Text(f"The plan of {schedule}"), capacity_view(found)))
 
     def _add(self, options: dict[str, Any]) -> None:
         schedule = new_schedule(options)
@@ -94,7 +102,7 @@ class Command(VerbCommand):
         if options["json"]:
             self.stdout.write(as_json(_trigger_facts([trigger])[0]))
         else:
-            self.stdout.write(f"{schedule}: {told_trigger(trigger)}")
+            self.stdout.write(f"{schedule}: {describe_trigger(trigger)}")
 
     def _pause(self, options: dict[str, Any]) -> None:
         schedule = find_schedule(options["name"])
@@ -156,19 +164,12 @@ class Command(VerbCommand):
             self.stdout.write(f"{schedule} has triggered nothing yet.")
 
     def _saved(self, schedule: Schedule, told: str, options: dict[str, Any]) -> None:
-        plan, said = told_plan(schedule)
+        found = check(schedule)
         if options["json"]:
-            self.stdout.write(as_json(schedule_facts(schedule) | {"plan": plan_facts(plan, said)}))
+            self.stdout.write(as_json(schedule_facts(schedule) | {"plan": facts_of(found)}))
             return
         self.stdout.write(f"{schedule}: {told}")
-        self.print_out(said_view(said))
-
-    def _tell_plan(self, schedule: Schedule, options: dict[str, Any]) -> None:
-        plan, said = told_plan(schedule)
-        if options["json"]:
-            self.stdout.write(as_json(plan_facts(plan, said)))
-        else:
-            self.print_out(Group(Text(f"The plan of {schedule}"), plan_view(plan, said)))
+        self.print_out(messages_view(messages(found)))
 
     def _told(self, schedule: Schedule, told: str, changed: bool, options: dict[str, Any], **more: int) -> None:
         facts = {"name": schedule.name, "changed": changed, "told": told} | more

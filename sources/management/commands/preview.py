@@ -10,12 +10,12 @@ from rich.text import Text
 from jobs.formatting import moment, span
 from operations.backlog.facts import as_json as json_text
 from operations.backlog.rendering import Column, plain, table, text_of
-from operations.plan.rendering import said_view
-from schedules import plan_preview
+from operations.capacity import messages_view
+from schedules import previews
+from schedules.capacity_report import Message
 from schedules.cron import check_zone, instant_of
 from schedules.models import Schedule
-from schedules.plan_preview import ComingBatch, coming_batches
-from schedules.plan_sentences import Sentence
+from schedules.previews import ComingBatch, coming_batches
 from sources.domain.preview import PreviewedPeriod
 from sources.domain.windows import Opening
 from sources.models import Policy
@@ -88,8 +88,8 @@ def _of_policy(policy: Policy, count: int, start: datetime | None) -> tuple[dict
 
 def _of_schedule(schedule: Schedule, count: int, start: datetime | None) -> tuple[dict[str, Any], Group]:
     batches = coming_batches(schedule, count, start)
-    facts = plan_preview.as_json(schedule, batches)
-    return facts, _view_of_schedule(schedule, batches, [Sentence(**said) for said in facts["said"]])
+    facts = previews.as_json(schedule, batches)
+    return facts, _view_of_schedule(schedule, batches, [Message(**said) for said in facts["said"]])
 
 
 def _instant(text: str, schedule: Schedule) -> datetime:
@@ -116,7 +116,7 @@ def _view(policy: Policy, periods: list[PreviewedPeriod]) -> Group:
     return Group(plain(title), table(columns, rows))
 
 
-def _view_of_schedule(schedule: Schedule, batches: list[ComingBatch], said: list[Sentence]) -> Group:
+def _view_of_schedule(schedule: Schedule, batches: list[ComingBatch], said: list[Message]) -> Group:
     """A line a trigger, and the verdict below."""
     zone = schedule.period.tzinfo
     batch = schedule.provider or f"{schedule.event_count:,} event{'s' if schedule.event_count != 1 else ''} a trigger"
@@ -136,7 +136,7 @@ def _view_of_schedule(schedule: Schedule, batches: list[ComingBatch], said: list
         )
         for each in batches
     )
-    return Group(plain(Text(about, style="bold")), table(columns, rows), said_view(said))
+    return Group(plain(Text(about, style="bold")), table(columns, rows), messages_view(said))
 
 
 def _rows(period: PreviewedPeriod, zone: ZoneInfo) -> list[tuple[str, ...]]:

@@ -14,7 +14,7 @@ from jobs.models import BacklogRecord
 from jobs.states import Status
 from schedules.models import Schedule, Trigger
 from tests.factories import NOON, make_record
-from tests.operations.planner.plans import make_endpoint, make_events, make_throttle
+from tests.schedules.factories import make_endpoint, make_events, make_throttle
 from tests.sources.factories import make_policy
 
 pytestmark = pytest.mark.django_db
@@ -43,7 +43,7 @@ class TestLooking:
         make_events(name="off", enabled=False)
         make_policy()
         said = run()
-        for text in ("nightly", "1,000", "60 min", "hooks", "slow (at most 10)", "2026-03-02 12:00:00", "paused"):
+        for text in ("nightly", "1,000", "1 h", "hooks", "slow (at most 10)", "2026-03-02 12:00:00", "paused"):
             assert text in said, text
         assert [each["name"] for each in told("list")][:2] == ["nightly", "off"]
 
@@ -52,28 +52,25 @@ class TestLooking:
         said = run("show", "nightly")
         assert "payload template" in said
         assert said.count(" 03:00 ") == 10
-        assert "Each batch of 100 events completes in its window of 60 min" in said
+        assert "Each batch of 100 events takes 1.0 s at 1,500 a second: it completes in its window of 1 h" in said
         facts = told("show", "nightly")
         assert facts["payload_template"] == {"shard": "$number"}
         assert len(facts["next_triggers"]) == 10
         assert facts["next_triggers"][0]["trigger_at_local"].endswith(("03:00:00+01:00", "03:00:00+02:00"))
 
-    def test_plan_draws_both_ways_and_says_whether_it_completes(self) -> None:
+    def test_plan_draws_the_load_and_says_whether_it_completes(self) -> None:
         make_events(throttle=make_throttle(rate=50.0, max_in_flight=99), event_count=1_000_000, window_for=60)
         said = run("plan", "nightly")
-        assert "spread over the window (as it is set): 1,000,000 in the busiest minute" in said
+        assert "Load: 1,000,000 in the busiest minute" in said
         assert "! Cannot complete: 1,000,000 events in 1 min need 16,667 a second" in said
         facts = told("plan", "nightly")
         assert facts["verdict"]["batches_too_late"] == facts["verdict"]["batches"] == 7
         assert facts["pace"] == 50
-        assert len(facts["load"]["all_at_the_trigger"]["busiest_minute_of_each_hour"]) == 168
-        assert max(facts["load"]["all_at_the_trigger"]["busiest_minute_of_each_hour"]) == 1_000_000
+        assert len(facts["load"]["busiest_minute_of_each_hour"]) == 168
+        assert max(facts["load"]["busiest_minute_of_each_hour"]) == facts["load"]["peak"] == 1_000_000
 
-    def test_plan_of_what_nothing_holds_back_is_json_without_infinity(self) -> None:
-        make_events()
-        assert "Infinity" not in run("plan", "nightly", "--json")
-        assert told("plan", "nightly")["pace"] is None
-        Schedule.objects.update(throttle=make_throttle(max_in_flight=0))
+    def test_plan_of_a_paused_throttle_has_no_verdict(self) -> None:
+        make_events(throttle=make_throttle(max_in_flight=0))
         facts = told("plan", "nightly")
         assert (facts["verdict"], facts["pace"]) == (None, 0)
 
@@ -129,7 +126,7 @@ class TestAdding:
         make_endpoint()
         make_throttle(max_in_flight=0)
         said = run("add", "n", "--cron", "0 3 * * *", "--endpoint", "hooks", "--throttle", "slow")
-        assert "! Its throttle slow is paused" in said
+        assert "! No batch begins: the throttle slow is paused" in said
         assert Schedule.objects.exists()
 
     @pytest.mark.parametrize(

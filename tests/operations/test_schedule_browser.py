@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.operations.planner.plans import make_events, make_throttle
+from tests.schedules.factories import make_events, make_throttle
 from tests.sources import test_pages
 from tests.waiting import eventually
 
@@ -26,10 +26,10 @@ def test_the_plan_follows_what_is_typed(browser: test_pages.Browser) -> None:
     slow = make_throttle(rate=1.0)
     schedule = make_events(name="nightly", throttle=slow, event_count=1000)
     browser.look(f"/admin/schedules/schedule/{schedule.pk}/change/")
-    eventually(lambda: "it completes in its window of 60 min" in browser.text_of("#verdict"))
+    eventually(lambda: "it completes in its window of 1 h" in browser.text_of("#verdict"))
     eventually(lambda: "03:00" in browser.text_of("#triggers"))
     typed(browser, "id_event_count", "1000000")
-    eventually(lambda: "Cannot complete: 1,000,000 events in 60 min" in browser.text_of("#verdict"))
+    eventually(lambda: "Cannot complete: 1,000,000 events in 1 h" in browser.text_of("#verdict"))
     browser.click("[data-fills='900']")
     eventually(lambda: browser.value_of("id_window_for") == "900")
     eventually(lambda: "1,000,000 events in 15 min need 1,112 a second" in browser.text_of("#verdict"))

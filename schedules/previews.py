@@ -8,9 +8,10 @@ from zoneinfo import ZoneInfo
 
 from jobs.clock import database_clock
 from schedules import stagger
+from schedules.capacity import check
+from schedules.capacity_report import messages
 from schedules.cron import check_expression, check_zone
 from schedules.models import Schedule, Stagger
-from schedules.plan_figures import told_plan
 
 LARGEST_COUNT = 1000
 
@@ -53,8 +54,7 @@ def coming_batches(
 
 
 def as_json(schedule: Schedule, batches: list[ComingBatch], now: datetime | None = None) -> dict[str, Any]:
-    """Instants as ISO 8601, in UTC and, by `*_local`, in the schedule's zone; `said` is the verdict of its plan."""
-    _, said = told_plan(schedule, now)
+    """Instants as ISO 8601, in UTC and, by `*_local`, in the schedule's zone; `said`: its capacity check."""
     return {
         "schedule": schedule.name,
         "enabled": schedule.enabled,
@@ -64,7 +64,7 @@ def as_json(schedule: Schedule, batches: list[ComingBatch], now: datetime | None
         "window_for": schedule.window_for,
         "stagger": schedule.stagger,
         "batches": [_batch_facts(batch, schedule.period.tzinfo) for batch in batches],
-        "said": [{"level": sentence.level, "text": sentence.text} for sentence in said],
+        "said": [message._asdict() for message in messages(check(schedule, now))],
     }
 
 

@@ -1,6 +1,6 @@
-"""Schedules and plans for the planner's tests."""
+"""Schedules, saved."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -8,24 +8,6 @@ import pytest
 from delivery.models import Endpoint
 from jobs.models import Throttle
 from schedules.models import Schedule
-from schedules.plan import Plan, plan
-from schedules.plan_load import Planned
-from schedules.plan_queue import Gate
-
-SATURDAY = datetime(2026, 11, 21, tzinfo=UTC)
-"""Midnight. Seven days without a change of the clock in Europe."""
-
-
-def planned(**fields: Any) -> Planned:
-    """Hourly, 1,000 events spread over the hour, one second each."""
-    values = {
-        "name": "hourly", "cron": "0 * * * *", "zone": "UTC", "events": 1_000, "window_for": 3_600, "staggered": True,
-    }  # fmt: skip
-    return Planned(**(values | fields))
-
-
-def plan_for(*others: Planned, gate: Gate | None = None, now: datetime = SATURDAY, **fields: Any) -> Plan:
-    return plan(planned(**fields), others, gate or Gate(), now)
 
 
 def make_endpoint(**fields: Any) -> Endpoint:

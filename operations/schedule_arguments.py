@@ -41,7 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     _verb(verbs, "list", "list the schedules", "", "schedules list")
     _verb_of_one(verbs, "show", "show one schedule and its next triggers", "", "schedules show nightly")
     adds = _verb_of_one(
-        verbs, "add", "add a schedule", "Its plan is told: whether each batch completes in its window.",
+        verbs, "add", "add a schedule", "Its capacity is checked: whether each batch completes in its window.",
         "schedules add nightly --cron '0 3 * * *' --zone Europe/Berlin --endpoint hooks --count 1000 --window 3600 "
         "--stagger even --payload '{\"shard\": \"$number\"}'",
         "schedules add thrice --hour 3,6,9 --endpoint hooks", "schedules add big --cron '0 3 * * *' --endpoint hooks "
@@ -91,7 +91,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     triggers.add_argument("--limit", type=_number, default=20, metavar="N", help="no more than so many (20)")
     _verb_of_one(
         verbs, "plan", "show the load of its next seven days",
-        "With and without stagger, and whether each batch completes in its window.", "schedules plan nightly",
+        "With what shares its throttle, and whether each batch completes in its window.", "schedules plan nightly",
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from schedules.models import Schedule, Trigger
 from schedules.validation import obstacle_to_deleting, obstacle_to_editing, problems_of
 from schedules.verbs import cancel_batch
 from tests.factories import NOON, make_record
-from tests.operations.planner.plans import make_endpoint, make_events
+from tests.schedules.factories import make_endpoint, make_events
 from tests.sources.factories import make_policy
 
 pytestmark = pytest.mark.django_db

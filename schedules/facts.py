@@ -1,16 +1,13 @@
-"""A schedule and its plan by name: for `--json`, the API and whoever reads them by program. Pure."""
+"""A schedule and its triggers by name, for `--json`, and in words. Pure."""
 
-from datetime import datetime
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from jobs.formatting import moment
 from schedules.batches import Progress
 from schedules.models import Schedule, Trigger
-from schedules.plan import Curve, Plan
-from schedules.plan_sentences import Sentence
 
-HOUR = 60
 STATES = ("waiting", "ready", "running", "succeeded", "failed", "cancelled")
 
 
@@ -42,48 +39,16 @@ def schedule_facts(schedule: Schedule) -> dict[str, Any]:
     }
 
 
-def plan_facts(plan: Plan, said: list[Sentence]) -> dict[str, Any]:
-    """The plan: what is said of it, its load, and its verdict (null when its throttle is paused).
-
-    `pace` is null when nothing is known to hold the events back. Loads have the busiest minute of each hour.
-    """
-    verdict = plan.verdict
-    pace = verdict.pace if verdict else 0.0
-    return {
-        "schedule": plan.schedule.name,
-        "start": plan.start,
-        "triggers": plan.triggers,
-        "next_triggers": list(plan.trigger_at),
-        "events": plan.schedule.events,
-        "shares_its_throttle_with": [other.name for other in plan.others],
-        "seconds_each": plan.schedule.seconds_each,
-        "seconds_each_is_assumed": plan.schedule.assumed,
-        "pace": pace if pace != float("inf") else None,
-        "verdict": None
-        if verdict is None
-        else {
-            "needed_pace": verdict.needed,
-            "batch_takes": verdict.alone_for,
-            "batches": verdict.judged,
-            "batches_too_late": len(verdict.late),
-            "first_too_late": plan.at(verdict.late[0].trigger) if verdict.late else None,
-            "longest": verdict.slowest.seconds if verdict.slowest else None,
-            "busy": verdict.busy,
-        },
-        "load": {
-            "all_at_the_trigger": _curve(plan, plan.bunched),
-            "spread_over_the_window": _curve(plan, plan.spread) if plan.spread else None,
-        },
-        "said": [{"level": sentence.level, "text": sentence.text} for sentence in said],
-    }
-
-
-def trigger_times(plan: Plan) -> list[dict[str, Any]]:
-    """The next triggers: UTC, the schedule's own zone, and when the window closes (null without one)."""
-    zone = ZoneInfo(plan.schedule.zone)
+def trigger_times(schedule: Schedule, triggers: Iterable[datetime]) -> list[dict[str, Any]]:
+    """Instants of triggers: UTC, the schedule's own zone, and when the window closes (null without one)."""
+    window = timedelta(seconds=schedule.window_for)
     return [
-        {"trigger_at": at, "trigger_at_local": at.astimezone(zone).isoformat(), "closes_at": plan.closes_at(at)}
-        for at in plan.trigger_at
+        {
+            "trigger_at": at,
+            "trigger_at_local": at.astimezone(schedule.period.tzinfo).isoformat(),
+            "closes_at": at + window if window else None,
+        }
+        for at in triggers
     ]
 
 
@@ -103,7 +68,7 @@ def trigger_facts(trigger: Trigger, progress: Progress | None) -> dict[str, Any]
     }
 
 
-def told_trigger(trigger: Trigger) -> str:
+def describe_trigger(trigger: Trigger) -> str:
     """What became of a trigger, in words: for who has just asked for it."""
     at = f"{moment(trigger.trigger_at)} UTC"
     events = f"{trigger.events:,} event{'s' if trigger.events != 1 else ''}"
@@ -120,14 +85,3 @@ def _state(trigger: Trigger) -> str:
     if trigger.emitted_at is None:
         return "emitting" if trigger.events else "queued"
     return "finished" if trigger.finished_at else "under way"
-
-
-def _curve(plan: Plan, curve: Curve) -> dict[str, Any]:
-    both = curve.both
-    busiest: datetime | None = plan.at(curve.busiest) if curve.peak else None
-    return {
-        "peak": curve.peak,
-        "busiest_minute": busiest,
-        "mean": curve.mean,
-        "busiest_minute_of_each_hour": [max(both[first : first + HOUR]) for first in range(0, len(both), HOUR)],
-    }

@@ -17,7 +17,7 @@ from operations.admin.schedule_form import ScheduleForm
 from schedules import providers
 from schedules.models import Schedule, Trigger
 from tests.factories import NOON, make_record, make_retry_policy
-from tests.operations.planner.plans import emitter_beside, make_endpoint, make_events, make_throttle
+from tests.schedules.factories import emitter_beside, make_endpoint, make_events, make_throttle
 from tests.sources.factories import make_assignment, make_policy
 from tests.waiting import PATIENCE
 

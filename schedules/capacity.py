@@ -1,0 +1,239 @@
+"""Whether the batches of a schedule complete in their windows: one check, with one curve of its load.
+
+    check(schedule, now) -> Capacity
+
+Arrivals follow from cron, events and stagger, minute by minute over seven days, with those of the schedules that share
+its throttle. They fill a fluid queue, which is emptied at the least pace that the throttle and the workers allow. A
+batch is through when the work that lies in the queue at its last event is. What is left out: docs/decisions/0037.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+from itertools import accumulate, islice, takewhile
+from math import inf
+from typing import NamedTuple
+
+from django.db import connection
+
+from jobs import conf
+from jobs.clock import database_clock
+from jobs.handlers import registry
+from jobs.models import Throttle, Worker
+from jobs.states import AttemptOutcome
+from schedules import stagger
+from schedules.cron import Period, check_expression, check_zone
+from schedules.models import Schedule, Stagger
+
+MINUTE, MINUTES = 60, 7 * 24 * 60
+WORKER_PACE = 1_500.0
+"""Events a second of one worker, however short: 2,000 to 3,000 callbacks were measured on two cores."""
+ASSUMED_SECONDS = 1.0  # in flight, of an event of a schedule of which nothing has succeeded yet
+LATE_FROM = 0.1  # seconds after the close of its window from which a batch is late: less is rounding
+EXACT_EVENTS, MOST_STEPS = 5_000, 100_000
+"""More events a batch or steps a week (10 ms) are taken as spread evenly: true to one event a minute and batch."""
+
+batch_sizes: list[Callable[[list[int]], dict[int, int]]] = []
+"""Of each provider: how many records a batch has at most, of its schedules among these ids."""
+
+# `one_trigger_per_launch_time` has the latest triggers; 200 records of each give a median, also of a batch of a million
+SECONDS = f"""
+SELECT schedule.id, percentile_cont(0.5) WITHIN GROUP (ORDER BY CASE
+           WHEN jsonb_typeof(a.facts -> 'seconds') = 'number' THEN (a.facts ->> 'seconds')::float8
+           ELSE EXTRACT(epoch FROM a.ended_at - a.started_at) END)
+  FROM unnest(%s::bigint[]) AS schedule(id)
+ CROSS JOIN LATERAL (
+       SELECT trigger_at FROM schedules_trigger
+        WHERE schedule_id = schedule.id AND events > 0 ORDER BY trigger_at DESC LIMIT 5) AS trigger
+ CROSS JOIN LATERAL (
+       SELECT r.id FROM jobs_backlogrecord r
+        WHERE r.origin_id = schedule.id AND r.trigger_at = trigger.trigger_at LIMIT 200) AS record
+  JOIN jobs_attempt a ON a.record_id = record.id AND a.outcome = {AttemptOutcome.SUCCEEDED}
+ GROUP BY schedule.id
+"""
+
+
+class Demand(NamedTuple):
+    """A schedule, how many events a batch of it has (at most, where a provider yields them), and how long one takes."""
+
+    schedule: Schedule
+    events: int
+    seconds_each: float = ASSUMED_SECONDS
+    is_measured: bool = False
+
+
+class Limits(NamedTuple):
+    """A throttle, and the workers that live and serve the queue. Without one, one is assumed, with places enough."""
+
+    throttle: Throttle | None = None
+    places: int = 0
+    workers: int = 0
+
+    def pace(self, seconds_each: float) -> tuple[float, str]:
+        """Events a second when each is in flight for so long, and what limits them to that."""
+        each, throttle = max(seconds_each, 1e-9), self.throttle
+        found = [(WORKER_PACE * max(1, self.workers), "the speed of the workers")]
+        if self.workers:
+            found.append((self.places / each, "the concurrency of the workers"))
+        if throttle:
+            found.append((min(throttle.max_in_flight / each, throttle.rate or inf), f"the throttle {throttle.name}"))
+        return min(found)
+
+
+class Capacity(NamedTuple):
+    """Seven days from `start` (aware UTC, a whole minute), which is just before its next trigger if that is later.
+
+    `pace`, `needed_pace`: events a second that get through, 0 when the throttle is paused, and that a batch by itself
+    needs to complete in its window. `batch_takes`: seconds, of a batch by itself. `load`: events that may start in each
+    minute, with those of `others` that share its throttle. `ended`: each trigger and the seconds to the end of its
+    batch; `late`: those that end after their window. `busy`: the share of the time that is asked for.
+    """
+
+    demand: Demand
+    others: list[str]
+    limits: Limits
+    pace: float
+    limited_by: str
+    needed_pace: float
+    batch_takes: float
+    start: datetime
+    next_triggers: list[datetime]
+    load: list[float]
+    busiest: datetime
+    ended: list[tuple[datetime, float]]
+    late: list[tuple[datetime, float]]
+    busy: float
+
+
+def check(schedule: Schedule, now: datetime | None = None) -> Capacity:
+    """Of a schedule, saved or as it is edited, as if it were enabled, from `now` on (aware; the database's clock).
+
+    Raises: ValueError for a cron or zone that cannot be read.
+    """
+    now = now or database_clock()
+    found = [schedule]
+    if schedule.throttle is not None:
+        sharing = Schedule.objects.filter(throttle=schedule.throttle, enabled=True).exclude(pk=schedule.pk)
+        found += sharing.order_by("pk")
+    return assess(_demands(found), limits_of(schedule, now), now)
+
+
+def assess(demands: Sequence[Demand], limits: Limits, now: datetime) -> Capacity:
+    """The capacity of the schedule of the first of `demands`, the others being what shares its throttle. Pure.
+
+    Schedules of a lower priority than its own do not delay it; those of a higher or the same one are taken to go first
+    where they come first. Batches under way at the start are left out: an edit does not change them.
+    """
+    demand, schedule = demands[0], demands[0].schedule
+    upcoming = list(islice(_after(schedule.cron, schedule.zone, now), 10))
+    start = now.replace(second=0, microsecond=0)
+    if upcoming[0] >= start + timedelta(minutes=MINUTES):
+        start = upcoming[0] - timedelta(minutes=1)
+    at = triggers(schedule.cron, schedule.zone, start, MINUTES)
+    steps, last = steps_of_batch(demand, len(at))
+    behind = int(last // MINUTE)
+    minutes = MINUTES + behind + 1  # the last batch is followed to its end
+    pace, limited_by = limits.pace(demand.seconds_each)
+    load, work, others = [0.0] * minutes, [0.0] * minutes, []
+    _add(load, steps, at)
+    _add(work, steps, at, 1 / pace if pace else 0)
+    for each in demands[1:]:
+        try:
+            at_other = triggers(each.schedule.cron, each.schedule.zone, start, minutes)
+        except ValueError:  # stored past its form
+            continue
+        steps, _ = steps_of_batch(each, len(at_other))
+        others.append(each.schedule.name)
+        _add(load, steps, at_other)
+        if pace and each.schedule.priority >= schedule.priority:
+            _add(work, steps, at_other, 1 / limits.pace(each.seconds_each)[0])
+    load, work, window = _levels(load)[:MINUTES], _levels(work), schedule.window_for
+    queue = queued(work)
+    ends = [max(behind * MINUTE + queue[minute + behind], last) + demand.seconds_each for minute in at]
+    ended = [(start + timedelta(minutes=minute), end) for minute, end in zip(at, ends, strict=True) if pace]
+    return Capacity(
+        demand, others, limits, pace, limited_by, demand.events / window if window else 0.0,
+        max(demand.events / pace, demand.seconds_each) if pace else inf, start, upcoming, load,
+        start + timedelta(minutes=load.index(max(load))), ended,
+        [each for each in ended if window and each[1] >= window + LATE_FROM], sum(work[:MINUTES]) / (MINUTES * MINUTE),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def triggers(cron: str, zone: str, start: datetime, minutes: int) -> tuple[int, ...]:
+    """The triggers after `start` (aware, a whole minute), as minutes since it, each below `minutes`."""
+    found = (int((trigger_at - start).total_seconds()) // MINUTE for trigger_at in _after(cron, zone, start))
+    return tuple(takewhile(lambda minute: minute < minutes, found))
+
+
+def _after(cron: str, zone: str, instant: datetime) -> Iterator[datetime]:
+    """Raises: ValueError for a cron or zone that cannot be read."""
+    check_expression(cron)
+    check_zone(zone)
+    return Period(cron, zone).after(instant)
+
+
+def steps_of_batch(demand: Demand, batches: int) -> tuple[list[tuple[int, float]], float]:
+    """The arrivals of each of so many batches, and the seconds from its trigger to its last event.
+
+    Cron's triggers lie on whole minutes and stagger puts each batch's events at the same places, so batches are alike.
+    As steps (minute after the trigger, change in events a minute): a spread batch is nearly level and has few.
+    """
+    schedule, window = demand.schedule, demand.schedule.window_for
+    if schedule.stagger != Stagger.EVEN or not window or not demand.events:
+        return [(0, demand.events), (1, -demand.events)], 0.0
+    if demand.events <= EXACT_EVENTS:
+        places = stagger.offsets(demand.events, window, schedule.pk or 0)
+        found: defaultdict[int, float] = defaultdict(float)
+        for minute in (int(place // MINUTE) for place in places):
+            found[minute] += 1
+            found[minute + 1] -= 1
+        steps = [(minute, step) for minute, step in sorted(found.items()) if step]
+        if len(steps) * batches <= MOST_STEPS:
+            return steps, max(places)
+    usable = stagger.usable_for(window)
+    whole, part = int(usable // MINUTE), usable / MINUTE % 1
+    level = demand.events / (usable / MINUTE)
+    return [(0, level), (whole, level * (part - 1)), (whole + 1, -level * part)], usable
+
+
+def queued(work: Iterable[float]) -> list[float]:
+    """Seconds of work in the queue once each minute's `work` has come to it, before that minute is worked off."""
+    return list(accumulate(work, lambda left, coming: max(0.0, left - MINUTE) + coming))
+
+
+def _add(to: list[float], steps: Iterable[tuple[int, float]], at: Sequence[int], weight: float = 1.0) -> None:
+    """Add the steps of a batch at each minute in `at`."""
+    for after, step in steps:
+        for trigger in at[: bisect_left(at, len(to) - after)]:
+            to[trigger + after] += step * weight
+
+
+def _levels(steps: Iterable[float]) -> list[float]:
+    """What steps add up to, minute by minute, less what is only rounding."""
+    return [max(0.0, round(level, 5)) for level in accumulate(steps)]
+
+
+def limits_of(schedule: Schedule, now: datetime) -> Limits:
+    """Its throttle, and the workers that live at `now` and serve the queue in which its records do their work."""
+    home_queue = registry.kind(schedule.kind).home_queue
+    rule = conf.queue_rules().get(home_queue)
+    queue = (rule and rule.feeds) or home_queue
+    alive = Worker.objects.filter(stopped_at=None, heartbeat_at__gt=now - timedelta(seconds=conf.lease_seconds()))
+    places = [worker.queues[queue] for worker in alive if worker.queues.get(queue)]
+    return Limits(schedule.throttle, sum(places), len(places))
+
+
+def _demands(schedules: Sequence[Schedule]) -> list[Demand]:
+    ids = [schedule.pk for schedule in schedules if schedule.pk]
+    with connection.cursor() as cursor:
+        cursor.execute(SECONDS, [ids])
+        took = dict(cursor.fetchall())
+    sizes = {pk: size for ask in batch_sizes for pk, size in ask(ids).items()}
+    return [
+        Demand(each, sizes.get(each.pk, 0) if each.provider else each.event_count or 0,
+               took.get(each.pk, ASSUMED_SECONDS), each.pk in took)
+        for each in schedules
+    ]  # fmt: skip

@@ -1,0 +1,347 @@
+"""The capacity check: its load, its pace, whether batches complete, and what it says. Most of it without a database."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import Max, Min
+from django.test.utils import CaptureQueriesContext
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs import tick
+from jobs.clock import database_clock
+from jobs.models import Attempt, BacklogRecord, Throttle
+from jobs.states import AttemptOutcome, Status
+from schedules import stagger
+from schedules.capacity import (
+    MINUTES,
+    WORKER_PACE,
+    Capacity,
+    Demand,
+    Limits,
+    assess,
+    check,
+    limits_of,
+    queued,
+    steps_of_batch,
+    triggers,
+)
+from schedules.capacity_report import messages
+from schedules.models import Schedule, Trigger
+from schedules.previews import coming_batches
+from tests.factories import NOON, make_record, make_worker
+from tests.schedules.factories import make_events, make_throttle
+from tests.sources.factories import make_assignment, make_policy
+
+SATURDAY = datetime(2026, 11, 21, tzinfo=UTC)
+"""Midnight. Seven days without a change of the clock in Europe."""
+
+HOUR = timedelta(hours=1)
+
+
+def demand(events: int = 1_000, seconds_each: float = 1.0, **fields: Any) -> Demand:
+    """Hourly, spread over the hour."""
+    values = {"name": "hourly", "cron": "0 * * * *", "zone": "UTC", "window_for": 3_600, "stagger": "even"}
+    return Demand(Schedule(**(values | fields)), events, seconds_each)
+
+
+def slow(rate: float | None = 1.0, in_flight: int = 50) -> Limits:
+    return Limits(Throttle(name="slow", max_in_flight=in_flight, rate=rate))
+
+
+def found(*others: Demand, limits: Limits | None = None, now: datetime = SATURDAY, **fields: Any) -> Capacity:
+    return assess([demand(**fields), *others], limits or Limits(), now)
+
+
+def said(capacity: Capacity) -> dict[str, str]:
+    return {message.text: message.level for message in messages(capacity)}
+
+
+class TestTheLoad:
+    @given(
+        events=st.integers(1, 300),
+        window_for=st.integers(60, 40_000),
+        schedule_id=st.integers(1, 1000),
+        hours=st.lists(st.integers(0, 23), min_size=1, max_size=4, unique=True),
+    )
+    def test_is_what_counting_each_event_gives(
+        self, events: int, window_for: int, schedule_id: int, hours: list[int]
+    ) -> None:
+        cron = f"5 {','.join(map(str, hours))} * * *"
+        load = found(events=events, window_for=window_for, cron=cron, pk=schedule_id).load
+        counted = [0.0] * MINUTES
+        for trigger in triggers(cron, "UTC", SATURDAY, MINUTES):
+            for place in stagger.offsets(events, window_for, schedule_id):
+                if (minute := trigger + int(place // 60)) < MINUTES:
+                    counted[minute] += 1
+        assert load == counted
+
+    @pytest.mark.parametrize("events", [90, 600, 5_000])
+    def test_taken_as_even_is_true_to_one_event_a_minute_and_batch(
+        self, events: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        exact = found(events=events, window_for=5_400)
+        monkeypatch.setattr("schedules.capacity.MOST_STEPS", 0)
+        even = found(events=events, window_for=5_400)
+        assert max(abs(one - other) for one, other in zip(exact.load, even.load, strict=True)) <= 2
+        assert sum(even.load) == pytest.approx(sum(exact.load), rel=0.001)
+
+    def test_of_a_million_is_level(self) -> None:
+        load = found(events=1_000_000, cron="0 3 * * *").load[180:240]
+        assert sum(load) == pytest.approx(1_000_000)
+        assert max(load[:-1]) == pytest.approx(min(load[:-1]), abs=0.001)
+
+    @pytest.mark.parametrize(
+        ("events", "window_for"), [(5_000, 3_600), (1_000_000, 60), (1_000_000, 86_400), (5_000, 31 * 86_400)]
+    )
+    def test_costs_less_than_a_second_however_much_it_is(self, events: int, window_for: int) -> None:
+        triggers.cache_clear()
+        began = time.thread_time()  # of this thread alone: the machine may be busy
+        capacity = found(demand(name="other"), cron="* * * * *", events=events, window_for=window_for)
+        assert time.thread_time() - began < 1
+        assert len(capacity.ended) == MINUTES - 1
+
+    def test_follows_the_clocks_of_its_zone(self) -> None:
+        before_the_change = datetime(2026, 10, 24, tzinfo=UTC)
+        capacity = found(cron="0 12 * * *", zone="Europe/Berlin", stagger="none", now=before_the_change)
+        assert [minute for minute, events in enumerate(capacity.load) if events][:2] == [600, 1440 + 660]
+
+    def test_has_what_shares_the_throttle_in_it(self) -> None:
+        capacity = found(demand(cron="0 3 * * *", stagger="none"), stagger="none")
+        assert (max(capacity.load), capacity.busiest) == (2_000, SATURDAY + 3 * HOUR)
+        assert sum(capacity.load) == 174_000
+
+    def test_of_one_that_triggers_later_begins_at_its_next_trigger(self) -> None:
+        capacity = found(cron="0 0 1 3 *")
+        assert capacity.next_triggers[0] == capacity.start + timedelta(minutes=1) == datetime(2027, 3, 1, tzinfo=UTC)
+        assert len(capacity.ended) == 1
+
+
+class TestThePace:
+    @pytest.mark.parametrize(
+        ("limits", "seconds", "pace"),
+        [
+            (Limits(), 1.0, WORKER_PACE),
+            (slow(rate=None, in_flight=10), 0.5, 20),
+            (slow(rate=5, in_flight=10), 0.5, 5),
+            (slow(rate=5, in_flight=1), 0.5, 2),
+            (slow(rate=None, in_flight=10)._replace(places=4, workers=1), 0.5, 8),
+            (Limits(places=4, workers=1), 0.0, WORKER_PACE),
+            (Limits(places=400, workers=2), 0.0014, 2 * WORKER_PACE),
+            (slow(in_flight=0), 1.0, 0),
+        ],
+    )
+    def test_is_the_least_of_cap_rate_places_and_workers(self, limits: Limits, seconds: float, pace: float) -> None:
+        assert limits.pace(seconds)[0] == pace
+
+
+class TestTheQueue:
+    def test_leaves_to_the_next_minute_what_one_does_not_work_off(self) -> None:
+        assert queued([100, 0, 10, 0, 200]) == [100, 40, 10, 0, 200]
+
+    @given(st.lists(st.floats(0, 1000), min_size=1, max_size=50))
+    def test_loses_no_work(self, work: list[float]) -> None:
+        assert sum(min(60.0, each) for each in queued([*work, *[0.0] * 2000])) == pytest.approx(sum(work))
+
+
+class TestTheVerdict:
+    def test_a_batch_completes_at_the_pace_of_its_throttle(self) -> None:
+        capacity = found(limits=slow())
+        assert (capacity.pace, capacity.batch_takes, len(capacity.ended), capacity.late) == (1, 1_000, 167, [])
+        assert capacity.busy == pytest.approx(1_000 / 3_600, rel=0.01)
+        text = "Each batch of 1,000 events takes 16 min 40 s at 1 a second: it completes in its window of 1 h."
+        assert said(capacity)[text] == "good"
+
+    def test_a_batch_that_needs_more_than_that_does_not(self) -> None:
+        capacity = found(events=1_000_000, window_for=60, cron="0 3 * * *", limits=slow(rate=50, in_flight=99))
+        assert (capacity.batch_takes, len(capacity.late)) == (20_000, 7)
+        text = (
+            "Cannot complete: 1,000,000 events in 1 min need 16,667 a second, the throttle slow lets 50 through. "
+            "A batch takes 5 h 33 min."
+        )
+        assert said(capacity)[text] == "bad"
+
+    @pytest.mark.parametrize("way", ["even", "none"])
+    def test_is_the_same_with_and_without_stagger(self, way: str) -> None:
+        fitting, tight = (found(stagger=way, limits=slow(rate=rate)) for rate in (0.5, 0.25))
+        assert (len(fitting.late), len(tight.late)) == (0, 167)
+
+    def test_a_batch_waits_for_another_that_shares_its_throttle(self) -> None:
+        flood = demand(name="flood", cron="0 3 * * *", events=10_000)
+        capacity = found(flood, limits=slow(), zone="Europe/Berlin")
+        # 11,000 come in the first hour and 1,000 in each, 3,600 go
+        assert {trigger.hour for trigger, _ in capacity.late} == {3, 4, 5}
+        [text] = [text for text, level in said(capacity).items() if level == "bad"]
+        assert "but 21 of 167 batches in these 7 days end after their window behind what shares its throttle" in text
+        assert text.endswith("first that of Sat 2026-11-21 04:00.")
+        assert "It shares the throttle slow with flood." in said(capacity)
+
+    def test_what_ranks_lower_does_not_delay_it(self) -> None:
+        flood = demand(name="flood", cron="0 3 * * *", events=10_000, priority=-1)
+        assert not found(flood, limits=slow()).late
+        assert found(flood, limits=slow(), priority=-1).late
+
+    def test_each_schedule_has_its_own_duration(self) -> None:
+        lengthy = demand(name="slow", cron="0 3 * * *", events=100, seconds_each=100, stagger="none")
+        one = {"cron": "0 3 * * *", "events": 1, "stagger": "none"}
+        capacity = found(lengthy, limits=slow(rate=None, in_flight=1), **one)
+        assert capacity.ended[0][1] == pytest.approx(100 * 100 + 1 + 1)
+
+    def test_of_a_paused_throttle_there_is_none(self) -> None:
+        capacity = found(limits=slow(in_flight=0))
+        assert (capacity.pace, capacity.ended) == (0, [])
+        text = "No batch begins: the throttle slow is paused (at most 0 in flight) until it is raised."
+        assert said(capacity)[text] == "bad"
+
+    def test_names_the_workers_where_they_are_the_limit(self) -> None:
+        limits = slow(rate=None)._replace(places=2, workers=1)
+        assert any(
+            "the concurrency of the workers lets 2" in text for text in said(found(events=10_000, limits=limits))
+        )
+        short = found(events=1_000_000, window_for=60, seconds_each=0.001, limits=Limits(places=200, workers=1))
+        assert any("the speed of the workers lets 1,500 through" in text for text in said(short))
+
+    def test_a_batch_late_by_less_than_a_tenth_of_a_second_completes(self) -> None:
+        _, last = steps_of_batch(demand(), 1)
+        assert not found(seconds_each=3_600 - last + 0.04, limits=slow(rate=None, in_flight=1_000)).late
+
+    def test_more_than_gets_through_is_warned_of(self) -> None:
+        texts = said(found(events=9_000, window_for=0, limits=slow()))
+        assert [text for text, level in texts.items() if level == "bad"] == [
+            "The throttle slow is asked for 2.5 times what it lets through in these 7 days: more and more is left over."
+        ]
+
+    def test_a_window_longer_than_the_time_between_triggers_is_warned_of(self) -> None:
+        text = (
+            "Its window of 2 h is longer than the 1 h between two triggers: while an earlier batch is unfinished, a "
+            "trigger is to emit nothing."
+        )
+        assert said(found(window_for=7_200, overlap="skip"))[text] == "warning"
+        assert "warning" not in said(found()).values()
+
+
+def delivered(
+    schedule: Schedule, *seconds: float, at: Any = NOON, outcome: AttemptOutcome = AttemptOutcome.SUCCEEDED
+) -> None:
+    Trigger.objects.create(schedule=schedule, trigger_at=at, events=len(seconds), emitted_at=at)
+    for each in seconds:
+        record = make_record(Status.SUCCEEDED, origin=schedule, trigger_at=at)
+        Attempt.objects.create(
+            record=record, number=1, queue="callbacks", started_at=at, ended_at=at + HOUR, outcome=outcome,
+            facts={"seconds": each},
+        )  # fmt: skip
+
+
+def measured(schedule: Schedule) -> float | None:
+    one = check(schedule, SATURDAY).demand
+    return one.seconds_each if one.is_measured else None
+
+
+@pytest.mark.django_db
+class TestHowLongAnEventTakes:
+    def test_is_the_median_of_what_succeeded(self) -> None:
+        one, new = make_events(name="a"), make_events(name="b")
+        delivered(one, 0.1, 0.2, 9.0)
+        delivered(one, 30.0, 30.0, 30.0, 30.0, at=NOON + HOUR, outcome=AttemptOutcome.FAILED)
+        assert (measured(one), measured(new)) == (0.2, None)
+
+    @pytest.mark.parametrize("facts", [None, {"status": 200}, {"seconds": "soon"}])
+    def test_is_how_long_it_ran_where_no_handler_measured_it(self, facts: Any) -> None:
+        schedule = make_events()
+        delivered(schedule, 1.0)
+        Attempt.objects.update(facts=facts)
+        assert measured(schedule) == 3600.0
+
+    def test_is_that_of_the_latest_five_triggers(self) -> None:
+        schedule = make_events()
+        for number in range(8):
+            delivered(schedule, float(number), at=NOON + number * HOUR)
+        assert measured(schedule) == 5.0
+
+
+@pytest.mark.django_db
+class TestTheLimits:
+    def test_are_the_throttle_and_the_live_workers_that_serve_its_queue(self) -> None:
+        now = database_clock()
+        make_worker(queues={"callbacks": 200, "backups": 16})
+        make_worker(queues={"callbacks": 100})
+        make_worker(queues={"backups": 16})
+        make_worker(queues={"callbacks": 1}, heartbeat_at=now - HOUR)
+        make_worker(queues={"callbacks": 2}, stopped_at=now)
+        throttle = make_throttle()
+        assert limits_of(make_events(throttle=throttle), now) == (throttle, 300, 2)
+
+    def test_of_backups_are_those_of_the_queue_that_their_home_queue_feeds(self) -> None:
+        make_worker(queues={"availability": 200, "backups": 16})
+        assert limits_of(Schedule(kind="backup"), database_clock()).places == 16
+
+
+@pytest.mark.django_db
+class TestTheCheck:
+    @pytest.mark.parametrize(("count", "window_for"), [(7, 600), (100, 3_600), (500, 90), (300, 0)])
+    def test_foresees_what_is_emitted(self, count: int, window_for: int) -> None:
+        three = SATURDAY + 3 * HOUR
+        way = "even" if window_for else "none"
+        schedule = make_events(event_count=count, window_for=window_for, stagger=way, next_trigger_at=three)
+        load = check(schedule, SATURDAY).load
+        tick.tick(now=three)
+        emitted = [0.0] * 1440
+        for run_after in BacklogRecord.objects.filter(origin=schedule).values_list("run_after", flat=True):
+            emitted[int((run_after - SATURDAY).total_seconds()) // 60] += 1
+        assert sum(emitted) == count
+        assert load[:1440] == emitted
+        [batch] = coming_batches(schedule, 1, now=SATURDAY)
+        ends = BacklogRecord.objects.filter(origin=schedule).aggregate(first=Min("run_after"), last=Max("run_after"))
+        assert (batch.first_at, batch.last_at) == (ends["first"], ends["last"])
+
+    def test_takes_what_shares_the_throttle_is_enabled_and_can_be_read(self) -> None:
+        throttle, other = make_throttle(), make_throttle(name="other")
+        schedule = make_events(name="a", throttle=throttle)
+        make_events(name="b", throttle=throttle, cron="0 9 * * *", event_count=7, stagger="none")
+        make_events(name="c", throttle=other)
+        make_events(name="d", throttle=throttle, enabled=False)
+        make_events(name="e")
+        make_events(name="f", throttle=throttle, cron="soon")
+        make_events(name="g", throttle=throttle, zone="Mars/Olympus")
+        capacity = check(schedule, SATURDAY)
+        assert (capacity.others, capacity.load[540]) == (["b"], 7)
+
+    def test_takes_a_schedule_as_it_is_edited(self) -> None:
+        throttle = make_throttle()
+        schedule = make_events(throttle=throttle)
+        schedule.event_count, schedule.stagger = 5_000, "none"
+        capacity = check(schedule, SATURDAY)
+        assert (max(capacity.load), capacity.others) == (5_000, [])
+        unsaved = Schedule(name="new", cron="0 3 * * *", kind="http_callback", event_count=3, throttle=throttle)
+        capacity = check(unsaved, SATURDAY)
+        assert (capacity.demand.events, capacity.others) == (3, ["nightly"])
+
+    def test_of_a_policy_has_an_event_for_each_assignment(self) -> None:
+        throttle = make_throttle()
+        policy = make_policy(throttle=throttle)
+        for _ in range(3):
+            make_assignment(policy)
+        make_assignment()
+        capacity = check(policy.schedule, SATURDAY)
+        assert capacity.demand.events == 3
+        assert messages(capacity)[0].text.startswith("Each batch of up to 3 events")
+        assert sum(check(make_events(throttle=throttle, event_count=1), SATURDAY).load) > 7
+
+    @pytest.mark.parametrize("fields", [{"cron": "soon"}, {"zone": "Mars/Olympus"}])
+    def test_of_a_cron_or_zone_that_cannot_be_read_is_refused(self, fields: dict[str, str]) -> None:
+        with pytest.raises(ValueError, match=r"cron 'soon'|Mars/Olympus"):
+            check(make_events(**fields), SATURDAY)
+
+    def test_asks_no_more_often_for_many(self) -> None:
+        throttle = make_throttle()
+        schedule = make_events(throttle=throttle)
+        with CaptureQueriesContext(connection) as few:
+            check(schedule, SATURDAY)
+        for number in range(20):
+            make_events(name=f"other {number}", throttle=throttle)
+        with CaptureQueriesContext(connection) as many:
+            check(schedule, SATURDAY)
+        assert len(many) == len(few) <= 4
