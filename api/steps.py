@@ -82,7 +82,7 @@ def create(resource: "Resource[Any]", request: HttpRequest, body: BaseModel) -> 
     """Raises: ApiError (409, 422)."""
 
     def make() -> HttpResponse:
-        values = _values(resource, body, everything=True)
+        values = dict(body)
         row = resource.new(values)
         resource.fill(row, values)
         _write(resource, request, row, None)
@@ -98,7 +98,7 @@ def create(resource: "Resource[Any]", request: HttpRequest, body: BaseModel) -> 
 def change(resource: "Resource[Any]", request: HttpRequest, row_id: int, body: BaseModel) -> HttpResponse:
     """Raises: ApiError (403, 404, 409, 412, 422)."""
     row = _locked(resource, request, row_id)
-    changed = resource.fill(row, _values(resource, body, everything=request.method == "PUT"))
+    changed = resource.fill(row, {name: getattr(body, name) for name in body.model_fields_set})
     if changed:
         _write(resource, request, row, changed)
         history.changed(request, row, changed)
@@ -157,14 +157,6 @@ def _clash(resource: "Resource[Any]", row: Any) -> ApiError:
     except ValidationError as error:
         return not_valid(model_errors(error))
     return ApiError(409, f"the {resource.name} clashes with what others saved meanwhile", "read it again")
-
-
-def _values(resource: "Resource[Any]", body: BaseModel, *, everything: bool) -> dict[str, Any]:
-    """What was sent; with `everything`, also the usual values of what was left out."""
-    names = set(body.model_fields_set)
-    if everything:
-        names |= set(type(body).model_fields) - set(resource.kept_when_left_out)
-    return {name: getattr(body, name) for name in type(body).model_fields if name in names}
 
 
 def _missing(resource: "Resource[Any]") -> ApiError:
