@@ -16,7 +16,7 @@ from django.utils.text import slugify
 from jobs import conf, decisions
 from jobs.clock import database_clock
 from jobs.database_errors import Trouble, trouble_of
-from jobs.formatting import span
+from jobs.durations import span
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
 from jobs.states import WaitingFor

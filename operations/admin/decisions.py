@@ -13,9 +13,10 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 from unfold.paginator import InfinitePaginator
 
+from jobs.durations import span
 from jobs.models import BacklogRecord, Decision, Level
 from jobs.order import REASONS
-from operations.admin.base import ReadOnlyAdmin, moment, span
+from operations.admin.base import ReadOnlyAdmin, moment
 from operations.admin.filters import KindFilter
 from operations.admin.tables import table
 

@@ -14,7 +14,7 @@ from unfold.decorators import action
 from delivery import signing
 from delivery.endpoints import endpoint_facts, rotate
 from delivery.models import Endpoint, EndpointKind
-from jobs.formatting import span
+from jobs.durations import span
 from operations.admin.asking import AsksFirst, button, is_confirmed, question
 from operations.admin.events import url_of
 from operations.endpoint_tests import send_test, told, wait_for_test

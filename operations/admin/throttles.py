@@ -10,10 +10,11 @@ from django.utils.html import format_html
 from unfold.decorators import display
 
 from jobs import throttle_verbs, throttles
+from jobs.durations import span
 from jobs.models import Lane, Throttle
 from jobs.throttle_verbs import InUse
 from jobs.throttles import Live
-from operations.admin.base import ReadOnlyAdmin, span
+from operations.admin.base import ReadOnlyAdmin
 from operations.admin.deleting import ToldObstacles
 from schedules.models import Schedule
 

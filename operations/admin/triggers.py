@@ -14,7 +14,8 @@ from unfold.decorators import action, display
 from unfold.views import ChangeList
 
 from delivery.models import EndpointKind
-from jobs.formatting import span, storable
+from jobs.durations import span
+from jobs.formatting import storable
 from operations.admin.asking import AsksFirst, is_confirmed, question
 from operations.admin.base import ReadOnlyAdmin, moment
 from operations.admin.event_filters import MOST_SCHEDULES

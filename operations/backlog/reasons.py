@@ -12,7 +12,8 @@ record meets in its queue.
 from datetime import UTC, datetime, timedelta
 
 from jobs import breakers
-from jobs.formatting import moment, span
+from jobs.durations import span
+from jobs.formatting import moment
 from jobs.models import BacklogRecord, Breaker, RetryPolicy, Sweep
 from jobs.rescheduling import last_failure_of
 from jobs.retries import tiers

@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs.attempts import took
-from jobs.formatting import facts_in_words, moment, printable, span
+from jobs.durations import span
+from jobs.formatting import facts_in_words, moment, printable
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from operations.backlog.attention import attention

@@ -11,7 +11,8 @@ from django.db.utils import Error
 from jobs import breakers
 from jobs.breakers import verbs
 from jobs.clock import database_clock
-from jobs.formatting import moment, span
+from jobs.durations import span
+from jobs.formatting import moment
 from jobs.models import Breaker
 from operations.backlog.rendering import plain
 from operations.management.base import unanswered

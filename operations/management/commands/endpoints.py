@@ -20,7 +20,8 @@ from delivery.endpoints import (
     undelivered,
 )
 from delivery.models import Endpoint, EndpointKind
-from jobs.formatting import moment, span
+from jobs.durations import span
+from jobs.formatting import moment
 from operations import endpoint_arguments
 from operations.backlog.facts import as_json
 from operations.backlog.rendering import Column, plain, table

@@ -9,7 +9,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db.utils import Error
 
 from jobs import throttle_verbs, throttles
-from jobs.formatting import span
+from jobs.durations import span
 from jobs.models import Throttle
 from jobs.throttles import Live
 from operations.backlog.rendering import Column, plain, table, text_of
