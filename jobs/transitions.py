@@ -69,13 +69,13 @@ def transition(
     now: datetime,
     usual_priority: int | None = None,
     inserted_at: datetime | None = None,
-    dice: retries.Dice = retries.DICE,
+    rng: retries.Rng = retries.RNG,
 ) -> Transition:
     """What `record` becomes after `outcome` at `now` (aware UTC).
 
     `home_queue` is where records of its kind wait: whatever it waits for, it starts there again. `zone` is the
     IANA zone in which its days are counted. `usual_priority` is its schedule's: a failure ends what a person added
-    to it. `inserted_at`: when it was put on the backlog; what is random about its wait comes from `dice`.
+    to it. `inserted_at`: when it was put on the backlog; what is random about its wait comes from `rng`.
     """
     today = now.astimezone(ZoneInfo(zone)).date()
     kept = Transition(
@@ -138,7 +138,7 @@ def transition(
             if usual_priority is not None:
                 kept = replace(kept, priority=usual_priority)
             failure = _failure(record, inserted_at, now)
-            return _after_failure(record, kept, outcome, failure, rule, today, now, dice)
+            return _after_failure(record, kept, outcome, failure, rule, today, now, rng)
 
 
 def _told(text: str) -> str:
@@ -198,7 +198,7 @@ def _after_failure(
     rule: retries.Rule,
     today: date,
     now: datetime,
-    dice: retries.Dice,
+    rng: retries.Rng,
 ) -> Transition:
     failed = replace(
         kept,
@@ -211,7 +211,7 @@ def _after_failure(
     )
     if rule.gives_up(failure):
         return replace(failed, status=Status.FAILED, finished_at=now)
-    waiting_for, run_after = wait_after(failure, rule, dice, retry_after=outcome.retry_after)
+    waiting_for, run_after = wait_after(failure, rule, rng, retry_after=outcome.retry_after)
     return replace(
         failed,
         status=Status.WAITING,
@@ -234,7 +234,7 @@ def heeded(retry_after: float) -> float:
 
 
 def wait_after(
-    failure: retries.Failure, rule: retries.Rule, dice: retries.Dice = retries.DICE, *, retry_after: float = 0.0
+    failure: retries.Failure, rule: retries.Rule, rng: retries.Rng = retries.RNG, *, retry_after: float = 0.0
 ) -> tuple[WaitingFor, datetime]:
     """What a record waits for after a failure that was not its last, and until when (aware UTC) at the longest.
 
@@ -244,7 +244,7 @@ def wait_after(
     failed_at = datetime.fromtimestamp(failure.at, UTC)
     asked = failed_at + timedelta(seconds=heeded(retry_after))
     if not rule.waits_for_sweeps:
-        delay = timedelta(seconds=retries.delay(rule, failure, dice))
+        delay = timedelta(seconds=retries.delay(rule, failure, rng))
         return WaitingFor.BACKOFF, max(failed_at + delay, asked)
     if asked > failed_at:
         return WaitingFor.BACKOFF, asked

@@ -10,11 +10,24 @@ from typing import Any
 from django.core.exceptions import ValidationError
 
 from jobs.retries import tiers, waits
-from jobs.retries.waits import DICE, Dice, Failure, Wait, fibonacci_number
+from jobs.retries.waits import RNG, Failure, Rng, Wait, fibonacci_number
 
 __all__ = [
-    "ALGORITHMS", "DECIDING", "DEFAULT", "DICE", "LARGEST", "LONGEST", "SHORTEST", "Algorithm", "Dice", "Failure",
-    "Rule", "delay", "fibonacci_number", "problems", "validate",
+    "ALGORITHMS",
+    "DECIDING",
+    "DEFAULT",
+    "LARGEST",
+    "LONGEST",
+    "RNG",
+    "SHORTEST",
+    "Algorithm",
+    "Failure",
+    "Rng",
+    "Rule",
+    "delay",
+    "fibonacci_number",
+    "problems",
+    "validate",
 ]  # fmt: skip
 
 LONGEST = 10**9
@@ -137,7 +150,7 @@ DECIDING = tuple(each.name for each in fields(Rule))
 """The fields of a retry policy that decide when its records are tried again: all but its name."""
 
 
-def delay(rule: Rule, failure: Failure | int, dice: Dice = DICE) -> float:
+def delay(rule: Rule, failure: Failure | int, rng: Rng = RNG) -> float:
     """Seconds to wait after a failure, at most `rule.max_delay`; a number stands for a failure that was on time.
 
     *progressive* knows no cap, and no wait when no sweep covers the record any more: infinity.
@@ -149,7 +162,7 @@ def delay(rule: Rule, failure: Failure | int, dice: Dice = DICE) -> float:
     if failure.number < 1:
         raise ValueError(f"a delay follows a failure; got failures={failure.number}")
     algorithm = ALGORITHMS[rule.algorithm]
-    wait = algorithm.wait(failure, {**algorithm.defaults, **rule.parameters}, rule.max_delay, dice)
+    wait = algorithm.wait(failure, {**algorithm.defaults, **rule.parameters}, rule.max_delay, rng)
     return wait if algorithm.waits_for_sweeps else min(wait, rule.max_delay)
 
 

@@ -222,7 +222,7 @@ class TestPresets:
     def test_none_waits_longer_than_twelve_days_or_tries_more_than_once_a_minute(self):
         for preset in PRESETS.OURS:
             rule = RetryPolicy(**preset).as_rule()
-            dice = random.Random(1)
-            waits = [delay(rule, Failure(k, at=1e9 + k, first_at=1e9), dice) for k in (1, 2, 3, 5, 10, 25, 100)]
+            rng = random.Random(1)
+            waits = [delay(rule, Failure(k, at=1e9 + k, first_at=1e9), rng) for k in (1, 2, 3, 5, 10, 25, 100)]
             assert max(waits) <= 12 * DAY
             assert sum(waits[:3]) > 10
