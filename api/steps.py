@@ -116,9 +116,9 @@ def delete(resource: "Resource[Any]", request: HttpRequest, row_id: int) -> Http
         with transaction.atomic():
             resource.remove(request, row)
     except ProtectedError as error:
-        raise _in_use(resource, _told(error.protected_objects)) from error
+        raise _in_use(resource, _describe(error.protected_objects)) from error
     except RestrictedError as error:
-        raise _in_use(resource, _told(error.restricted_objects)) from error
+        raise _in_use(resource, _describe(error.restricted_objects)) from error
     except IntegrityError as error:
         raise _in_use(
             resource, "it came into use meanwhile", "delete it again: it is told then what uses it"
@@ -167,6 +167,6 @@ def _in_use(resource: "Resource[Any]", told: str, hint: str = "take it away ther
     return ApiError(409, f"the {resource.name} is in use: {told}", hint)
 
 
-def _told(rows: Any) -> str:
+def _describe(rows: Any) -> str:
     names = sorted({f"{each._meta.verbose_name} {each}" for each in rows})
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

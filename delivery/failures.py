@@ -19,7 +19,7 @@ def is_ours(error: BaseException) -> bool:
     return isinstance(_cause(error), NotAllowed) or isinstance(error, aiohttp.InvalidURL | ValueError)
 
 
-def told(error: BaseException, origin: str, connect_timeout: float, timeout: float) -> str:
+def describe(error: BaseException, origin: str, connect_timeout: float, timeout: float) -> str:
     """One sentence about what happened with `origin`. Both times in seconds."""
     match error:
         case aiohttp.ConnectionTimeoutError():
@@ -29,7 +29,7 @@ def told(error: BaseException, origin: str, connect_timeout: float, timeout: flo
         case aiohttp.ClientConnectorCertificateError():
             return f"{origin} has a certificate that is not trusted: {_said_of_certificate(error.certificate_error)}"
         case aiohttp.ClientConnectorDNSError():
-            return _told_of_name(_cause(error), origin)
+            return _describe_name(_cause(error), origin)
         case aiohttp.ClientSSLError():
             return f"{origin} does not speak TLS with us: {_said_of_tls(error)}"
         case aiohttp.ClientConnectorError():
@@ -55,7 +55,7 @@ def _cause(error: BaseException) -> BaseException:
     return error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
 
 
-def _told_of_name(cause: BaseException, origin: str) -> str:
+def _describe_name(cause: BaseException, origin: str) -> str:
     match cause:
         case NotAllowed():
             return f"nothing is delivered to {origin}: {cause}"

@@ -105,11 +105,11 @@ def transition(
                 status=Status.CANCELLED,
                 finished_at=now,
                 attempt_outcome=AttemptOutcome.CANCELLED,
-                error=_told(outcome.reason),
+                error=_describe(outcome.reason),
             )
         case Released():
             return replace(
-                kept, priority=record.priority, error=_told(outcome.reason)
+                kept, priority=record.priority, error=_describe(outcome.reason)
             )  # a woken source is not forgotten
         case Postponed():
             return replace(
@@ -117,7 +117,7 @@ def transition(
                 status=Status.WAITING,
                 waiting_for=outcome.waiting_for,
                 run_after=max(outcome.until, now),
-                error=_told(outcome.reason),
+                error=_describe(outcome.reason),
             )
         case Held():
             return replace(
@@ -127,7 +127,7 @@ def transition(
                 breaker_id=outcome.breaker_id,
                 run_after=now + LOOKED_AT_AGAIN_AFTER,
                 attempt_outcome=AttemptOutcome.FAILED if outcome.tried else AttemptOutcome.RELEASED,
-                error=_told(outcome.reason),
+                error=_describe(outcome.reason),
                 facts=facts_as_json(outcome.facts),
             )
         case Handoff():
@@ -141,7 +141,7 @@ def transition(
             return _after_failure(record, kept, outcome, failure, rule, today, now, rng)
 
 
-def _told(text: str) -> str:
+def _describe(text: str) -> str:
     return storable(text)[:MAX_ERROR_LENGTH]
 
 
@@ -168,7 +168,7 @@ def _after_silence(record: Claimed, kept: Transition, outcome: Unavailable, toda
         waiting_for=WaitingFor.RECHECK,
         run_after=now + timedelta(seconds=outcome.recheck_after),
         attempt_outcome=AttemptOutcome.UNAVAILABLE,
-        error=_told(outcome.reason),
+        error=_describe(outcome.reason),
     )
     if outcome.first_in_line:
         return replace(waiting, priority=priorities.first_in_line(kept.priority))
@@ -206,7 +206,7 @@ def _after_failure(
         first_failure_at=_first_failure_at(record, now),
         last_failure_at=now,
         attempt_outcome=AttemptOutcome.RESCUED if outcome.rescued else AttemptOutcome.FAILED,
-        error=_told(outcome.error),
+        error=_describe(outcome.error),
         facts=_facts_of(outcome),
     )
     if rule.gives_up(failure):

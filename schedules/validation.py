@@ -150,16 +150,16 @@ def obstacle_to_editing(schedule: "Schedule") -> str:
     owner = owner_of(schedule)
     if owner is None:
         return ""
-    return f"{_told_owner(schedule, owner)}: edit or delete that"
+    return f"{_describe_owner(schedule, owner)}: edit or delete that"
 
 
 def obstacle_to_triggering(schedule: "Schedule") -> str:
     """Why a schedule is not triggered by itself, with what is done instead; empty: it is."""
     owner = owner_of(schedule)
-    return f"{_told_owner(schedule, owner)}: use *back up now*" if owner else ""
+    return f"{_describe_owner(schedule, owner)}: use *back up now*" if owner else ""
 
 
-def _told_owner(schedule: "Schedule", owner: Any) -> str:
+def _describe_owner(schedule: "Schedule", owner: Any) -> str:
     return f"{schedule} is the schedule of the {owner._meta.verbose_name} {owner}"
 
 

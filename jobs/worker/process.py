@@ -296,13 +296,13 @@ class WorkerProcess:
         self._drain(self.grace, self.units.runs, until_signals=2)
         self.units.stop_all()
         self._drain(STOPPING_SECONDS, self._stoppable, until_signals=3)
-        deaf = self.units.busy()
+        unresponsive = self.units.busy()
         is_stuck = self.loop_watch.is_stuck
         culprits = self.units.holding_up_the_loop() if is_stuck else []
         for run in culprits:
             self.settler.add(run.record, Failed("it kept the event loop of its worker from turning"))
         self._release(
-            [run for run in deaf if run not in culprits], "the worker was stopped and its handler did not end"
+            [run for run in unresponsive if run not in culprits], "the worker was stopped and its handler did not end"
         )
         for settler in (self.settler, self.silences):
             settler.end(SETTLING_SECONDS)
@@ -314,7 +314,7 @@ class WorkerProcess:
             self._safely(lambda: Worker.objects.filter(pk=self.row.pk).update(stopped_at=Now()))
         connections.close_all()
         log.info("worker %s has stopped", self.row)
-        if deaf or is_stuck or self.gave_up:
+        if unresponsive or is_stuck or self.gave_up:
             # their threads would go on, and their engines with them, beside the next attempt
             logging.shutdown()
             os._exit(EXIT_CODE if self.gave_up else 0)

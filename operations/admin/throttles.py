@@ -109,11 +109,11 @@ class ThrottleAdmin(ToldObstacles):
 
     @admin.display(description="ready")
     def ready(self, throttle: Throttle) -> str:
-        return _live(throttle).told("ready")
+        return _live(throttle).describe("ready")
 
     @admin.display(description="waiting")
     def waiting(self, throttle: Throttle) -> str:
-        return _live(throttle).told("waiting")
+        return _live(throttle).describe("waiting")
 
     @admin.display(description="rate", ordering="rate")
     def shown_rate(self, throttle: Throttle) -> str:

@@ -105,7 +105,7 @@ def _for_breaker(record: BacklogRecord, now: datetime) -> list[str]:
         return [_until("what its breaker guarded is there no more; it is looked at again", record, now)]
     if not breaker.is_open:
         return ["the breaker that it waited for is closed: the next tick makes it ready"]
-    return [breakers.told(breaker), _next_trial(breaker, now)]
+    return [breakers.describe(breaker), _next_trial(breaker, now)]
 
 
 def _next_trial(breaker: Breaker, now: datetime) -> str:

@@ -155,7 +155,7 @@ def dead_letters_view(found: DeadLetters) -> RenderableType:
     return table(columns, rows)
 
 
-def told_of(found: DeadLetters, shown: int) -> str:
+def describe(found: DeadLetters, shown: int) -> str:
     """How much of it is shown, and what to do with a group."""
     groups = len(found.groups)
     said = f"{found.read:,} failed records in {groups:,} group{'s' if groups != 1 else ''}"

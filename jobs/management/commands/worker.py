@@ -61,7 +61,7 @@ def _is_migrated() -> bool:
         found = differences()
     except Error as error:
         if is_refusal(error):
-            raise CommandError(unreachable.told_away(error), returncode=2) from error
+            raise CommandError(unreachable.describe_away(error), returncode=2) from error
         raise
     if found.what:
         raise CommandError(f"{found.what}. What to do: {found.to_do}.", returncode=2)

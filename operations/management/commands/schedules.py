@@ -16,7 +16,7 @@ from jobs.models import BacklogRecord
 from jobs.states import UNFINISHED
 from operations.backlog.facts import as_json
 from operations.management.base import VerbCommand, without_its_log_lines
-from operations.management.schedule_fields import RELATED, change_fields, find_schedule, new_schedule, told_problems
+from operations.management.schedule_fields import RELATED, change_fields, describe_problems, find_schedule, new_schedule
 from operations.plan.arguments import add_arguments
 from operations.plan.rendering import facts_view, list_view, past_view, plan_view, said_view, triggers_view
 from schedules import batches, verbs
@@ -40,8 +40,8 @@ class Command(VerbCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_arguments(parser)
 
-    def told_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
-        return told_problems(error, options["verb"])
+    def describe_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
+        return describe_problems(error, options["verb"])
 
     def _list(self, options: dict[str, Any]) -> None:
         found = list(Schedule.objects.select_related(*RELATED).order_by("name"))
@@ -103,7 +103,7 @@ class Command(VerbCommand):
         if changed:
             verbs.pause(schedule)
         told = "it triggers nothing until it is resumed" if changed else "it was paused before"
-        self._told(schedule, told, changed, options)
+        self._report(schedule, told, changed, options)
 
     def _resume(self, options: dict[str, Any]) -> None:
         schedule = find_schedule(options["name"])
@@ -113,14 +113,14 @@ class Command(VerbCommand):
             verbs.resume(schedule)
             schedule.refresh_from_db()
         told = f"it triggers next at {moment(schedule.next_trigger_at)} UTC" if changed else "it was not paused"
-        self._told(schedule, told, changed, options)
+        self._report(schedule, told, changed, options)
 
     def _cancel(self, options: dict[str, Any]) -> None:
         schedule = find_schedule(options["name"])
         _refuse_as_usage(obstacle_to_editing(schedule))
         found = _batches_under_way(schedule)
         if not found:
-            self._told(schedule, "no batch of it is under way", False, options, batches=0, cancelled=0)
+            self._report(schedule, "no batch of it is under way", False, options, batches=0, cancelled=0)
             return
         many = f"{len(found):,} {'batches' if len(found) > 1 else 'batch'}"
         if not options["yes"] and not self.is_confirmed(f"Cancel {many} of {schedule}?"):
@@ -129,7 +129,7 @@ class Command(VerbCommand):
         # the latest first: a queued one does not begin when the one before it ends
         cancelled = sum(verbs.cancel_batch(trigger) for trigger in found)
         told = f"{many} cancelled; unfinished events taken off the backlog, or told to stop: {cancelled:,}"
-        self._told(schedule, told, True, options, batches=len(found), cancelled=cancelled)
+        self._report(schedule, told, True, options, batches=len(found), cancelled=cancelled)
 
     def _remove(self, options: dict[str, Any]) -> None:
         schedule = find_schedule(options["name"])
@@ -142,7 +142,7 @@ class Command(VerbCommand):
             # an emitter may have put a batch on the backlog meanwhile; behind the lock none can
             _refuse(_obstacle_to_removing(Schedule.objects.select_for_update().get(pk=schedule.pk)))
             Schedule.objects.get(pk=schedule.pk).delete()
-        self._told(schedule, "it is deleted; its finished records stay in the list of records", True, options)
+        self._report(schedule, "it is deleted; its finished records stay in the list of records", True, options)
 
     def _triggers(self, options: dict[str, Any]) -> None:
         schedule = find_schedule(options["name"])
@@ -170,7 +170,7 @@ class Command(VerbCommand):
         else:
             self.print_out(Group(Text(f"The plan of {schedule}"), plan_view(plan, said)))
 
-    def _told(self, schedule: Schedule, told: str, changed: bool, options: dict[str, Any], **more: int) -> None:
+    def _report(self, schedule: Schedule, told: str, changed: bool, options: dict[str, Any], **more: int) -> None:
         facts = {"name": schedule.name, "changed": changed, "told": told} | more
         self.stdout.write(as_json(facts) if options["json"] else f"{schedule}: {told}")
 
