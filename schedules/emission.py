@@ -9,7 +9,7 @@ other batches come in between, and an emitter that is killed loses its current c
 schedule at the same moment: what one has locked the other skips. Behind that stand the unique indexes: one trigger per
 launch time, one record per trigger and event.
 
-A batch keeps to what it was begun with: its first chunk writes that down in the trigger (`recipes`).
+A batch keeps to what it was begun with: its first chunk writes that down in the trigger (`frozen_config`).
 
 What a provider yields is one chunk: the batches of any number of its triggers are one call and one transaction.
 """

@@ -61,7 +61,7 @@ def _is_in_mid_batch(schedule: "Schedule") -> bool:
     """Whether a counted batch is begun and not complete: its provider would not be asked at that launch time."""
     from schedules.models import Trigger
 
-    begun = Trigger.objects.filter(schedule=schedule.pk, finished_at=None, emitted_at=None, recipe__isnull=False)
+    begun = Trigger.objects.filter(schedule=schedule.pk, finished_at=None, emitted_at=None, frozen_config__isnull=False)
     return bool(schedule.pk) and begun.exists()
 
 
