@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from ninja import Field, Schema
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, StrictBool, StringConstraints, model_validator
 
-from api.fields import Instant, printable, written_out
+from api.fields import DURATION, Instant, printable, written_out
 from sources.checkins import MAX_ADDRESSES, Facts, is_address
 from sources.previews import LARGEST_COUNT
 
@@ -99,10 +99,12 @@ class MovedAnswer(Schema):
 
 
 class SnoozeRequest(Schema):
-    """No backups before `until`, or for so many seconds: one of the two, at most seven days."""
+    """No backups before `until`, or for so long, in seconds or as `7d`: one of the two, at most seven days."""
 
     until: Instant | None = None
-    seconds: float | None = Field(default=None, alias="for", gt=0, le=LONGEST_SNOOZE_SECONDS, allow_inf_nan=False)
+    seconds: Annotated[float, Field(gt=0, le=LONGEST_SNOOZE_SECONDS, allow_inf_nan=False), DURATION] | None = Field(
+        None, alias="for"
+    )
 
     @model_validator(mode="after")
     def _one_of_two(self) -> "SnoozeRequest":

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from ninja import Field, Schema
 from pydantic import AfterValidator, StringConstraints
 
-from api.fields import Body, Name, Title, printable
+from api.fields import DURATION, Body, Name, Title, printable
 from delivery.models.endpoint import LONGEST_URL
 
 MOST_HEADERS = 50
@@ -21,15 +21,15 @@ EndpointKindName = Literal["http_callback", "sqs_message"]
 
 class EndpointBody(Body):
     """`authorization`: the header that callbacks send, as `Bearer …`. It is sealed and never shown; left out, it stays;
-    null: none. Timeouts are in seconds. `region`, `message_group`: of a queue."""
+    null: none. Timeouts are seconds, or as `15s`. `region`, `message_group`: of a queue."""
 
     name: Title
     kind: EndpointKindName = "http_callback"
     url: Url
     headers: Annotated[dict[HeaderName, HeaderValue], Field(max_length=MOST_HEADERS)] = Field(default_factory=dict)
     authorization: Secret | None = None
-    connect_timeout: Annotated[float, Field(ge=0.1, le=300)] = 5
-    timeout: Annotated[float, Field(ge=0.1, le=3600)] = 30
+    connect_timeout: Annotated[float, Field(ge=0.1, le=300), DURATION] = 5
+    timeout: Annotated[float, Field(ge=0.1, le=3600), DURATION] = 30
     follow_redirects: bool = False
     region: Annotated[str, StringConstraints(max_length=50), AfterValidator(printable)] = ""
     message_group: Annotated[str, StringConstraints(max_length=128), AfterValidator(printable)] = ""
@@ -75,9 +75,9 @@ class EndpointFilters(Schema):
 
 
 class RotateRequest(Body):
-    """`keep_for`: seconds for which callbacks are signed with the present secret, too."""
+    """`keep_for`: for how long, in seconds or as `12h`, callbacks are signed with the present secret, too."""
 
-    keep_for: Annotated[int, Field(ge=0, le=LONGEST_KEPT)] = 86_400
+    keep_for: Annotated[int, Field(ge=0, le=LONGEST_KEPT), DURATION] = 86_400
 
 
 class NewSecret(Schema):

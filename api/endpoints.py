@@ -38,7 +38,6 @@ class Endpoints(Resource[Endpoint]):
     body, answer, filters = EndpointBody, EndpointAnswer, EndpointFilters
     orderings = ("id", "name")
     creates = False  # see create
-    kept_when_left_out = ("authorization",)
 
     def rows(self) -> QuerySet[Any]:
         """With their signing secrets."""

@@ -8,9 +8,18 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from ninja import Field, Schema
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, ConfigDict, StringConstraints, create_model
-from pydantic_core import PydanticUndefined
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    StringConstraints,
+    create_model,
+)
+from pydantic_core import CoreSchema, PydanticUndefined, core_schema
 
+from jobs import durations
 from operations.backlog.arguments import LARGEST_ID
 
 DEEPEST = 50
@@ -76,6 +85,17 @@ def written_out(value: Any) -> Any:
     raise ValueError("must be an instant with its offset, as 2026-03-28T00:00:00Z")
 
 
+class _Duration:
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        number = handler(source)
+        text = core_schema.str_schema(pattern=f"^{durations.PATTERN}$")
+        return core_schema.no_info_before_validator_function(
+            lambda value: durations.parse(value) if isinstance(value, str) else value,
+            number,
+            json_schema_input_schema=core_schema.union_schema([number, text]),
+        )
+
+
 def _in_range(instant: datetime) -> datetime:
     """Raises: ValueError for an instant that is not between the years 1 and 9999 in UTC."""
     try:
@@ -95,6 +115,9 @@ Json = Annotated[Any, AfterValidator(storable_json)]
 JsonObject = Annotated[dict[str, Any], AfterValidator(storable_json)]
 RowId = Annotated[int, Field(ge=1, le=LARGEST_ID)]
 Whole = Annotated[int, Field(ge=0, le=LARGEST_INTEGER)]
+DURATION = _Duration()
+"""The last annotation of a number of seconds: a text as `15m` will do as well."""
+
 Instant = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(written_out), AfterValidator(_in_range)]
 """An instant with its offset from UTC."""
 

@@ -29,8 +29,7 @@ def router_of(resource: "Resource[Any]") -> Router:
     if resource.creates:
         _add_create(router, resource, resource.body)
     if resource.changes:
-        _add_change(router, resource, "PATCH", partial(resource.body))
-        _add_change(router, resource, "PUT", resource.body)
+        _add_change(router, resource, partial(resource.body))
     if resource.deletes:
         _add_delete(router, resource)
     return router
@@ -80,20 +79,18 @@ def _add_create(router: Router, resource: "Resource[Any]", body: type[Body]) -> 
     )(create_row)
 
 
-def _add_change(router: Router, resource: "Resource[Any]", method: str, body: type[Body]) -> None:
+def _add_change(router: Router, resource: "Resource[Any]", body: type[Body]) -> None:
     def change_row(request: HttpRequest, body: Any, **path: int) -> HttpResponse:
         return steps.change(resource, request, path[resource.parameter], body)
 
     change_row.__annotations__["body"] = body
-    verb = "update" if method == "PATCH" else "replace"
-    router.api_operation(
-        [method],
+    router.patch(
         resource.one_path,
         auth=resource.permits("change"),
         response=resource.answer,
-        operation_id=f"{verb}_{_word(resource.name)}",
-        summary=f"{verb.capitalize()} {_a(resource.name)}",
-        description="What is left out stays." if method == "PATCH" else "What is left out is as for a new one.",
+        operation_id=f"update_{_word(resource.name)}",
+        summary=f"Update {_a(resource.name)}",
+        description="What is left out stays.",
         openapi_extra={"x-has": ["etag", "if-match", "conflict"]},
     )(_with_id(change_row, resource))
 

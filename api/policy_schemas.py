@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from ninja import Field, Schema
 from pydantic import AfterValidator, StringConstraints
 
-from api.fields import LARGEST_INTEGER, Body, JsonObject, Name, RowId, Title, Whole, printable
+from api.fields import DURATION, LARGEST_INTEGER, Body, JsonObject, Name, RowId, Title, Whole, printable
 from jobs.priorities import MAX_PRIORITY
 from jobs.retries import LONGEST
 
@@ -21,7 +21,7 @@ Positive = Annotated[int, Field(ge=1, le=LARGEST_INTEGER)]
 
 
 class PolicyBody(Body):
-    """A policy with its schedule. All durations are in seconds. Whether its window ever opens is checked, too."""
+    """A policy with its schedule. Durations are seconds, or as `15m`. Whether its window ever opens is checked, too."""
 
     name: Title
     cron: Cron = Field(description="When a period begins: five fields, as `0 9 * * 1-5`")
@@ -44,18 +44,22 @@ class PolicyBody(Body):
     seeding_limit: Positive | None = Field(None, description="At most so many execution units for first backups")
     engine_options: JsonObject = Field(default_factory=dict, description='As {"transfers": 4, "bwlimit": "10M"}')
     keep_versions: Whole = 7
-    max_running_for: float = Field(86_400, ge=1, le=LONGEST, description="What still runs then is stopped")
+    max_running_for: Annotated[float, Field(ge=1, le=LONGEST), DURATION] = Field(
+        86_400, description="What still runs then is stopped"
+    )
     least_rate: Positive | None = Field(None, description="Bytes a second, over five minutes; null: no limit")
-    connect_timeout: float = Field(60, ge=0.1, le=LONGEST)
-    recheck_after: float = Field(900, ge=1, le=LONGEST)
-    vanish_grace: float = Field(120, ge=0, le=LONGEST)
+    connect_timeout: Annotated[float, Field(ge=0.1, le=LONGEST), DURATION] = 60
+    recheck_after: Annotated[float, Field(ge=1, le=LONGEST), DURATION] = 900
+    vanish_grace: Annotated[float, Field(ge=0, le=LONGEST), DURATION] = 120
     address_follows: bool = Field(False, description="Take over the address from which an SFTP source checks in")
     on_battery: bool = True
     on_metered: bool = True
-    alert_after: float | None = Field(None, ge=1, le=LONGEST, description="Null: a whole period was missed")
+    alert_after: Annotated[float, Field(ge=1, le=LONGEST), DURATION] | None = Field(
+        None, description="Null: a whole period was missed"
+    )
     wake_allowed: bool = False
-    wake_every: float = Field(14_400, ge=0, le=LONGEST)
-    wake_wait: float = Field(180, ge=0.1, le=LONGEST)
+    wake_every: Annotated[float, Field(ge=0, le=LONGEST), DURATION] = 14_400
+    wake_wait: Annotated[float, Field(ge=0.1, le=LONGEST), DURATION] = 180
 
 
 class EditUnderWay(Schema):

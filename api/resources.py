@@ -29,7 +29,7 @@
         def uses_of(self, row): …                    # sentences; not empty: 409 instead of deleting
 
     resource = Throttles()
-    router = resource.router()          # GET, POST /throttles; GET, PATCH, PUT, DELETE /throttles/{throttle_id}
+    router = resource.router()          # GET, POST /throttles; GET, PATCH, DELETE /throttles/{throttle_id}
 
     @router.post("/throttles/{int:throttle_id}/pause", auth=operating(), response=ThrottleAnswer,
                  operation_id="pause_throttle", summary="Pause a throttle", openapi_extra={"x-has": ["etag"]})
@@ -99,9 +99,6 @@ class Resource(Generic[Row]):
 
     detail: ClassVar[type[Schema] | None] = None
     """What the answer about one row is, where it tells more than the list: see `detailed`."""
-
-    kept_when_left_out: ClassVar[tuple[str, ...]] = ()
-    """Fields that a PUT without them leaves as they are: what is never shown cannot be sent back."""
 
     reads_one: ClassVar[bool] = True
     creates: ClassVar[bool] = True

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Field, Schema
 from pydantic import AfterValidator
 
-from api.fields import LARGEST_INTEGER, Body, JsonObject, Name, Title
+from api.fields import DURATION, LARGEST_INTEGER, Body, JsonObject, Name, Title
 from api.resources import Resource
 from jobs import rescheduling, retries
 from jobs.models import RetryPolicy
@@ -24,11 +24,12 @@ def _known(algorithm: str) -> str:
 
 
 AlgorithmName = Annotated[str, Field(json_schema_extra={"enum": sorted(retries.ALGORITHMS)}), AfterValidator(_known)]
-Seconds = Annotated[int, Field(ge=1, le=LARGEST_INTEGER)]
+Positive = Annotated[int, Field(ge=1, le=LARGEST_INTEGER)]
+PositiveSeconds = Annotated[int, Field(ge=1, le=LARGEST_INTEGER), DURATION]
 
 
 class RetryPolicyBody(Body):
-    """All durations are in seconds. `parameters`: of the algorithm; what is left out has its usual value.
+    """Durations are seconds, or as `15m`. `parameters`: of the algorithm; what is left out has its usual value.
 
     `max_failures`, `give_up_after`: when it gives up; null: never.
     """
@@ -36,9 +37,9 @@ class RetryPolicyBody(Body):
     name: Title
     algorithm: AlgorithmName
     parameters: JsonObject = Field(default_factory=dict)
-    max_delay: Seconds = 86_400
-    max_failures: Seconds | None = None
-    give_up_after: Seconds | None = None
+    max_delay: PositiveSeconds = 86_400
+    max_failures: Positive | None = None
+    give_up_after: PositiveSeconds | None = None
 
 
 class RetryPolicyAnswer(Schema):

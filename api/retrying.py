@@ -39,23 +39,23 @@ def retry_many(
         for name, part in asdict(backlog.retry(batch)).items():
             result[name] = result[name] | part if isinstance(part, dict) else result[name] + part
     result["missing"] = sorted(missing)
-    audit.note(request, "Retry now", _told(result))
+    audit.note(request, "Retry now", _describe(result))
     return result | {"next": following}
 
 
 def retry_row(request: HttpRequest, record_id: int) -> dict[str, Any]:
     """Retry one. Returns a `RetryAnswer`."""
     result = asdict(backlog.retry([record_id]))
-    audit.note(request, "Retry now", _told(result), record_id)
+    audit.note(request, "Retry now", _describe(result), record_id)
     return result
 
 
 def cancel_row(request: HttpRequest, record_id: int) -> dict[str, Any]:
     """Cancel one. Returns a `CancelAnswer`."""
     result = asdict(backlog.cancel([record_id]))
-    audit.note(request, "Cancel", _told(result), record_id)
+    audit.note(request, "Cancel", _describe(result), record_id)
     return result
 
 
-def _told(result: dict[str, Any]) -> str:
+def _describe(result: dict[str, Any]) -> str:
     return ", ".join(f"{len(found):,} {name}" for name, found in result.items() if found) or "there was nothing"

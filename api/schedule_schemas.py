@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from ninja import Field, Schema
 from pydantic import AfterValidator, AliasChoices, AliasGenerator, ConfigDict, StringConstraints
 
-from api.fields import Body, Instant, Json, Name, RowId, Title, printable
+from api.fields import DURATION, Body, Instant, Json, Name, RowId, Title, printable
 from jobs.priorities import MAX_PRIORITY
 from schedules.models.schedule import LARGEST_BATCH, LONGEST_CATCH_UP, LONGEST_WINDOW
 
@@ -45,7 +45,7 @@ class CronFields(Body):
 
 
 class ScheduleBody(Body):
-    """`cron`: five fields as one text, or as an object. `zone`: IANA. All durations are in seconds.
+    """`cron`: five fields as one text, or as an object. `zone`: IANA. Durations are seconds, or as `15m`.
 
     `catch_up_for` null: after downtime only the last missed trigger is made up for. In the texts of `payload_template`
     $schedule, $trigger_at, $event_id, $number, $count, $run_after and $zone are replaced.
@@ -58,11 +58,11 @@ class ScheduleBody(Body):
     event_count: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 1
     endpoint: RowId | None = None
     payload_template: Json = Field(default_factory=dict)
-    window_for: Annotated[int, Field(ge=0, le=LONGEST_WINDOW)] = 0
+    window_for: Annotated[int, Field(ge=0, le=LONGEST_WINDOW), DURATION] = 0
     stagger: Literal["none", "even"] = "none"
     late: Literal["deliver", "drop"] = "deliver"
     overlap: Literal["allow", "queue", "skip"] = "allow"
-    catch_up_for: Annotated[int, Field(ge=0, le=LONGEST_CATCH_UP)] | None = None
+    catch_up_for: Annotated[int, Field(ge=0, le=LONGEST_CATCH_UP), DURATION] | None = None
     enabled: bool = True
     priority: Annotated[int, Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY)] = 0
     throttle: RowId | None = None

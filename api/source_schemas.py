@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from ninja import Field, Schema
 from pydantic import AfterValidator, StringConstraints, model_validator
 
-from api.fields import Body, Instant, JsonObject, Name, Title, storable_text
+from api.fields import DURATION, Body, Instant, JsonObject, Name, Title, storable_text
 
 LONGEST_SNOOZE_SECONDS = 366 * 86_400
 """A person may mean a year; who means longer pauses the source."""
@@ -92,10 +92,10 @@ class SourceFilters(Schema):
 
 
 class StaffSnoozeBody(Body):
-    """No backups before `until`, or for so many seconds: one of the two, at most a year."""
+    """No backups before `until`, or for so long, in seconds or as `7d`: one of the two, at most a year."""
 
     until: Instant | None = None
-    seconds: float | None = Field(None, alias="for", gt=0, le=LONGEST_SNOOZE_SECONDS)
+    seconds: Annotated[float, Field(gt=0, le=LONGEST_SNOOZE_SECONDS), DURATION] | None = Field(None, alias="for")
 
     @model_validator(mode="after")
     def _one_of_two(self) -> "StaffSnoozeBody":

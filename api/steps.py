@@ -82,7 +82,7 @@ def create(resource: "Resource[Any]", request: HttpRequest, body: BaseModel) -> 
     """Raises: ApiError (409, 422)."""
 
     def make() -> HttpResponse:
-        values = _values(resource, body, everything=True)
+        values = dict(body)
         row = resource.new(values)
         resource.fill(row, values)
         _write(resource, request, row, None)
@@ -98,7 +98,7 @@ def create(resource: "Resource[Any]", request: HttpRequest, body: BaseModel) -> 
 def change(resource: "Resource[Any]", request: HttpRequest, row_id: int, body: BaseModel) -> HttpResponse:
     """Raises: ApiError (403, 404, 409, 412, 422)."""
     row = _locked(resource, request, row_id)
-    changed = resource.fill(row, _values(resource, body, everything=request.method == "PUT"))
+    changed = resource.fill(row, {name: getattr(body, name) for name in body.model_fields_set})
     if changed:
         _write(resource, request, row, changed)
         history.changed(request, row, changed)
@@ -116,9 +116,9 @@ def delete(resource: "Resource[Any]", request: HttpRequest, row_id: int) -> Http
         with transaction.atomic():
             resource.remove(request, row)
     except ProtectedError as error:
-        raise _in_use(resource, _told(error.protected_objects)) from error
+        raise _in_use(resource, _describe(error.protected_objects)) from error
     except RestrictedError as error:
-        raise _in_use(resource, _told(error.restricted_objects)) from error
+        raise _in_use(resource, _describe(error.restricted_objects)) from error
     except IntegrityError as error:
         raise _in_use(
             resource, "it came into use meanwhile", "delete it again: it is told then what uses it"
@@ -159,14 +159,6 @@ def _clash(resource: "Resource[Any]", row: Any) -> ApiError:
     return ApiError(409, f"the {resource.name} clashes with what others saved meanwhile", "read it again")
 
 
-def _values(resource: "Resource[Any]", body: BaseModel, *, everything: bool) -> dict[str, Any]:
-    """What was sent; with `everything`, also the usual values of what was left out."""
-    names = set(body.model_fields_set)
-    if everything:
-        names |= set(type(body).model_fields) - set(resource.kept_when_left_out)
-    return {name: getattr(body, name) for name in type(body).model_fields if name in names}
-
-
 def _missing(resource: "Resource[Any]") -> ApiError:
     return ApiError(404, f"there is no such {resource.name}", f"GET /api{resource.path} lists those there are")
 
@@ -175,6 +167,6 @@ def _in_use(resource: "Resource[Any]", told: str, hint: str = "take it away ther
     return ApiError(409, f"the {resource.name} is in use: {told}", hint)
 
 
-def _told(rows: Any) -> str:
+def _describe(rows: Any) -> str:
     names = sorted({f"{each._meta.verbose_name} {each}" for each in rows})
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -79,7 +79,7 @@ class Throttles(Resource[Throttle]):
 
     def uses_of(self, row: Throttle) -> list[str]:
         """The schedules that name it, and its unfinished records. `remove` asks again, behind locks."""
-        found = [told] if (told := _told_schedules(row)) else []
+        found = [told] if (told := _describe_schedules(row)) else []
         [live] = throttles.live([row.pk])
         if obstacle := throttle_verbs.obstacle_to_removing(live):
             found.append(f"{obstacle}. Let them end or cancel them first.")
@@ -93,7 +93,7 @@ class Throttles(Resource[Throttle]):
             raise ApiError(409, f"the throttle is in use: {error}", DO_WHAT_IT_SAYS) from error
 
 
-def _told_schedules(throttle: Throttle) -> str:
+def _describe_schedules(throttle: Throttle) -> str:
     """Which schedules name it, with what to do; empty: none."""
     names = list(Schedule.objects.filter(throttle=throttle).order_by("name").values_list("name", flat=True))
     if not names:

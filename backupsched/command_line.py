@@ -23,7 +23,7 @@ def main() -> int:
     except Error as error:
         from jobs import unreachable
 
-        if not (said := unreachable.told(error)):
+        if not (said := unreachable.describe(error)):
             raise
         sys.stderr.write(f"Error: {said}\n")
         return 2

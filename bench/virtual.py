@@ -184,11 +184,11 @@ class Backlog:
 
 
 @contextmanager
-def _chance(dice: random.Random) -> Iterator[None]:
-    """What is random about waits comes from `dice`: a settle takes none, and a figure must come out twice."""
+def _chance(rng: random.Random) -> Iterator[None]:
+    """What is random about waits comes from `rng`: a settle takes none, and a figure must come out twice."""
     names = vars(changes)
     usual = names["transition"]
-    names["transition"] = partial(transition, dice=dice)
+    names["transition"] = partial(transition, rng=rng)
     try:
         yield
     finally:

@@ -100,7 +100,7 @@ def _judge(execution: Execution, attempt: AttemptFact, facts: Facts, findings: R
 
 def _is_excused(attempt: AttemptFact, kind: str, facts: Facts) -> bool:
     """Whether the worker of an attempt that was taken from it was gone, had stood still, or could not end it."""
-    if kind == "deaf":
+    if kind == "unresponsive":
         return True
     process = facts.processes.get(facts.worker_pids.get(attempt.worker_id, 0))
     if process is None:

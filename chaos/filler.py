@@ -42,7 +42,7 @@ PORTIONS = (
     Portion("long", 6, 0.3),
     Portion("leave", 3, 0.1, tries=2),
     Portion("hang", 2, 0.06, tries=2),
-    Portion("deaf", 1, 0.03, tries=1),
+    Portion("unresponsive", 1, 0.03, tries=1),
     Portion("poison", 1, 0.03, tries=2),
 )
 CAPS = {"two at once": 2, "three at once": 3}

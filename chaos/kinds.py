@@ -21,7 +21,7 @@ from jobs.handlers import Kind, Run, registry
 from jobs.outcomes import Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
 
 HANG_LIMIT_SECONDS = 1.0
-DEAF_SECONDS = 12.0
+UNRESPONSIVE_SECONDS = 12.0
 """Well beyond its limit and any lease of the storm: its lease runs out while it sleeps."""
 BOOK = "INSERT INTO chaos_booking (record_id, attempt) VALUES (%s, %s)"
 
@@ -45,7 +45,7 @@ for kind in (
     Kind("leave", home_queue="work"),
     Kind("poison", home_queue="work"),
     Kind("hang", home_queue="work", max_seconds=HANG_LIMIT_SECONDS),
-    Kind("deaf", home_queue="work", max_seconds=HANG_LIMIT_SECONDS),
+    Kind("unresponsive", home_queue="work", max_seconds=HANG_LIMIT_SECONDS),
 ):
     registry.add(kind)
 
@@ -107,8 +107,8 @@ class Handlers:
     def hang(self, run: Run) -> Outcome:
         return self._work(run, 600)
 
-    def deaf(self, run: Run) -> Outcome:
-        time.sleep(DEAF_SECONDS)
+    def unresponsive(self, run: Run) -> Outcome:
+        time.sleep(UNRESPONSIVE_SECONDS)
         return Succeeded()
 
     def _work(self, run: Run, seconds: float) -> Outcome:
@@ -121,7 +121,7 @@ def journal_to(journal: JournalFile, seed: int) -> None:
     for name in ("quick", "flaky", "booked"):
         work = handlers.quick if name == "booked" else getattr(handlers, name)
         registry.handler(name, queue="quick")(_sync(journal, work))
-    for name in ("capped", "slow", "long", "relay", "leave", "poison", "hang", "deaf"):
+    for name in ("capped", "slow", "long", "relay", "leave", "poison", "hang", "unresponsive"):
         registry.handler(name, queue="work")(_sync(journal, getattr(handlers, name)))
     registry.handler("answer", queue="quick")(_async(journal, handlers.answer))
     registry.handler("relay", queue="ask")(_async(journal, handlers.ask))

@@ -11,13 +11,15 @@ from delivery.http.resolving import NoSuchName, NotAllowed
 RAISED = (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError, ValueError)
 """What the HTTP client raises. TimeoutError and SSLError are OSErrors."""
 
+NO_REASON = "no reason was given"
+
 
 def is_ours(error: BaseException) -> bool:
     """Whether it is no fault of the host: our rules, or our request, forbid it."""
     return isinstance(_cause(error), NotAllowed) or isinstance(error, aiohttp.InvalidURL | ValueError)
 
 
-def told(error: BaseException, origin: str, connect_timeout: float, timeout: float) -> str:
+def describe(error: BaseException, origin: str, connect_timeout: float, timeout: float) -> str:
     """One sentence about what happened with `origin`. Both times in seconds."""
     match error:
         case aiohttp.ConnectionTimeoutError():
@@ -27,7 +29,7 @@ def told(error: BaseException, origin: str, connect_timeout: float, timeout: flo
         case aiohttp.ClientConnectorCertificateError():
             return f"{origin} has a certificate that is not trusted: {_said_of_certificate(error.certificate_error)}"
         case aiohttp.ClientConnectorDNSError():
-            return _told_of_name(_cause(error), origin)
+            return _describe_name(_cause(error), origin)
         case aiohttp.ClientSSLError():
             return f"{origin} does not speak TLS with us: {_said_of_tls(error)}"
         case aiohttp.ClientConnectorError():
@@ -41,11 +43,11 @@ def told(error: BaseException, origin: str, connect_timeout: float, timeout: flo
         case aiohttp.InvalidURL() | ValueError():
             return f"a header or the URL for {origin} cannot be sent: has it a line break in it?"
         case ssl.SSLError():
-            return f"{origin} broke off the TLS connection: {error.reason or type(error).__name__}"
+            return f"{origin} broke off the TLS connection: {error.reason or NO_REASON}"
         case OSError():
             return f"the connection to {origin} broke: {_said_by_system(error)}"
         case _:
-            return f"the request to {origin} failed: {type(error).__name__}"
+            return f"the request to {origin} failed, and {NO_REASON}"
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -53,7 +55,7 @@ def _cause(error: BaseException) -> BaseException:
     return error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
 
 
-def _told_of_name(cause: BaseException, origin: str) -> str:
+def _describe_name(cause: BaseException, origin: str) -> str:
     match cause:
         case NotAllowed():
             return f"nothing is delivered to {origin}: {cause}"
@@ -64,7 +66,7 @@ def _told_of_name(cause: BaseException, origin: str) -> str:
 
 
 def _said_of_certificate(error: Exception) -> str:
-    return getattr(error, "verify_message", "") or getattr(error, "reason", "") or type(error).__name__
+    return getattr(error, "verify_message", "") or getattr(error, "reason", "") or NO_REASON
 
 
 def _said_of_tls(error: aiohttp.ClientSSLError) -> str:
@@ -75,5 +77,5 @@ def _said_of_tls(error: aiohttp.ClientSSLError) -> str:
 def _said_by_system(error: OSError) -> str:
     """The system's words, without addresses and numbers."""
     if error.errno is None or error.errno < 0 or isinstance(error, socket.gaierror):
-        return error.strerror or type(error).__name__
+        return error.strerror or NO_REASON
     return os.strerror(error.errno)

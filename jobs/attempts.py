@@ -17,7 +17,8 @@ from django.db import connection, transaction
 
 from jobs import conf
 from jobs.clock import database_clock
-from jobs.formatting import moment, span
+from jobs.durations import span
+from jobs.formatting import moment
 from jobs.models import Attempt, AttemptEntry
 from jobs.states import UNFINISHED, AttemptOutcome
 

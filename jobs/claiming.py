@@ -172,15 +172,15 @@ def settle_in_parts(results: Results, *, now: datetime | None = None, until: flo
         if is_busy(error) and (len(results) == 1 or boot_seconds() >= until):
             return Settled(locked=frozenset(record.id for record, _ in results))
         if len(results) == 1:
-            return _settle_as_failed(*results[0], error, now)
+            return _settle_as_failed(results[0][0], error, now)
         half = len(results) // 2
         halves = (settle_in_parts(part, now=now, until=until) for part in (results[:half], results[half:]))
         return next(halves) | next(halves)
 
 
-def _settle_as_failed(record: Claimed, outcome: Outcome, error: Exception, now: datetime | None) -> Settled:
+def _settle_as_failed(record: Claimed, error: Exception, now: datetime | None) -> Settled:
     attempt = f"attempt {record.attempt} of {record.kind} {record.subject}"
-    name_once(f"cannot settle {attempt} as {type(outcome).__name__}: {error}", error)
+    name_once(f"cannot settle {attempt}: {error}", error)
     try:
         failed = Failed(f"its result could not be written: {error}")
         return settle([(record, failed)], now=now, skip_locked=True)

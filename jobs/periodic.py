@@ -42,7 +42,7 @@ def tick() -> str:
 
     It rescues nothing: only a worker, which ticks each second, can tell a dead worker from a database that was away.
     """
-    changed = besides()  # first: what fails below ends the task, and is told by django-q2
+    changed = run_minutely()  # first: what fails below ends the task, and is told by django-q2
     at_start()
     ticked = tick_once(rescue=False)
     return f"{ticked}, {changed} changed besides"
@@ -54,7 +54,7 @@ def at_start() -> int:
     return sum(task(now) for task in registry.at_start)
 
 
-def besides() -> int:
+def run_minutely() -> int:
     """What is done every minute: overdue sweeps, and what other apps do, as seeing which batches have ended, or what
     became due behind a trigger that has passed. The workers do it as well, so a dead qcluster costs nothing here.
     Returns how much was changed. One that fails is logged and holds up no other.

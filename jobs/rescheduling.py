@@ -19,7 +19,7 @@ from jobs import rollouts
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Origin, RetryPolicy
 from jobs.prepared import execute
-from jobs.retries import DEFAULT, DICE, Dice, Failure, Rule
+from jobs.retries import DEFAULT, RNG, Failure, Rng, Rule
 from jobs.states import Status, WaitingFor
 from jobs.transitions import RETRY_AFTER, heeded, wait_after
 
@@ -64,7 +64,7 @@ def last_failure_of(record: BacklogRecord) -> Failure | None:
 def wait_of(
     record: BacklogRecord,
     now: datetime,
-    dice: Dice = DICE,
+    rng: Rng = RNG,
     *,
     rule: Rule | None = None,
     retry_after: float | None = None,
@@ -83,7 +83,7 @@ def wait_of(
     asked = heeded(asked_for([record]).get(record.pk, 0.0) if retry_after is None else retry_after)
     if failure.at + asked <= now.timestamp():
         asked = 0.0  # that time is over, and sweeps may go on
-    waiting_for, until = wait_after(failure, rule or _rule_of(record), dice, retry_after=asked)
+    waiting_for, until = wait_after(failure, rule or _rule_of(record), rng, retry_after=asked)
     return (waiting_for, until) if until > now else None
 
 
@@ -104,25 +104,25 @@ def _rule_of(record: BacklogRecord) -> Rule:
         return DEFAULT
 
 
-def apply(policy: RetryPolicy, *, now: datetime | None = None, dice: Dice = DICE) -> int:
+def apply(policy: RetryPolicy, *, now: datetime | None = None, rng: Rng = RNG) -> int:
     """Let what waits by `policy` wait as its row says now; what has waited long enough is promoted by the next tick.
 
     To be called after the edit is committed, else nobody else gets at the records until it is. In batches, each a
-    transaction that locks its records in id order; what is claimed or settled meanwhile is passed by. Returns how many
+    transaction that locks its records in id order; what is claimed or settled meanwhile is skipped. Returns how many
     records wait until another instant than before; a long backlog is done by a worker behind that (`jobs/rollouts.py`).
     """
     waiting = _waiting_by(policy.pk)
-    return rollouts.roll_out("retry policy", policy.pk, title=policy.name, of=waiting.count, now=now, dice=dice)
+    return rollouts.roll_out("retry policy", policy.pk, title=policy.name, of=waiting.count, now=now, rng=rng)
 
 
-def follow(origin: Origin, *, now: datetime | None = None, dice: Dice = DICE) -> int:
+def follow(origin: Origin, *, now: datetime | None = None, rng: Rng = RNG) -> int:
     """Give an origin's unfinished records the retry policy that its row names now, and what waits by it its wait.
 
     Else a record that never gives up would stay with the policy that it was emitted with. What runs follows at its
     next claim. Called, locked and counted as `apply`.
     """
     records = BacklogRecord.objects.filter(origin_id=origin.pk).unfinished()
-    return rollouts.roll_out("schedule", origin.pk, title=origin.name, of=records.count, now=now, dice=dice)
+    return rollouts.roll_out("schedule", origin.pk, title=origin.name, of=records.count, now=now, rng=rng)
 
 
 def _waiting_by(policy_id: int) -> QuerySet[BacklogRecord]:
@@ -130,20 +130,20 @@ def _waiting_by(policy_id: int) -> QuerySet[BacklogRecord]:
     return waiting.filter(retry_policy_id=policy_id)
 
 
-def _apply_step(policy_id: int, after: int, now: datetime | None = None, dice: Dice = DICE) -> rollouts.Batch:
-    return _apply_to(_waiting_by(policy_id), after, policy_id, now, dice)
+def _apply_step(policy_id: int, after: int, now: datetime | None = None, rng: Rng = RNG) -> rollouts.Batch:
+    return _apply_to(_waiting_by(policy_id), after, policy_id, now, rng)
 
 
-def _follow_step(origin_id: int, after: int, now: datetime | None = None, dice: Dice = DICE) -> rollouts.Batch:
+def _follow_step(origin_id: int, after: int, now: datetime | None = None, rng: Rng = RNG) -> rollouts.Batch:
     policy_id = Origin.objects.filter(pk=origin_id).values_list("retry_policy_id", flat=True).first()
     others = BacklogRecord.objects.filter(origin_id=origin_id).unfinished()
     others = others.exclude(retry_policy_id=policy_id) if policy_id else others.exclude(retry_policy_id=None)
-    return _apply_to(others, after, policy_id, now, dice)
+    return _apply_to(others, after, policy_id, now, rng)
 
 
 @transaction.atomic
 def _apply_to(
-    records: QuerySet[BacklogRecord], after: int, policy_id: int | None, now: datetime | None, dice: Dice
+    records: QuerySet[BacklogRecord], after: int, policy_id: int | None, now: datetime | None, rng: Rng
 ) -> rollouts.Batch:
     """The next batch of `records`, which follow the policy of that id."""
     ids = list(records.filter(pk__gt=after).order_by("pk").values_list("pk", flat=True)[: rollouts.BATCH])
@@ -159,15 +159,15 @@ def _apply_to(
     others = [record.pk for record in locked if record.retry_policy_id != policy_id]
     BacklogRecord.objects.filter(pk__in=others).update(retry_policy=policy)
     waiting = [each for each in locked if each.status == Status.WAITING and each.waiting_for in BY_POLICY]
-    changed = _move(waiting, policy.usable_rule() if policy else DEFAULT, instant, dice)
+    changed = _move(waiting, policy.usable_rule() if policy else DEFAULT, instant, rng)
     return rollouts.Batch(ids[-1], len(ids), changed)
 
 
-def _move(waiting: list[BacklogRecord], rule: Rule, now: datetime, dice: Dice) -> int:
+def _move(waiting: list[BacklogRecord], rule: Rule, now: datetime, rng: Rng) -> int:
     moved = []
     asked = asked_for(waiting)
     for record in waiting:
-        wait = wait_of(record, now, dice, rule=rule, retry_after=asked.get(record.pk, 0.0))
+        wait = wait_of(record, now, rng, rule=rule, retry_after=asked.get(record.pk, 0.0))
         wait = wait or (WaitingFor.BACKOFF, min(record.run_after, now))
         if wait != (record.waiting_for, record.run_after):
             moved.append((record.pk, *wait))

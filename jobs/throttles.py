@@ -80,7 +80,7 @@ class Live:
     next_token_in: float | None
     at_least: frozenset[str] = frozenset()
 
-    def told(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         """The number of that name for people, as `10,001+`."""
         return f"{getattr(self, name):,}{'+' if name in self.at_least else ''}"
 

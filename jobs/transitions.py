@@ -69,13 +69,13 @@ def transition(
     now: datetime,
     usual_priority: int | None = None,
     inserted_at: datetime | None = None,
-    dice: retries.Dice = retries.DICE,
+    rng: retries.Rng = retries.RNG,
 ) -> Transition:
     """What `record` becomes after `outcome` at `now` (aware UTC).
 
     `home_queue` is where records of its kind wait: whatever it waits for, it starts there again. `zone` is the
     IANA zone in which its days are counted. `usual_priority` is its schedule's: a failure ends what a person added
-    to it. `inserted_at`: when it was put on the backlog; what is random about its wait comes from `dice`.
+    to it. `inserted_at`: when it was put on the backlog; what is random about its wait comes from `rng`.
     """
     today = now.astimezone(ZoneInfo(zone)).date()
     kept = Transition(
@@ -105,11 +105,11 @@ def transition(
                 status=Status.CANCELLED,
                 finished_at=now,
                 attempt_outcome=AttemptOutcome.CANCELLED,
-                error=_told(outcome.reason),
+                error=_describe(outcome.reason),
             )
         case Released():
             return replace(
-                kept, priority=record.priority, error=_told(outcome.reason)
+                kept, priority=record.priority, error=_describe(outcome.reason)
             )  # a woken source is not forgotten
         case Postponed():
             return replace(
@@ -117,7 +117,7 @@ def transition(
                 status=Status.WAITING,
                 waiting_for=outcome.waiting_for,
                 run_after=max(outcome.until, now),
-                error=_told(outcome.reason),
+                error=_describe(outcome.reason),
             )
         case Held():
             return replace(
@@ -127,7 +127,7 @@ def transition(
                 breaker_id=outcome.breaker_id,
                 run_after=now + LOOKED_AT_AGAIN_AFTER,
                 attempt_outcome=AttemptOutcome.FAILED if outcome.tried else AttemptOutcome.RELEASED,
-                error=_told(outcome.reason),
+                error=_describe(outcome.reason),
                 facts=facts_as_json(outcome.facts),
             )
         case Handoff():
@@ -138,10 +138,10 @@ def transition(
             if usual_priority is not None:
                 kept = replace(kept, priority=usual_priority)
             failure = _failure(record, inserted_at, now)
-            return _after_failure(record, kept, outcome, failure, rule, today, now, dice)
+            return _after_failure(record, kept, outcome, failure, rule, today, now, rng)
 
 
-def _told(text: str) -> str:
+def _describe(text: str) -> str:
     return storable(text)[:MAX_ERROR_LENGTH]
 
 
@@ -168,7 +168,7 @@ def _after_silence(record: Claimed, kept: Transition, outcome: Unavailable, toda
         waiting_for=WaitingFor.RECHECK,
         run_after=now + timedelta(seconds=outcome.recheck_after),
         attempt_outcome=AttemptOutcome.UNAVAILABLE,
-        error=_told(outcome.reason),
+        error=_describe(outcome.reason),
     )
     if outcome.first_in_line:
         return replace(waiting, priority=priorities.first_in_line(kept.priority))
@@ -198,7 +198,7 @@ def _after_failure(
     rule: retries.Rule,
     today: date,
     now: datetime,
-    dice: retries.Dice,
+    rng: retries.Rng,
 ) -> Transition:
     failed = replace(
         kept,
@@ -206,12 +206,12 @@ def _after_failure(
         first_failure_at=_first_failure_at(record, now),
         last_failure_at=now,
         attempt_outcome=AttemptOutcome.RESCUED if outcome.rescued else AttemptOutcome.FAILED,
-        error=_told(outcome.error),
+        error=_describe(outcome.error),
         facts=_facts_of(outcome),
     )
     if rule.gives_up(failure):
         return replace(failed, status=Status.FAILED, finished_at=now)
-    waiting_for, run_after = wait_after(failure, rule, dice, retry_after=outcome.retry_after)
+    waiting_for, run_after = wait_after(failure, rule, rng, retry_after=outcome.retry_after)
     return replace(
         failed,
         status=Status.WAITING,
@@ -234,7 +234,7 @@ def heeded(retry_after: float) -> float:
 
 
 def wait_after(
-    failure: retries.Failure, rule: retries.Rule, dice: retries.Dice = retries.DICE, *, retry_after: float = 0.0
+    failure: retries.Failure, rule: retries.Rule, rng: retries.Rng = retries.RNG, *, retry_after: float = 0.0
 ) -> tuple[WaitingFor, datetime]:
     """What a record waits for after a failure that was not its last, and until when (aware UTC) at the longest.
 
@@ -244,7 +244,7 @@ def wait_after(
     failed_at = datetime.fromtimestamp(failure.at, UTC)
     asked = failed_at + timedelta(seconds=heeded(retry_after))
     if not rule.waits_for_sweeps:
-        delay = timedelta(seconds=retries.delay(rule, failure, dice))
+        delay = timedelta(seconds=retries.delay(rule, failure, rng))
         return WaitingFor.BACKOFF, max(failed_at + delay, asked)
     if asked > failed_at:
         return WaitingFor.BACKOFF, asked

@@ -9,16 +9,16 @@ UNDEFINED = ("42P01", "42703")
 """PostgreSQL's codes for a table and for a column that does not exist."""
 
 
-def told(error: Error) -> str:
+def describe(error: Error) -> str:
     """What is wrong and what to do, without a password. Empty: the database answered, and it is none of these."""
     if code_of(error) in UNDEFINED:
         return f"the database is not migrated ({_first_line(error)}). Run `manage.py migrate` first."
     if "invalid connection option" in str(error):
         return f"DATABASE_URL has an unknown option: {_first_line(error)}"
-    return told_away(error) if error.__cause__ is not None and is_away(error) else ""
+    return describe_away(error) if error.__cause__ is not None and is_away(error) else ""
 
 
-def told_away(error: Error) -> str:
+def describe_away(error: Error) -> str:
     """That the database does not answer: names the place, never the password."""
     database = settings.DATABASES["default"]
     place = f"{database['NAME']!r} at {database['HOST'] or 'the local socket'}:{database['PORT'] or 5432}"

@@ -6,11 +6,14 @@ from typing import Any
 
 from delivery.models import EndpointKind
 from delivery.signing import KEEP_FOR
+from jobs.durations import span
+from jobs.management.arguments import duration
 
 FIELDS = ("url", "headers", "connect_timeout", "timeout", "follow_redirects", "region", "message_group")
 """Of an endpoint, as their options are called."""
 
 LONGEST_KEEP_FOR = 366 * 86_400
+TIMEOUT = duration(0, 3600)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -22,11 +25,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     _add_add_and_set(verbs)
     rotates = _verb(verbs, "rotate", "give one a new signing secret, and print that: it is not shown again")
     rotates.add_argument(
-        "--keep-for", type=_keep_for, default=float(KEEP_FOR), metavar="SECONDS",
-        help=f"the secrets before it sign for so long ({KEEP_FOR}); 0: no more",
+        "--keep-for", type=duration(0, LONGEST_KEEP_FOR), default=KEEP_FOR, metavar="DURATION",
+        help=f"the secrets before it sign for so long, as 12h or 7d ({span(KEEP_FOR)}); 0: no more",
     )  # fmt: skip
     tests = _verb(verbs, "test", "let a worker deliver a test event, and tell what came of it")
-    tests.add_argument("--wait", type=_seconds, metavar="SECONDS", help="for so long (its timeouts, and 10 s)")
+    tests.add_argument("--wait", type=TIMEOUT, metavar="DURATION", help="for so long (its timeouts, and 10 s)")
     removes = _verb(verbs, "remove", "remove one that no schedule uses")
     removes.add_argument("--yes", action="store_true", help="do it without asking")
 
@@ -45,8 +48,8 @@ def _add_add_and_set(verbs: "_SubParsersAction[Any]") -> None:
     sets.add_argument("--url", metavar="URL", help="its URL")
     sets.add_argument("--rename", metavar="NAME", help="its name")
     for changes in (adds, sets):
-        changes.add_argument("--connect-timeout", type=_seconds, metavar="SECONDS", help="until a connection stands")
-        changes.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="until the answer is there, in all")
+        changes.add_argument("--connect-timeout", type=TIMEOUT, metavar="DURATION", help="until a connection stands")
+        changes.add_argument("--timeout", type=TIMEOUT, metavar="DURATION", help="until the answer is there, in all")
         of_callbacks = changes.add_argument_group("of HTTP callbacks")
         of_callbacks.add_argument("--headers", type=_json, metavar="JSON", help='sent with each, as {"X-Tenant": "7"}')
         of_callbacks.add_argument(
@@ -73,24 +76,6 @@ def _verb(
     # without a default of its own, which would undo a --json before the verb
     made.add_argument("--json", action="store_true", default=SUPPRESS, help="print JSON")
     return made
-
-
-def _seconds(said: str) -> float:
-    return _number(said, 3600)
-
-
-def _keep_for(said: str) -> float:
-    return _number(said, LONGEST_KEEP_FOR)
-
-
-def _number(said: str, most: float) -> float:
-    try:
-        seconds = float(said)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= most:
-        raise ArgumentTypeError(f"{said!r} is not a number of seconds from 0 to {most:,}")
-    return seconds
 
 
 def _json(said: str) -> Any:

@@ -83,7 +83,7 @@ def _look(record_id: int) -> Verdict:
     return Verdict(record_id, ended=False, said="; ".join(reasons(record, timezone.now())))
 
 
-def told(tested: Verdict) -> str:
+def describe(tested: Verdict) -> str:
     """A test in one sentence."""
     answer = f"{tested.code} after {tested.seconds:.3f} s" if tested.code and tested.seconds is not None else ""
     if tested.delivered:

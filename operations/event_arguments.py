@@ -1,13 +1,14 @@
 """The arguments of `manage.py events`: filters, and what names an event, a schedule or an endpoint."""
 
 from argparse import ArgumentParser, ArgumentTypeError
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.core.management.base import CommandError
-from django.utils.dateparse import parse_date, parse_datetime
 
 from delivery.models import Endpoint, EndpointKind, Event
+from jobs import durations
+from jobs.clock import database_clock
 from operations.event_list import Answer, State, with_answers, with_event_id
 from schedules.models import Schedule
 
@@ -15,7 +16,6 @@ LARGEST_ID = 2**63 - 1
 MOST_LISTED = 10_000
 MOST_KNOWN = 20
 DEFAULT_LIMIT = 20
-SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def add_filters(parser: ArgumentParser, default: Any) -> None:
@@ -82,19 +82,11 @@ def _is_id(named: str) -> bool:
     return named.isascii() and named.isdigit() and int(named) <= LARGEST_ID
 
 
-def _since(said: str) -> datetime | timedelta:
-    number, unit = said[:-1], said[-1:]
-    if unit in SPANS and number.isascii() and number.isdigit() and len(number) < 8:
-        return timedelta(seconds=int(number) * SPANS[unit])
+def _since(said: str) -> datetime:
     try:
-        day, instant = parse_date(said), parse_datetime(said)
-    except ValueError:
-        day = instant = None
-    if instant is None and day is not None:
-        instant = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    if instant is None:
-        raise ArgumentTypeError(f"{said!r} is no instant; write 2026-03-02, 2026-03-02T12:00:00Z, 90m, 2h or 7d")
-    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+        return durations.instant(said, database_clock())
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def _count(said: str) -> int:

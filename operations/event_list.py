@@ -112,7 +112,7 @@ def launch_instants(events: Iterable[Event]) -> dict[int, datetime | None]:
     triggers = {
         (trigger.schedule_id, trigger.trigger_at): trigger
         for trigger in Trigger.objects.select_related("schedule")
-        .defer("recipe", "schedule__payload_template")
+        .defer("frozen_config", "schedule__payload_template")
         .filter(
             schedule__in={event.origin_id for event in asked if event.origin_id},
             trigger_at__in={event.trigger_at for event in asked if event.trigger_at},

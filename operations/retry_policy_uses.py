@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from jobs import conf
-from jobs.formatting import span
+from jobs.durations import span
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.states import FINISHED, UNFINISHED
 from schedules.models import Schedule

@@ -6,7 +6,8 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from jobs.formatting import moment, span
+from jobs.durations import span
+from jobs.formatting import moment
 from operations.backlog.rendering import Column, table
 from schedules.facts import STATES, trigger_times
 from schedules.models import Schedule

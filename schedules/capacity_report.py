@@ -4,7 +4,7 @@ from itertools import pairwise
 from math import ceil
 from typing import Any, NamedTuple
 
-from jobs.formatting import span
+from jobs.durations import span
 from schedules.capacity import MINUTES, Capacity
 
 GOOD, WARNING, BAD = "good", "warning", "bad"

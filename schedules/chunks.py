@@ -14,8 +14,8 @@ from jobs.prepared import execute
 from jobs.set_aside import name_once
 from jobs.wakeups import notify
 from schedules.events import Batch, batch_of
+from schedules.frozen_config import as_begun, frozen_config_of
 from schedules.models import Overlap, Schedule
-from schedules.recipes import as_begun, recipe_of
 from schedules.statements import GET_ON, INSERT_EVENTS
 from schedules.unemitted import Emitted, Unemitted, locked, schedules_of, skip
 
@@ -30,13 +30,13 @@ LARGEST_CHUNK = 16_000_000
 
 @dataclass(frozen=True)
 class Part:
-    """The events `first` … `last` of a batch. `has_recipe`: an earlier chunk wrote down what it is made of."""
+    """The events `first` … `last` of a batch. `has_frozen_config`: an earlier chunk wrote down what it is made of."""
 
     batch: Batch
     seen_at: datetime
     first: int
     last: int
-    has_recipe: bool
+    has_frozen_config: bool
 
     @property
     def is_the_last(self) -> bool:
@@ -44,8 +44,8 @@ class Part:
 
     @property
     def is_the_first_of_several(self) -> bool:
-        """Also of a batch that was begun by a version without recipes."""
-        return not self.has_recipe and not self.is_the_last
+        """Also of a batch that was begun by a version without frozen configs."""
+        return not self.has_frozen_config and not self.is_the_last
 
 
 def emit_chunk(now: datetime, only: Sequence[int] | None = None) -> Emitted:
@@ -91,7 +91,7 @@ def _parts(
     for trigger in found:
         if room <= 0 or characters <= 0:
             break
-        schedule = as_begun(schedules[trigger.schedule_id], trigger.recipe)
+        schedule = as_begun(schedules[trigger.schedule_id], trigger.frozen_config)
         seen_at = _seen_at(trigger, schedule, now)
         try:
             batch = batch_of(schedule, trigger.id, trigger.trigger_at, seen_at)
@@ -105,7 +105,9 @@ def _parts(
         last = max(trigger.events, min(batch.count, trigger.events + fitting))
         room -= last - trigger.events
         characters -= batch.longest_payload * (last - trigger.events)
-        parts.append(Part(batch, seen_at, trigger.events + 1, last, has_recipe=trigger.recipe is not None))
+        parts.append(
+            Part(batch, seen_at, trigger.events + 1, last, has_frozen_config=trigger.frozen_config is not None)
+        )
     return parts, skipped
 
 
@@ -172,7 +174,9 @@ def _get_on(parts: list[Part], now: datetime) -> None:
             "begins_at": [part.batch.begins_at for part in parts],
             "stagger": [part.batch.schedule.stagger for part in parts],
             "late": [part.batch.schedule.late for part in parts],
-            "recipe": [recipe_of(part.batch.schedule) if part.is_the_first_of_several else None for part in parts],
+            "frozen_config": [
+                frozen_config_of(part.batch.schedule) if part.is_the_first_of_several else None for part in parts
+            ],
             "complete": [part.is_the_last for part in parts],
         }
         execute(GET_ON, {**columns, "now": now})

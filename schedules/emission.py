@@ -1,15 +1,15 @@
 """Second step of an emission: the batches of triggers that were written down are put on the backlog.
 
-    see_triggers    locks due schedules; writes their triggers, moves their watermarks          one transaction
-    emit            locks a trigger and its schedule; puts the next few thousand of its events
-                    on the backlog, notes in `events` how far it is                             one transaction each
+    record_due_triggers  locks due schedules; writes their triggers, moves their watermarks     one transaction
+    emit                 locks a trigger and its schedule; puts the next few thousand of its
+                         events on the backlog, notes in `events` how far it is                 one transaction each
 
 `Trigger.events` is the place at which the next emitter goes on, so a batch of a million is a row of short transactions,
-other batches come in between, and whoever is killed loses the chunk under his hands and no more. Two never work at one
-schedule at the same moment: the locks are passed by. Behind that stand the unique indexes: one trigger per launch time,
-one record per trigger and event.
+other batches come in between, and an emitter that is killed loses its current chunk and no more. Two never work at one
+schedule at the same moment: what one has locked the other skips. Behind that stand the unique indexes: one trigger per
+launch time, one record per trigger and event.
 
-A batch keeps to what it was begun with: its first chunk writes that down in the trigger (`recipes`).
+A batch keeps to what it was begun with: its first chunk writes that down in the trigger (`frozen_config`).
 
 What a provider yields is one chunk: the batches of any number of its triggers are one call and one transaction.
 """

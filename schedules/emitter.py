@@ -13,7 +13,7 @@ from jobs.set_aside import name_once
 from schedules import emission
 from schedules.cron import Period
 from schedules.models import Schedule
-from schedules.triggers import see_triggers, unreadable
+from schedules.triggers import record_due_triggers, unreadable
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def emit_triggers(now: datetime, seconds: float = float("inf")) -> int:
     another host.
     """
     until = time.monotonic() + seconds
-    see_triggers(now, seconds=seconds / 2)
+    record_due_triggers(now, seconds=seconds / 2)
     return emission.emit(now, seconds=until - time.monotonic())
 
 

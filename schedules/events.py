@@ -26,7 +26,7 @@ class Batch:
     trigger_at: datetime
     begins_at: datetime
     closes_at: datetime | None
-    stencil: templates.Stencil
+    template: templates.CompiledTemplate
 
     @property
     def count(self) -> int:
@@ -45,7 +45,7 @@ class Batch:
     @property
     def longest_payload(self) -> int:
         """Characters that the payload of one of its events has at most, or nearly so."""
-        return sum(map(len, self.stencil.texts)) + LONGEST_VALUE * len(self.stencil.gaps)
+        return sum(map(len, self.template.texts)) + LONGEST_VALUE * len(self.template.gaps)
 
     def milliseconds(self, first: int, last: int) -> list[int]:
         """How long after `begins_at` the events `first` … `last` start."""
@@ -57,8 +57,8 @@ class Batch:
 
     def payloads(self, first: int, milliseconds: list[int]) -> list[str]:
         """The payloads of as many events, from number `first` on, as JSON."""
-        prefix, fill = self.event_ids, self.stencil.fill
-        if any(name == "run_after" for name, _ in self.stencil.gaps):
+        prefix, fill = self.event_ids, self.template.fill
+        if any(name == "run_after" for name, _ in self.template.gaps):
             starts = [instant_text(self.begins_at + timedelta(milliseconds=after)) for after in milliseconds]
         else:
             starts = [""] * len(milliseconds)
@@ -76,7 +76,7 @@ def batch_of(schedule: Schedule, trigger_id: int, trigger_at: datetime, seen_at:
         trigger_at=trigger_at,
         begins_at=beginning(trigger_at, seen_at),
         closes_at=trigger_at + timedelta(seconds=schedule.window_for) if schedule.window_for else None,
-        stencil=_stencil(schedule, trigger_at),
+        template=_compiled(schedule, trigger_at),
     )
 
 
@@ -100,7 +100,7 @@ def instant_text(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
-def _stencil(schedule: Schedule, trigger_at: datetime) -> templates.Stencil:
+def _compiled(schedule: Schedule, trigger_at: datetime) -> templates.CompiledTemplate:
     values: dict[str, templates.Value] = {
         "schedule": schedule.name,
         "trigger_at": instant_text(trigger_at),
@@ -118,4 +118,4 @@ def _stencil(schedule: Schedule, trigger_at: datetime) -> templates.Stencil:
         "url": None,  # its endpoint has it: of many services the path is the secret, and payloads are shown
         "body": schedule.payload_template,
     }
-    return templates.stencil(payload, values)
+    return templates.compiled(payload, values)

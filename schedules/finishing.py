@@ -5,7 +5,7 @@ statement after that. Whoever retries a record holds the trigger of its batch FO
 record until its commit, and takes the end back in a statement after that. The two locks exclude each other, and each
 new statement sees what was committed before it (READ COMMITTED):
 
-- the retry comes first: the batch is passed by, and found under way by the next round;
+- the retry comes first: the batch is skipped, and found under way by the next round;
 - the finish comes first: the retry waits for its commit, sees that the batch has ended, and takes that back.
 
 Emitters lock triggers FOR NO KEY UPDATE, which FOR KEY SHARE neither waits for nor holds up: an emitter may wait for

@@ -70,7 +70,7 @@ def _complete(triggers: list[Unemitted], schedules: dict[int, Schedule], now: da
         "begins_at": [beginning(trigger.trigger_at, trigger.seen_at) for trigger in triggers],
         "stagger": [Stagger.NONE.value for _ in ids],
         "late": [schedules[trigger.schedule_id].late for trigger in triggers],
-        "recipe": [None for _ in ids],
+        "frozen_config": [None for _ in ids],
         "complete": [True for _ in ids],
     }
     execute(GET_ON, {"id": ids, **columns, "now": now})

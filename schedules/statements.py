@@ -8,7 +8,7 @@ from schedules.models import Overlap
 _UNFINISHED = ", ".join(str(status.value) for status in UNFINISHED)
 
 # What was begun with a count is counted to its end, whatever its schedule has become meanwhile.
-_PROVIDED = "(s.provider <> '' AND t.recipe IS NULL)"
+_PROVIDED = "(s.provider <> '' AND t.frozen_config IS NULL)"
 
 # What is there already is left alone, but for providers: those are asked again, and emit what is not there yet. A batch
 # in the middle of its chunks is none of theirs.
@@ -22,8 +22,9 @@ SELECT r.schedule_id, r.trigger_at, %(now)s::timestamptz, 0, r.skipped_for,
        WITH ORDINALITY AS r(schedule_id, trigger_at, skipped_for, number)
  ORDER BY r.number
     ON CONFLICT (schedule_id, trigger_at) DO UPDATE
-   SET events = 0, emitted_at = NULL, finished_at = NULL, skipped_for = '', recipe = NULL
- WHERE known.schedule_id = ANY(%(asked_again)s::bigint[]) AND (known.recipe IS NULL OR known.emitted_at IS NOT NULL)
+   SET events = 0, emitted_at = NULL, finished_at = NULL, skipped_for = '', frozen_config = NULL
+ WHERE known.schedule_id = ANY(%(asked_again)s::bigint[])
+   AND (known.frozen_config IS NULL OR known.emitted_at IS NOT NULL)
 """
 
 MOVE_WATERMARKS = """
@@ -54,7 +55,7 @@ WAITS = """
 
 # The least emitted first: a huge batch takes turns with the small ones. What is on time comes before what is caught up.
 UNEMITTED = f"""
-SELECT t.id, t.schedule_id, t.trigger_at, t.seen_at, t.events, t.recipe
+SELECT t.id, t.schedule_id, t.trigger_at, t.seen_at, t.events, t.frozen_config
   FROM schedules_trigger t
   JOIN schedules_schedule s ON s.origin_id = t.schedule_id
  WHERE t.finished_at IS NULL AND t.emitted_at IS NULL AND {_PROVIDED} = %(provided)s::boolean
@@ -110,7 +111,7 @@ UPDATE schedules_trigger t
    SET skipped_for = CASE WHEN t.events = 0 THEN r.reason ELSE '' END,
        emitted_at = CASE WHEN t.events > 0 THEN %(now)s::timestamptz END,
        finished_at = CASE WHEN t.events = 0 THEN %(now)s::timestamptz END,
-       recipe = NULL
+       frozen_config = NULL
   FROM unnest(%(id)s::bigint[], %(reason)s::text[]) AS r(id, reason)
  WHERE t.id = r.id
 """
@@ -147,13 +148,13 @@ GET_ON = """
 UPDATE schedules_trigger t
    SET events = r.events, closes_at = r.closes_at, seen_at = r.seen_at, begins_at = r.begins_at,
        stagger = r.stagger, late = r.late,
-       recipe = CASE WHEN NOT r.complete THEN COALESCE(t.recipe, r.recipe) END,
+       frozen_config = CASE WHEN NOT r.complete THEN COALESCE(t.frozen_config, r.frozen_config) END,
        emitted_at = CASE WHEN r.complete THEN %(now)s::timestamptz END,
        finished_at = CASE WHEN r.complete AND r.events = 0 THEN %(now)s::timestamptz END
   FROM unnest(%(id)s::bigint[], %(events)s::int[], %(closes_at)s::timestamptz[], %(seen_at)s::timestamptz[],
-              %(begins_at)s::timestamptz[], %(stagger)s::text[], %(late)s::text[], %(recipe)s::jsonb[],
+              %(begins_at)s::timestamptz[], %(stagger)s::text[], %(late)s::text[], %(frozen_config)s::jsonb[],
               %(complete)s::boolean[])
-       AS r(id, events, closes_at, seen_at, begins_at, stagger, late, recipe, complete)
+       AS r(id, events, closes_at, seen_at, begins_at, stagger, late, frozen_config, complete)
  WHERE t.id = r.id
 """
 

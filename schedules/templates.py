@@ -1,8 +1,8 @@
 """Payload templates: JSON in whose texts `$name` stands for a fact of the event.
 
 A text that is exactly one placeholder becomes that fact itself, so `"$number"` yields a number. Names of objects are
-left as they are. A stencil is a template with all facts filled in but those that differ from event to event: a batch of
-a hundred thousand is then written by putting strings together.
+left as they are. A compiled template has all facts filled in but those that differ from event to event: a
+batch of a hundred thousand is then written by putting strings together.
 """
 
 import json
@@ -39,7 +39,7 @@ def render(template: Any, values: Mapping[str, Value]) -> Any:
     return _walk(template, lambda text, where: _render_text(text, values, where), "")
 
 
-class Stencil(NamedTuple):
+class CompiledTemplate(NamedTuple):
     """JSON in pieces: `texts` with `gaps` between them, each the name of a fact and whether it stands alone."""
 
     texts: tuple[str, ...]
@@ -56,7 +56,7 @@ class Stencil(NamedTuple):
         return "".join(pieces)
 
 
-def stencil(template: Any, values: Mapping[str, Value]) -> Stencil:
+def compiled(template: Any, values: Mapping[str, Value]) -> CompiledTemplate:
     """`template` with the facts of the batch filled in. `values`: of OF_THE_BATCH. Raises: ValueError."""
     mark = uuid4().hex  # in no template
     inside: dict[str, Value] = {name: f"{mark}{name}{mark}" for name in OF_THE_EVENT}
@@ -72,7 +72,7 @@ def stencil(template: Any, values: Mapping[str, Value]) -> Stencil:
         written = written.replace(f'={name}{mark}"', f"={name}{mark}")
     pieces = written.split(mark)
     names = pieces[1::2]
-    return Stencil(tuple(pieces[::2]), tuple((name.removeprefix("="), name.startswith("=")) for name in names))
+    return CompiledTemplate(tuple(pieces[::2]), tuple((name.removeprefix("="), name.startswith("=")) for name in names))
 
 
 def _walk(part: Any, text_of: Callable[[str, str], Any], where: str, depth: int = 0) -> Any:

@@ -52,7 +52,7 @@ def unreadable(now: datetime) -> list[int]:
     return _unreadable.at(now)
 
 
-def see_triggers(now: datetime, seconds: float = float("inf")) -> int:
+def record_due_triggers(now: datetime, seconds: float = float("inf")) -> int:
     """Write down the triggers that are due at `now`. Returns how many. What others see to at this moment is left, and
     after some `seconds` or thousands of triggers the rest, to the next call."""
     until = time.monotonic() + seconds

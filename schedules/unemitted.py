@@ -17,14 +17,14 @@ failing = SetAside()
 
 
 class Unemitted(NamedTuple):
-    """A trigger, locked with its schedule. `events`: how many of them are on the backlog. `recipe`: as JSON."""
+    """A trigger, locked with its schedule. `events`: how many of them are on the backlog. `frozen_config`: as JSON."""
 
     id: int
     schedule_id: int
     trigger_at: datetime
     seen_at: datetime
     events: int
-    recipe: str | None = None
+    frozen_config: str | None = None
 
 
 class Emitted(NamedTuple):

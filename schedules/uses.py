@@ -15,7 +15,7 @@ def use_of(row: Model) -> str:
         return ""
     field = "throttle" if isinstance(row, Throttle) else "endpoint"
     being_emitted = Trigger.objects.filter(finished_at=None, emitted_at=None)
-    if being_emitted.filter(**{f"recipe__{field}_id": row.pk}).exists():
+    if being_emitted.filter(**{f"frozen_config__{field}_id": row.pk}).exists():
         return f"{row.name}: a batch that needs it is being emitted; let it end or cancel it first"
     names = list(Schedule.objects.filter(**{field: row}).order_by("name").values_list("name", flat=True))
     if not names:

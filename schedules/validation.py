@@ -61,7 +61,7 @@ def _is_in_mid_batch(schedule: "Schedule") -> bool:
     """Whether a counted batch is begun and not complete: its provider would not be asked at that launch time."""
     from schedules.models import Trigger
 
-    begun = Trigger.objects.filter(schedule=schedule.pk, finished_at=None, emitted_at=None, recipe__isnull=False)
+    begun = Trigger.objects.filter(schedule=schedule.pk, finished_at=None, emitted_at=None, frozen_config__isnull=False)
     return bool(schedule.pk) and begun.exists()
 
 
@@ -150,16 +150,16 @@ def obstacle_to_editing(schedule: "Schedule") -> str:
     owner = owner_of(schedule)
     if owner is None:
         return ""
-    return f"{_told_owner(schedule, owner)}: edit or delete that"
+    return f"{_describe_owner(schedule, owner)}: edit or delete that"
 
 
 def obstacle_to_triggering(schedule: "Schedule") -> str:
     """Why a schedule is not triggered by itself, with what is done instead; empty: it is."""
     owner = owner_of(schedule)
-    return f"{_told_owner(schedule, owner)}: use *back up now*" if owner else ""
+    return f"{_describe_owner(schedule, owner)}: use *back up now*" if owner else ""
 
 
-def _told_owner(schedule: "Schedule", owner: Any) -> str:
+def _describe_owner(schedule: "Schedule", owner: Any) -> str:
     return f"{schedule} is the schedule of the {owner._meta.verbose_name} {owner}"
 
 

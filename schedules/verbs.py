@@ -121,8 +121,8 @@ def _end(trigger: Trigger, now: datetime) -> None:
         trigger.emitted_at = now
     else:
         trigger.skipped_for, trigger.finished_at = CANCELLED, now
-    trigger.recipe = None
-    trigger.save(update_fields=["emitted_at", "skipped_for", "finished_at", "recipe"])
+    trigger.frozen_config = None
+    trigger.save(update_fields=["emitted_at", "skipped_for", "finished_at", "frozen_config"])
 
 
 def _skip_queued(schedule: Schedule, now: datetime) -> None:

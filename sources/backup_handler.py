@@ -16,14 +16,14 @@ from django.utils.text import slugify
 from jobs import conf, decisions
 from jobs.clock import database_clock
 from jobs.database_errors import Trouble, trouble_of
-from jobs.formatting import span
+from jobs.durations import span
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
 from jobs.states import WaitingFor
 from sources import availability, cleartext, engines, overlaps, planning, repositories, repository_breaker
 from sources.availability_check import assignment_of, database_away, not_wanted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
-from sources.liveness import Vigil
+from sources.liveness import LivenessMonitor
 from sources.models import Assignment, Policy, Progress, Source
 from sources.models.source import SourceKind
 from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
@@ -87,10 +87,10 @@ def _copy(run: Run) -> Outcome:
     )
     _log_beginning(assignment, run.record, engines.engine_for(source.kind).name)
     window = StopAtClose(run.stop, _seconds_to_close(policy, assignment, run.record))
-    with Vigil(source, policy, stop=window) as vigil:
-        on_progress = vigil.watching(ProgressWriter(run.record))
-        result = repositories.back_up(location, task, on_progress=on_progress, stop=vigil.stop)
-    return _outcome(result, assignment, vigil, window)
+    with LivenessMonitor(source, policy, stop=window) as monitor:
+        on_progress = monitor.watching(ProgressWriter(run.record))
+        result = repositories.back_up(location, task, on_progress=on_progress, stop=monitor.stop)
+    return _outcome(result, assignment, monitor, window)
 
 
 def specification_of(source: Source) -> SourceSpec:
@@ -140,13 +140,13 @@ def _log_beginning(assignment: Assignment, record: Claimed, engine: str) -> None
     decisions.doing("began", text, record=record, facts=facts)
 
 
-def _outcome(result: EngineResult, assignment: Assignment, vigil: Vigil, window: StopAtClose) -> Outcome:
+def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMonitor, window: StopAtClose) -> Outcome:
     policy = assignment.policy
     match result.verdict:
         case Verdict.SUCCEEDED | Verdict.WARNINGS:
             return Succeeded(result, proves=repository_breaker.guarded_by(policy.repository))
-        case Verdict.STOPPED if vigil.vanished:
-            said = f"it vanished in mid-backup: {vigil.said}"
+        case Verdict.STOPPED if monitor.vanished:
+            said = f"it vanished in mid-backup: {monitor.said}"
             return Unavailable(said, policy.recheck_after, silent_for=policy.vanish_grace)
         case Verdict.STOPPED if window.closed:
             return Released("its window closed; it goes on in the next opening")
@@ -157,7 +157,7 @@ def _outcome(result: EngineResult, assignment: Assignment, vigil: Vigil, window:
         case Verdict.BUSY:
             return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{result.error}; looked at again at")
         case Verdict.REPOSITORY_FAILED:
-            fault_of = repository_breaker.fault_of(policy.repository, vigil.stop)
+            fault_of = repository_breaker.fault_of(policy.repository, monitor.stop)
             return Failed(f"repository {policy.repository}: {result.error}", fault_of=fault_of)
         case Verdict.SOURCE_FAILED:
             answer = availability.ask_now(assignment.source, policy.connect_timeout)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from jobs import durations
+
 
 class FleetError(ValueError):
     """The fleet file cannot be imported; nothing was. `errors`: one line each, naming file, row and field."""
@@ -46,12 +48,17 @@ class Problems:
             raise FleetError(self.lines)
 
 
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
 @dataclass(frozen=True)
 class Type:
     """A type of field: what a person calls it, and the test of a value."""
 
     title: str
     fits: Callable[[Any], bool]
+    read: Callable[[Any], Any] = _as_it_is
 
 
 def _is_whole(value: Any) -> bool:
@@ -62,17 +69,30 @@ def _is_number(value: Any) -> bool:
     return _is_whole(value) or (isinstance(value, float) and math.isfinite(value))
 
 
+def _seconds(value: Any) -> Any:
+    """A duration in seconds; what is none stays as it is, and is refused."""
+    try:
+        return durations.parse(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
 def _is_list_of_text(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
+A_DURATION = "a number of seconds or a duration as 90s, 15m, 2h or 7d"
 TEXT = Type("text", lambda value: isinstance(value, str))
 NAME = Type("text that is not empty", lambda value: isinstance(value, str) and bool(value))
 NAME_OR_NULL = Type("text or null", lambda value: value is None or (isinstance(value, str) and bool(value)))
 WHOLE = Type("a whole number", _is_whole)
 WHOLE_OR_NULL = Type("a whole number or null", lambda value: value is None or _is_whole(value))
-NUMBER = Type("a number", _is_number)
-NUMBER_OR_NULL = Type("a number or null", lambda value: value is None or _is_number(value))
+SECONDS = Type(A_DURATION, lambda value: _is_number(_seconds(value)), _seconds)
+SECONDS_OR_NULL = Type(f"{A_DURATION}, or null", lambda value: value is None or SECONDS.fits(value), _seconds)
+WHOLE_SECONDS = Type(f"whole, {A_DURATION}", lambda value: _is_whole(_seconds(value)), _seconds)
+WHOLE_SECONDS_OR_NULL = Type(
+    f"whole, {A_DURATION}, or null", lambda value: value is None or WHOLE_SECONDS.fits(value), _seconds
+)
 YES_NO = Type("true or false", lambda value: isinstance(value, bool))
 YES_NO_OR_NULL = Type("true, false or null", lambda value: value is None or isinstance(value, bool))
 OBJECT = Type("an object", lambda value: isinstance(value, dict))
@@ -85,9 +105,9 @@ SECTIONS: dict[str, dict[str, Type]] = {
         "name": NAME,
         "algorithm": NAME,
         "parameters": OBJECT,
-        "max_delay": WHOLE,
+        "max_delay": WHOLE_SECONDS,
         "max_failures": WHOLE_OR_NULL,
-        "give_up_after": WHOLE_OR_NULL,
+        "give_up_after": WHOLE_SECONDS_OR_NULL,
     },
     "policies": {
         "name": NAME,
@@ -104,18 +124,18 @@ SECTIONS: dict[str, dict[str, Type]] = {
         "seeding_limit": WHOLE_OR_NULL,
         "engine_options": OBJECT,
         "keep_versions": WHOLE,
-        "max_running_for": NUMBER,
+        "max_running_for": SECONDS,
         "least_rate": WHOLE_OR_NULL,
-        "connect_timeout": NUMBER,
-        "recheck_after": NUMBER,
-        "vanish_grace": NUMBER,
+        "connect_timeout": SECONDS,
+        "recheck_after": SECONDS,
+        "vanish_grace": SECONDS,
         "address_follows": YES_NO,
         "on_battery": YES_NO,
         "on_metered": YES_NO,
-        "alert_after": NUMBER_OR_NULL,
+        "alert_after": SECONDS_OR_NULL,
         "wake_allowed": YES_NO,
-        "wake_every": NUMBER,
-        "wake_wait": NUMBER,
+        "wake_every": SECONDS,
+        "wake_wait": SECONDS,
     },
     "sources": {
         "name": NAME,
@@ -171,7 +191,8 @@ def _read_section(section: str, rows: object, problems: Problems) -> Rows:
         for key, problem in wrong.items():
             problems.add(section, number, name, f"{key}: {problem}")
         if "name" not in wrong:
-            good[number] = {key: value for key, value in row.items() if key not in wrong}
+            fields = SECTIONS[section]
+            good[number] = {key: fields[key].read(value) for key, value in row.items() if key not in wrong}
     return good
 
 

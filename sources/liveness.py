@@ -65,7 +65,7 @@ class Silence:
         return max(0.0, min(ASK_AGAIN_SECONDS, self.silent_since + self.grace - now))
 
 
-class Vigil:
+class LivenessMonitor:
     """A copy under watch, for a `with` block.
 
     Give the engine `stop` (set when either the run's own stop is, or the source has vanished) and
@@ -92,7 +92,7 @@ class Vigil:
         self._lock = threading.Lock()
         self._ending = threading.Event()
         self._question: tuple[asyncio.AbstractEventLoop, asyncio.Task[Answer]] | None = None
-        self._thread = threading.Thread(target=self._watch, name=f"vigil-{source.name}", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name=f"liveness-{source.name}", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -176,10 +176,10 @@ def _has_grown(before: EngineProgress | None, progress: EngineProgress) -> bool:
 
 
 class _EitherStop:
-    """Set when the run's own stop is, or the vigil's source has vanished."""
+    """Set when the run's own stop is, or the monitor's source has vanished."""
 
-    def __init__(self, of_run: StopSignal, vigil: Vigil) -> None:
-        self._of_run, self._vigil = of_run, vigil
+    def __init__(self, of_run: StopSignal, monitor: LivenessMonitor) -> None:
+        self._of_run, self._monitor = of_run, monitor
 
     def is_set(self) -> bool:
-        return self._vigil.vanished or self._of_run.is_set()
+        return self._monitor.vanished or self._of_run.is_set()

@@ -7,7 +7,7 @@ from django.db.models import F, Value
 from django.db.models.functions import Coalesce
 
 from jobs import attempts, decisions
-from jobs.formatting import span
+from jobs.durations import span
 from jobs.models import BacklogRecord
 from jobs.outcomes import (
     Cancelled,

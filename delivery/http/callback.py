@@ -92,7 +92,7 @@ async def _post(record: Claimed, target: Target) -> Outcome:
     except NotFollowed as error:
         return Failed(str(error), facts=_facts(began))
     except failures.RAISED as error:
-        said = failures.told(error, exchange.at.origin, target.connect_timeout, target.timeout)
+        said = failures.describe(error, exchange.at.origin, target.connect_timeout, target.timeout)
         failed = Failed(said, fault_of=None if failures.is_ours(error) else host.guarded, facts=_facts(began))
     else:
         facts = {**_facts(began), **answer.facts}

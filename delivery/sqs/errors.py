@@ -95,9 +95,7 @@ class Meaning:
 def meaning_of(error: Exception, size: int, connect_timeout: float, timeout: float) -> Meaning:
     """What an error of boto3 means for a message of `size` bytes. Both times in seconds."""
     answer: dict[str, Any] = getattr(error, "response", None) or {}
-    return (
-        _of_answer(answer, size, type(error).__name__) if answer else _without_answer(error, connect_timeout, timeout)
-    )
+    return _of_answer(answer, size) if answer else _without_answer(error, connect_timeout, timeout)
 
 
 def _without_answer(error: Exception, connect_timeout: float, timeout: float) -> Meaning:
@@ -105,16 +103,20 @@ def _without_answer(error: Exception, connect_timeout: float, timeout: float) ->
     if not NO_CREDENTIALS.isdisjoint(names):
         return Meaning(f"{FIND_CREDENTIALS} ({_line(error)})", credentials=True)
     if RAISED_BY_BOTO.isdisjoint(names):  # its parsers', for an answer that is no queue's
-        return Meaning(f"{NO_QUEUES} ({names[0]}: {_line(error)})", by_server=True)
+        return Meaning(f"{NO_QUEUES} ({_line(error)})", by_server=True)
     if words := next((SERVER_TROUBLE[name] for name in names if name in SERVER_TROUBLE), None):
         cause = _line(_cause(error))
         return Meaning(words.format(cause=cause, connect=connect_timeout, answer=timeout), by_server=True)
-    return Meaning(_line(error) or names[0])
+    return Meaning(_line(error) or "boto3 gave no reason")
 
 
-def _of_answer(answer: dict[str, Any], size: int, name: str) -> Meaning:
+def _of_answer(answer: dict[str, Any], size: int) -> Meaning:
     told, about = answer.get("Error") or {}, answer.get("ResponseMetadata") or {}
-    code, message, status = str(told.get("Code") or name), str(told.get("Message") or ""), about.get("HTTPStatusCode")
+    code, message, status = (
+        str(told.get("Code") or "no code"),
+        str(told.get("Message") or ""),
+        about.get("HTTPStatusCode"),
+    )
     if code.isdigit() and (within := CODE_IN_XML.search(message)):  # other servers answer in XML, whatever was asked
         code, message = within[1], next(iter(MESSAGE_IN_XML.findall(message)), "")
     said = f"{code}: {_line(message)}" if message else code

@@ -23,7 +23,7 @@ from delivery.models import Endpoint, EndpointKind
 from delivery.sqs import clients
 from delivery.sqs.clients import ClientKey, Unready
 from delivery.sqs.errors import NO_QUEUES, meaning_of, too_large
-from delivery.sqs.queues import LARGEST_MESSAGE, Queue, queue_at, request_for, size_of, told
+from delivery.sqs.queues import LARGEST_MESSAGE, Queue, describe, queue_at, request_for, size_of
 from jobs import breakers
 from jobs.clock import boot_seconds
 from jobs.database_errors import Trouble, trouble_of
@@ -100,7 +100,7 @@ def _send(target: Target, request: dict[str, Any], size: int) -> Outcome:
         return _failed(target, error, size, time.monotonic() - began)
     facts = _facts(answer["ResponseMetadata"].get("HTTPStatusCode"), time.monotonic() - began)
     if not answer.get("MessageId"):
-        return Failed(f"{told(target.queue.url)}: {NO_QUEUES}", fault_of=target.guarded, facts=facts)
+        return Failed(f"{describe(target.queue.url)}: {NO_QUEUES}", fault_of=target.guarded, facts=facts)
     facts["message_id"] = answer["MessageId"]
     if number := answer.get("SequenceNumber"):
         facts["sequence_number"] = number
@@ -110,12 +110,12 @@ def _send(target: Target, request: dict[str, Any], size: int) -> Outcome:
 def _failed(target: Target, error: Exception, size: int, seconds: float) -> Failed:
     within = getattr(error, "kwargs", {}).get("error")
     if isinstance(within, Refused):
-        return Failed(f"nothing may be sent to {told(target.queue.url)}: {within}")
+        return Failed(f"nothing may be sent to {describe(target.queue.url)}: {within}")
     found = meaning_of(error, size, target.endpoint.connect_timeout, target.endpoint.timeout)
     if found.credentials:
         clients.forget(target.key)
     return Failed(
-        f"{told(target.queue.url)}: {found.said}",
+        f"{describe(target.queue.url)}: {found.said}",
         fault_of=target.guarded if found.by_server else None,
         retry_after=found.retry_after,
         facts=_facts(found.status, seconds),
@@ -167,7 +167,7 @@ def _look_up(named: int | str) -> Target:
         queue = queue_at(endpoint.url, endpoint.region)
         addresses.refuse_unless_allowed(addresses.read(endpoint.url))
     except Refused as error:
-        raise ValueError(f"nothing may be sent to {told(endpoint.url)}: {error}") from error
+        raise ValueError(f"nothing may be sent to {describe(endpoint.url)}: {error}") from error
     breaker = Breaker.objects.filter(key=breakers.key_of(guarded_at(queue))).first()
     is_open = breaker is not None and breaker.is_open
     return Target(endpoint, queue, is_open, is_open or (breaker is not None and breaker.failures > 0))

@@ -52,7 +52,7 @@ def queue_at(url: str, region: str = "") -> Queue:
     return Queue(url, place.origin, region or region_of(place.host), name.endswith(".fifo"))
 
 
-def told(url: str) -> str:
+def describe(url: str) -> str:
     """A queue for people, as https://sqs.eu-central-1.amazonaws.com/…/events: no user name, no password, no account."""
     try:
         parts = urlsplit(USER.sub("//", url))

@@ -68,7 +68,7 @@ def refusal(guarded: Guarded, record: Claimed) -> Held | None:
     breaker = Breaker.objects.filter(key=key_of(guarded), opened_at__isnull=False).first()
     if breaker is None or breaker.trial_id == record.id:
         return None
-    return Held(breaker.pk, f"{told(breaker)}; nothing else is tried until a trial succeeds")
+    return Held(breaker.pk, f"{describe(breaker)}; nothing else is tried until a trial succeeds")
 
 
 def state_of(breaker: Breaker) -> str:
@@ -78,7 +78,7 @@ def state_of(breaker: Breaker) -> str:
     return "on trial" if breaker.trial_id else "open"
 
 
-def told(breaker: Breaker) -> str:
+def describe(breaker: Breaker) -> str:
     """An open breaker in words, on one line."""
     said = (breaker.last_error.splitlines() or [""])[0]
     return (
@@ -179,7 +179,9 @@ def _count_failure(breaker: Breaker, record: Claimed, error: str, now: datetime)
         if breaker.failures >= conf.breaker_after():
             breaker.opened_at, breaker.trials, breaker.trial_id = now, 0, None
             breaker.probe_at = now + probe_after(0)
-            write("breaker opened", breaker, f"{told(breaker)}; first trial at {breaker.probe_at:%H:%M:%S} UTC", now)
+            write(
+                "breaker opened", breaker, f"{describe(breaker)}; first trial at {breaker.probe_at:%H:%M:%S} UTC", now
+            )
     elif breaker.trial_id == record.id or record.started_at > breaker.opened_at + LOOK_AFTER:
         # a trial, be it one that another has followed; what was claimed before, or asked too early, says nothing new
         breaker.trials += 1

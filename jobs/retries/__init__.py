@@ -10,11 +10,24 @@ from typing import Any
 from django.core.exceptions import ValidationError
 
 from jobs.retries import tiers, waits
-from jobs.retries.waits import DICE, Dice, Failure, Wait, fibonacci_number
+from jobs.retries.waits import RNG, Failure, Rng, Wait, fibonacci_number
 
 __all__ = [
-    "ALGORITHMS", "DECIDING", "DEFAULT", "DICE", "LARGEST", "LONGEST", "SHORTEST", "Algorithm", "Dice", "Failure",
-    "Rule", "delay", "fibonacci_number", "problems", "validate",
+    "ALGORITHMS",
+    "DECIDING",
+    "DEFAULT",
+    "LARGEST",
+    "LONGEST",
+    "RNG",
+    "SHORTEST",
+    "Algorithm",
+    "Failure",
+    "Rng",
+    "Rule",
+    "delay",
+    "fibonacci_number",
+    "problems",
+    "validate",
 ]  # fmt: skip
 
 LONGEST = 10**9
@@ -137,7 +150,7 @@ DECIDING = tuple(each.name for each in fields(Rule))
 """The fields of a retry policy that decide when its records are tried again: all but its name."""
 
 
-def delay(rule: Rule, failure: Failure | int, dice: Dice = DICE) -> float:
+def delay(rule: Rule, failure: Failure | int, rng: Rng = RNG) -> float:
     """Seconds to wait after a failure, at most `rule.max_delay`; a number stands for a failure that was on time.
 
     *progressive* knows no cap, and no wait when no sweep covers the record any more: infinity.
@@ -149,7 +162,7 @@ def delay(rule: Rule, failure: Failure | int, dice: Dice = DICE) -> float:
     if failure.number < 1:
         raise ValueError(f"a delay follows a failure; got failures={failure.number}")
     algorithm = ALGORITHMS[rule.algorithm]
-    wait = algorithm.wait(failure, {**algorithm.defaults, **rule.parameters}, rule.max_delay, dice)
+    wait = algorithm.wait(failure, {**algorithm.defaults, **rule.parameters}, rule.max_delay, rng)
     return wait if algorithm.waits_for_sweeps else min(wait, rule.max_delay)
 
 
@@ -162,7 +175,7 @@ def validate(rule: Rule) -> None:
     limits = {"max_failures": rule.max_failures, "give_up_after": rule.give_up_after}
     for name, value in {"max_delay": rule.max_delay, **{k: v for k, v in limits.items() if v is not None}}.items():
         if not _is_number(value, 1, LARGEST):
-            found.setdefault(name, []).append(f"must be a number from 1 to {LARGEST}, not {_told(value)}")
+            found.setdefault(name, []).append(f"must be a number from 1 to {LARGEST}, not {_describe(value)}")
     if found:
         raise ValidationError(found)
 
@@ -172,7 +185,7 @@ def problems(algorithm: Any, parameters: Any, max_failures: int | None = None) -
     found: dict[str, list[str]] = {}
     known = ALGORITHMS.get(algorithm) if isinstance(algorithm, str) else None
     if known is None:
-        found["algorithm"] = [f"unknown algorithm {_told(algorithm)}; one of {', '.join(sorted(ALGORITHMS))}"]
+        found["algorithm"] = [f"unknown algorithm {_describe(algorithm)}; one of {', '.join(sorted(ALGORITHMS))}"]
     if not isinstance(parameters, dict):
         found["parameters"] = ['must be an object, as {"unit": 60}']
     elif known is not None:
@@ -186,11 +199,13 @@ def problems(algorithm: Any, parameters: Any, max_failures: int | None = None) -
 
 def _problem_with(name: str, algorithm: Algorithm, key: Any, value: Any) -> str:
     if key not in algorithm.defaults:
-        return f"{name} has no parameter {_told(key)}; it takes {', '.join(algorithm.defaults) or 'none'}"
+        return f"{name} has no parameter {_describe(key)}; it takes {', '.join(algorithm.defaults) or 'none'}"
     if choices := algorithm.choices.get(key):
-        return "" if value in choices else f"{key} is {', '.join(choices[:-1])} or {choices[-1]}, not {_told(value)}"
+        return (
+            "" if value in choices else f"{key} is {', '.join(choices[:-1])} or {choices[-1]}, not {_describe(value)}"
+        )
     if not _is_number(value, SHORTEST, LONGEST):
-        return f"{key} must be a positive number of seconds, {SHORTEST} to {LONGEST}, not {_told(value)}"
+        return f"{key} must be a positive number of seconds, {SHORTEST} to {LONGEST}, not {_describe(value)}"
     return ""
 
 
@@ -198,7 +213,7 @@ def _is_number(value: Any, lowest: float, highest: float) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and lowest <= value <= highest
 
 
-def _told(value: Any) -> str:
+def _describe(value: Any) -> str:
     """What was typed, shortened. A number of thousands of digits has no text at all."""
     try:
         return f"{value!r:.50}"

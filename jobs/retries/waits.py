@@ -1,7 +1,7 @@
-"""The formulas of the algorithms: pure functions of a failure, parameters, the cap and dice.
+"""The formulas of the algorithms: pure functions of a failure, parameters, the cap and rng.
 
 k is the number of failures so far, from 1; r = k − 1 is the `retryCount` of the published formulas, from 0. All waits
-are in seconds, all instants in seconds since the epoch. What is random is drawn from the dice that the caller hands
+are in seconds, all instants in seconds since the epoch. What is random comes from the generator that the caller hands
 in; no algorithm keeps a state. Each takes the same time for any k, and none overflows: counts are cut off where their
 powers are far above every cap (`jobs.retries.LONGEST`, with a unit of `jobs.retries.SHORTEST`).
 """
@@ -20,13 +20,13 @@ MANY = 10**6
 """Failures whose third and fourth powers, 10¹⁸ and 10²⁴, are above any cap and far from an overflow."""
 
 
-class Dice(Protocol):
+class Rng(Protocol):
     """Where chance comes from: `random.Random` is one; tests and figures hand in a seeded one."""
 
     def uniform(self, a: float, b: float, /) -> float: ...
 
 
-DICE: Dice = random.SystemRandom()
+RNG: Rng = random.SystemRandom()
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Failure:
 
 
 Parameters = Mapping[str, Any]
-Wait = Callable[[Failure, Parameters, float, Dice], float]
-"""(failure, parameters, cap in seconds, dice) → seconds; `jobs.retries.delay` applies the cap once more."""
+Wait = Callable[[Failure, Parameters, float, Rng], float]
+"""(failure, parameters, cap in seconds, rng) → seconds; `jobs.retries.delay` applies the cap once more."""
 
 
 def fibonacci_number(k: int) -> int:
@@ -69,12 +69,12 @@ def fibonacci_number(k: int) -> int:
     return current if k > 0 else 0
 
 
-def constant(failure: Failure, given: Parameters, cap: float, dice: Dice) -> float:
+def constant(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
     """`base` seconds."""
     return float(given["base"])
 
 
-def exponential(failure: Failure, given: Parameters, cap: float, dice: Dice) -> float:
+def exponential(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
     """min(least + 2^r · unit, cap) seconds; full jitter: U(0, that); equal jitter: half of it + U(0, half of it).
 
     The cap comes before the jitter: what has reached the cap stays spread. Marc Brooker, Exponential Backoff and
@@ -83,37 +83,37 @@ def exponential(failure: Failure, given: Parameters, cap: float, dice: Dice) -> 
     wait = min(float(given["least"] + 2 ** (min(failure.number, LARGE_ENOUGH) - 1) * given["unit"]), cap)
     match given["jitter"]:
         case "full":
-            return dice.uniform(0, wait)
+            return rng.uniform(0, wait)
         case "equal":
-            return wait / 2 + dice.uniform(0, wait / 2)
+            return wait / 2 + rng.uniform(0, wait / 2)
     return wait
 
 
-def sidekiq(failure: Failure, given: Parameters, cap: float, dice: Dice) -> float:
+def sidekiq(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
     """(r⁴ + 15 + U(0, 30 · (r + 1))) · unit seconds. Sidekiq's wiki, Error Handling; there the unit is a second."""
     r = min(failure.number, MANY) - 1
-    return float(given["unit"]) * (r**4 + 15 + dice.uniform(0, 30 * (r + 1)))
+    return float(given["unit"]) * (r**4 + 15 + rng.uniform(0, 30 * (r + 1)))
 
 
-def buckets(failure: Failure, given: Parameters, cap: float, dice: Dice) -> float:
+def buckets(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
     """U(r³, (r + 2)³) · unit seconds; the mean is (k³ + 3k) · unit. The bucketed random of the backoff functions."""
     r = min(failure.number, MANY) - 1
-    return float(given["unit"]) * dice.uniform(r**3, (r + 2) ** 3)
+    return float(given["unit"]) * rng.uniform(r**3, (r + 2) ** 3)
 
 
-def fibonacci(failure: Failure, given: Parameters, cap: float, dice: Dice) -> float:
+def fibonacci(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
     """Fib(k) · unit seconds. Fibonacci retry: six failures are followed by eight units."""
     return float(fibonacci_number(failure.number) * given["unit"])
 
 
-def phased(failure: Failure, given: Parameters, cap: float, dice: Dice) -> float:
+def phased(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
     """Until the record's own place on the line of `unit` seconds and the cap; ours, see `jobs/retries/phases.py`."""
     line = phases.Line(float(given["unit"]), cap)
     elapsed = failure.failing_for if failure.first_at is not None else None
     return line.wait(failure.number, phases.phase(failure.record_id), elapsed)
 
 
-def progressive(failure: Failure, given: Parameters, cap: float, dice: Dice) -> float:
+def progressive(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
     """Seconds until the next sweep that covers the record's age; infinity: there is none. See `tiers`."""
     sweep = tiers.next_sweep(failure.at, failure.of_a_record_from)
     return float("inf") if sweep is None else sweep - failure.at

@@ -15,7 +15,7 @@ _said: set[str] = set()
 def begins(error: Exception) -> None:
     """This thread met a database that is away: it begins with a new connection when it tries again."""
     connection.close()
-    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    reason = next(iter(str(error).strip().splitlines()), "it gave no reason")
     with _lock:
         _waiting.add(threading.current_thread())
         is_new = reason not in _said

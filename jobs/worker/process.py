@@ -42,7 +42,7 @@ from jobs.worker.lookahead import PATIENCE_SECONDS, shortage, to_ask
 from jobs.worker.loop_watch import EXIT_CODE, LoopWatch
 from jobs.worker.settler import Settler
 from jobs.worker.tokens import Tokens
-from jobs.worker.units import HOSTAGE_SECONDS, Units
+from jobs.worker.units import STARVED_SECONDS, Units
 
 log = logging.getLogger(__name__)
 
@@ -177,7 +177,7 @@ class WorkerProcess:
             known = {run.record.id for run in self.units.runs()}
             self._was_cut_off = not claiming.release_strays(worker_id=self.row.pk, known=known)
         moved = boot_seconds() >= self._look_at and self.look()
-        self._release(self.units.hostages(), "something long has taken the places of its queue")
+        self._release(self.units.starved(), "something long has taken the places of its queue")
         return bool(self.claim_what_fits()) or moved
 
     def look(self) -> bool:
@@ -192,7 +192,7 @@ class WorkerProcess:
         if now >= self._besides_at:
             self._besides_at = now + BESIDES_SECONDS
             self._notice_migrations()
-            periodic.besides()  # what fails there is told there, and must not starve for a tick that always fails
+            periodic.run_minutely()  # what fails there is told there, and must not starve for a tick that always fails
         try:
             unchanged = self.lease_watch.unchanged()
             ticked = tick.act_on(due, rescue=bool(unchanged), unchanged=unchanged)
@@ -272,7 +272,7 @@ class WorkerProcess:
     def _seconds_to_sleep(self) -> float:
         until_look = self._look_at - boot_seconds()
         seconds = min(self.poll_seconds, until_look, self.hints.seconds_until_next())
-        return max(0.0, min(seconds, HOSTAGE_SECONDS) if self.units.waiting() else seconds)
+        return max(0.0, min(seconds, STARVED_SECONDS) if self.units.waiting() else seconds)
 
     def _release(self, runs: list[Run], reason: str) -> None:
         for run in runs:
@@ -296,13 +296,13 @@ class WorkerProcess:
         self._drain(self.grace, self.units.runs, until_signals=2)
         self.units.stop_all()
         self._drain(STOPPING_SECONDS, self._stoppable, until_signals=3)
-        deaf = self.units.busy()
+        unresponsive = self.units.busy()
         is_stuck = self.loop_watch.is_stuck
         culprits = self.units.holding_up_the_loop() if is_stuck else []
         for run in culprits:
             self.settler.add(run.record, Failed("it kept the event loop of its worker from turning"))
         self._release(
-            [run for run in deaf if run not in culprits], "the worker was stopped and its handler did not end"
+            [run for run in unresponsive if run not in culprits], "the worker was stopped and its handler did not end"
         )
         for settler in (self.settler, self.silences):
             settler.end(SETTLING_SECONDS)
@@ -314,7 +314,7 @@ class WorkerProcess:
             self._safely(lambda: Worker.objects.filter(pk=self.row.pk).update(stopped_at=Now()))
         connections.close_all()
         log.info("worker %s has stopped", self.row)
-        if deaf or is_stuck or self.gave_up:
+        if unresponsive or is_stuck or self.gave_up:
             # their threads would go on, and their engines with them, beside the next attempt
             logging.shutdown()
             os._exit(EXIT_CODE if self.gave_up else 0)

@@ -17,7 +17,7 @@ from jobs.worker.unit_threads import UnitThreads
 MAX_UNSETTLED = 4000
 """Results that wait to be settled. With more of them nothing is claimed: the database is away, or slower than we."""
 
-HOSTAGE_SECONDS = 0.5
+STARVED_SECONDS = 0.5
 """What was claimed and could not begin for this long is given back: something long has taken the places."""
 
 
@@ -90,12 +90,12 @@ class QueueUnits:
     def busy(self) -> list[Run]:
         return self.threads.busy() + self.tasks.busy()
 
-    def hostages(self, now: float) -> list[Run]:
+    def starved(self, now: float) -> list[Run]:
         """Take back what has waited for a place for too long at `now` (boot seconds)."""
         if self._asks:
             return []
         began = [run.began_at for run in self.busy()]
-        if len(began) < self.rule.concurrency or any(at is None or now - at < HOSTAGE_SECONDS for at in began):
+        if len(began) < self.rule.concurrency or any(at is None or now - at < STARVED_SECONDS for at in began):
             return []
         return self.take_back()
 
@@ -192,10 +192,10 @@ class Units:
     def find(self, record_id: int) -> Run | None:
         return self._runs.get(record_id)
 
-    def hostages(self) -> list[Run]:
+    def starved(self) -> list[Run]:
         """Take back what was claimed and could not begin, since something long has taken its queue's places."""
         now = boot_seconds()
-        return [run for queue in self._queues.values() for run in queue.hostages(now)]
+        return [run for queue in self._queues.values() for run in queue.starved(now)]
 
     def take_back(self) -> list[Run]:
         """Take back everything that has not begun."""

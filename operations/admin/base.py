@@ -7,8 +7,8 @@ from django.utils import timezone
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextareaWidget
 
+from jobs.durations import span
 from jobs.formatting import moment as moment
-from jobs.formatting import span as span
 
 _THREE_LINES = {"widget": UnfoldAdminTextareaWidget(attrs={"rows": 3})}
 SMALL_TEXT_AREAS: dict[Any, Any] = {models.JSONField: _THREE_LINES, models.TextField: _THREE_LINES}

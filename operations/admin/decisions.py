@@ -13,9 +13,10 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 from unfold.paginator import InfinitePaginator
 
+from jobs.durations import span
 from jobs.models import BacklogRecord, Decision, Level
 from jobs.order import REASONS
-from operations.admin.base import ReadOnlyAdmin, moment, span
+from operations.admin.base import ReadOnlyAdmin, moment
 from operations.admin.filters import KindFilter
 from operations.admin.tables import table
 
@@ -102,7 +103,9 @@ class DecisionAdmin(ReadOnlyAdmin):
 
 def facts_as_lines(facts: Mapping[str, Any]) -> SafeString | str:
     """A line a fact, `name: value`; records that a claim looked at as a table, with the keys that ranked them."""
-    plain = ((name.replace("_", " "), _told(name, value)) for name, value in facts.items() if name not in CANDIDATES)
+    plain = (
+        (name.replace("_", " "), _describe(name, value)) for name, value in facts.items() if name not in CANDIDATES
+    )
     lines = format_html_join("", "<li>{}: {}</li>", plain)
     claimed, left = facts.get("claimed") or [], facts.get("left") or []
     # a line names some of what was claimed: the ranks of what was left follow all of it
@@ -125,7 +128,7 @@ def facts_as_lines(facts: Mapping[str, Any]) -> SafeString | str:
     return format_html('<ul class="mb-3">{}</ul>{}', lines, table(headers, rows, empty="")) if facts else "none"
 
 
-def _told(name: str, value: Any) -> str:
+def _describe(name: str, value: Any) -> str:
     if name == "decided_by":
         return REASONS.get(value, value) or "nothing: nobody else was ready"
     if value is None:

@@ -52,7 +52,7 @@ class ToldObstacles(ToldWhyNot, ModelAdmin):
         try:
             return super().delete_view(request, object_id, extra_context)
         except self.in_use as error:  # since it was looked at
-            return self._refused(request, f"It has come into use meanwhile; look again.{self.told_use(error)}")
+            return self._refused(request, f"It has come into use meanwhile; look again.{self.describe_use(error)}")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         if request.method != "POST":
@@ -61,9 +61,11 @@ class ToldObstacles(ToldWhyNot, ModelAdmin):
             with transaction.atomic():  # Django writes into its log before it deletes
                 return super().changelist_view(request, extra_context)
         except self.in_use as error:
-            return self._refused(request, f"One has come into use meanwhile; none was deleted.{self.told_use(error)}")
+            return self._refused(
+                request, f"One has come into use meanwhile; none was deleted.{self.describe_use(error)}"
+            )
 
-    def told_use(self, error: Exception) -> str:
+    def describe_use(self, error: Exception) -> str:
         """A sentence, behind a space, about what uses it now; empty where the error has none for people."""
         return "" if isinstance(error, IntegrityError) else f" {error}"
 

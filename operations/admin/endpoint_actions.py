@@ -14,10 +14,10 @@ from unfold.decorators import action
 from delivery import signing
 from delivery.endpoints import endpoint_facts, rotate
 from delivery.models import Endpoint, EndpointKind
-from jobs.formatting import span
+from jobs.durations import span
 from operations.admin.asking import AsksFirst, button, is_confirmed, question
 from operations.admin.events import url_of
-from operations.endpoint_tests import send_test, told, wait_for_test
+from operations.endpoint_tests import describe, send_test, wait_for_test
 
 WAITED_FOR = 3.0
 """Seconds for which the page of an endpoint waits for what comes of a test event. A web server has few threads."""
@@ -88,7 +88,7 @@ class EndpointActions(AsksFirst[Verb]):
         tested = wait_for_test(send_test(endpoint), WAITED_FOR)
         level = messages.SUCCESS if tested.delivered else messages.ERROR if tested.ended else messages.WARNING
         page = url_of(tested.record_id)
-        said = format_html('Test event {}. <a href="{}" class="underline">Its page</a>', told(tested), page)
+        said = format_html('Test event {}. <a href="{}" class="underline">Its page</a>', describe(tested), page)
         self.message_user(request, said, level)  # type: ignore[attr-defined]
         return None
 

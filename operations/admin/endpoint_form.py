@@ -13,6 +13,7 @@ from delivery.endpoint_checks import (
 )
 from delivery.endpoints import set_authorization
 from delivery.models import Endpoint, EndpointKind
+from operations.admin.duration_fields import DurationField
 from operations.admin.retry_policy_form import ParametersField
 
 
@@ -36,7 +37,7 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
             "name", "kind", "url", "headers", "connect_timeout", "timeout", "follow_redirects", "region",
             "message_group",
         )  # fmt: skip
-        field_classes = {"headers": ParametersField}
+        field_classes = {"headers": ParametersField, "connect_timeout": DurationField, "timeout": DurationField}
         widgets = {"headers": UnfoldAdminTextareaWidget(attrs={"rows": 3})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -15,8 +15,9 @@ from unfold.views import ChangeList
 from delivery import addresses
 from delivery.endpoints import obstacle_to_removing, secret_facts
 from delivery.models import Endpoint, EndpointKind
+from jobs.durations import span
 from jobs.models import Breaker
-from operations.admin.base import SMALL_TEXT_AREAS, moment, span
+from operations.admin.base import SMALL_TEXT_AREAS, moment
 from operations.admin.breakers import link_to
 from operations.admin.deleting import ToldObstacles
 from operations.admin.endpoint_actions import EndpointActions

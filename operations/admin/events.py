@@ -17,7 +17,7 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 
 from delivery.models import Event
-from jobs.formatting import span
+from jobs.durations import span
 from jobs.states import Status, WaitingFor
 from operations.admin.base import ReadOnlyAdmin, moment
 from operations.admin.event_filters import (
@@ -192,13 +192,13 @@ class EventAdmin(RecordActions, ReadOnlyAdmin):
     @admin.display(description="lag")
     def lag(self, event: Event) -> SafeString:
         seconds = lag_of(event, _launch(event))
-        return _in_one_line("-" if seconds is None else _short(max(0.0, seconds)))
+        return _in_one_line("-" if seconds is None else span(max(0.0, seconds)))
 
     @admin.display(description="response")
     def answer(self, event: Any) -> SafeString:
         """The code and after how long it came, or how long was waited for one; below it the error, whole as a hint."""
         code, seconds, said = event.answer_status, event.answer_seconds, _last_error(event)
-        told = str(code or "-") if seconds is None else f"{code or 'none'} in {_short(seconds)}"
+        told = str(code or "-") if seconds is None else f"{code or 'none'} in {span(seconds)}"
         short = said if len(said) <= SHOWN_LENGTH else f"{said[: SHOWN_LENGTH - 1]}…"
         return format_html('<div style="{}" title="{}">{}<br>{}</div>', ANSWER_STYLE, said, told, short)
 
@@ -240,10 +240,10 @@ class EventAdmin(RecordActions, ReadOnlyAdmin):
             (
                 facts["number"],
                 moment(facts["started_at"]),
-                _short((facts["ended_at"] - facts["started_at"]).total_seconds()),
+                span((facts["ended_at"] - facts["started_at"]).total_seconds()),
                 facts["outcome"],
                 facts["code"] or "-",
-                "-" if facts["seconds"] is None else _short(facts["seconds"]),
+                span(facts["seconds"]) or "-",
                 format_html('<div style="{}">{}</div>', ANSWER_STYLE, facts["error"]),
             )
             for facts in map(attempt_facts, attempts_of(event))
@@ -270,7 +270,3 @@ def _launch(event: Any) -> Any:
     if not hasattr(event, "launch"):
         event.launch = launch_instants([event])[event.pk]
     return event.launch
-
-
-def _short(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else span(seconds)

@@ -15,8 +15,9 @@ from unfold.widgets import INPUT_CLASSES
 
 from jobs import backlog
 from jobs.backlog.pausing import MAX_REASON
+from jobs.durations import span
 from jobs.models import PausedQueue
-from operations.admin.base import ReadOnlyAdmin, moment, span
+from operations.admin.base import ReadOnlyAdmin, moment
 from operations.admin.tables import table
 from operations.backlog.attention import attention
 from operations.backlog.summary import QueueSummary, Summary, summary

@@ -12,8 +12,9 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from jobs import rescheduling, retries
+from jobs.durations import span
 from jobs.models import RetryPolicy
-from operations.admin.base import SMALL_TEXT_AREAS, span
+from operations.admin.base import SMALL_TEXT_AREAS
 from operations.admin.deleting import ToldObstacles
 from operations.admin.previewing import PreviewedForm
 from operations.admin.retry_policy_form import RetryPolicyForm

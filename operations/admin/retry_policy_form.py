@@ -11,6 +11,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 
 from jobs.models import RetryPolicy
 from jobs.retries import ALGORITHMS
+from operations.admin.duration_fields import WholeDurationField
 
 
 class ParametersWidget(UnfoldAdminTextareaWidget):
@@ -56,7 +57,11 @@ class RetryPolicyForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = RetryPolicy
         fields = ("name", "algorithm", "parameters", "max_delay", "max_failures", "give_up_after")
-        field_classes = {"parameters": ParametersField}
+        field_classes = {
+            "parameters": ParametersField,
+            "max_delay": WholeDurationField,
+            "give_up_after": WholeDurationField,
+        }
         widgets = {"parameters": ParametersWidget(attrs={"rows": 3})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -7,6 +7,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 from delivery.models import EndpointKind
 from jobs.handlers import registry
+from operations.admin.duration_fields import WholeDurationField
 from operations.admin.retry_policy_form import ParametersField
 from operations.admin.with_presets import LinesWithPresets, LineWithPresets
 from schedules import providers
@@ -23,10 +24,10 @@ CRONS = [
 ]
 WINDOWS = [
     ("None", "no window", "0"),
-    ("15 minutes", "900 seconds", "900"),
-    ("1 hour", "3600 seconds", "3600"),
-    ("8 hours", "28800 seconds", "28800"),
-    ("1 day", "86400 seconds", "86400"),
+    ("15 minutes", "15 minutes from the trigger", "15m"),
+    ("1 hour", "an hour from the trigger", "1h"),
+    ("8 hours", "8 hours from the trigger", "8h"),
+    ("1 day", "a day from the trigger", "1d"),
 ]
 PAYLOADS = [
     ("Shards", "each event names its share of the work", '{"shard": "$number", "of": "$count"}'),
@@ -45,7 +46,11 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]
             "name", "enabled", "cron", "zone", "kind", "provider", "event_count", "window_for", "stagger", "late",
             "overlap", "catch_up_for", "endpoint", "payload_template", "throttle", "retry_policy", "priority",
         )  # fmt: skip
-        field_classes = {"payload_template": ParametersField}
+        field_classes = {
+            "payload_template": ParametersField,
+            "window_for": WholeDurationField,
+            "catch_up_for": WholeDurationField,
+        }
         labels = {"window_for": "Window", "catch_up_for": "Catch up for"}
         widgets = {
             "cron": LineWithPresets(CRONS),

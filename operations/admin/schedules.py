@@ -12,7 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from jobs import rescheduling
-from jobs.formatting import span
+from jobs.durations import span
 from operations.admin.base import SMALL_TEXT_AREAS, moment
 from operations.admin.deleting import ToldWhyNot
 from operations.admin.previewing import PreviewedForm

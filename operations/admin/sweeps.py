@@ -11,9 +11,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from jobs.clock import database_clock
+from jobs.durations import span
 from jobs.models import Sweep
 from jobs.retries.sweep_facts import COUNT_TO, TierFacts, tier_facts
-from operations.admin.base import ReadOnlyAdmin, ago, moment, span
+from operations.admin.base import ReadOnlyAdmin, ago, moment
 from operations.admin.tables import table
 
 COLUMNS = ("records", "every", "wait for a sweep", "last sweep (UTC)", "", "took", "left some", "next (UTC)", "late by")

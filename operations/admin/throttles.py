@@ -10,10 +10,11 @@ from django.utils.html import format_html
 from unfold.decorators import display
 
 from jobs import throttle_verbs, throttles
+from jobs.durations import span
 from jobs.models import Lane, Throttle
 from jobs.throttle_verbs import InUse
 from jobs.throttles import Live
-from operations.admin.base import ReadOnlyAdmin, span
+from operations.admin.base import ReadOnlyAdmin
 from operations.admin.deleting import ToldObstacles
 from schedules.models import Schedule
 
@@ -108,11 +109,11 @@ class ThrottleAdmin(ToldObstacles):
 
     @admin.display(description="ready")
     def ready(self, throttle: Throttle) -> str:
-        return _live(throttle).told("ready")
+        return _live(throttle).describe("ready")
 
     @admin.display(description="waiting")
     def waiting(self, throttle: Throttle) -> str:
-        return _live(throttle).told("waiting")
+        return _live(throttle).describe("waiting")
 
     @admin.display(description="rate", ordering="rate")
     def shown_rate(self, throttle: Throttle) -> str:

@@ -14,7 +14,8 @@ from unfold.decorators import action, display
 from unfold.views import ChangeList
 
 from delivery.models import EndpointKind
-from jobs.formatting import span, storable
+from jobs.durations import span
+from jobs.formatting import storable
 from operations.admin.asking import AsksFirst, is_confirmed, question
 from operations.admin.base import ReadOnlyAdmin, moment
 from operations.admin.event_filters import MOST_SCHEDULES
@@ -56,7 +57,7 @@ def has_begun(trigger: Trigger) -> bool:
     return trigger.emitted_at is not None or trigger.events > 0
 
 
-def told(found: Progress) -> str:
+def describe(found: Progress) -> str:
     """How far a batch is, in one line: of its events so many delivered, and what became of the others."""
     parts = {
         "done": found.succeeded,
@@ -160,7 +161,7 @@ class TriggerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
         found = list(rows.select_related("schedule"))
         if not is_confirmed(request):
             counts = progress(trigger for trigger in found if has_begun(trigger))
-            lines = [f"{each}: {told(counts[each.pk]) if each.pk in counts else state_of(each)}" for each in found]
+            lines = [f"{each}: {describe(counts[each.pk]) if each.pk in counts else state_of(each)}" for each in found]
             return question(request, name, means, lines, danger=True)
         unfinished = [trigger for trigger in found if trigger.finished_at is None]
         count = sum(verb(trigger) for trigger in unfinished)
@@ -185,7 +186,7 @@ class TriggerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
             return "-"
         if not hasattr(trigger, "progress"):
             trigger.progress = progress([trigger])[trigger.pk]
-        text = told(trigger.progress or Progress(trigger.events))
+        text = describe(trigger.progress or Progress(trigger.events))
         return format_html('<a href="{}" class="text-link">{}</a>', url_of_records(trigger), text)
 
     @admin.display(description="its records")

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import DjangoHelpFormatter
 
+from jobs.management.arguments import duration
 from jobs.states import Status
 
 LARGEST_ID = 2**63 - 1
@@ -30,10 +31,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--watch",
         nargs="?",
-        type=_seconds,
+        type=duration(0.1, 86_400),
         const=2.0,
-        metavar="SECONDS",
-        help="show it again every so many seconds (2), until Ctrl-C",
+        metavar="EVERY",
+        help="show it again as often, as 5 or 1m (2), until Ctrl-C",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
@@ -172,13 +173,3 @@ def _count(said: str) -> int:
     if not (said.isascii() and said.isdigit() and 0 < int(said) <= 1_000_000):
         raise ArgumentTypeError(f"{said!r} is not a number from 1 to 1,000,000")
     return int(said)
-
-
-def _seconds(said: str) -> float:
-    try:
-        seconds = float(said)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 86_400:
-        raise ArgumentTypeError(f"{said!r} is not a number of seconds from 0.1 to 86,400")
-    return seconds

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from jobs.formatting import span
+from jobs.durations import span
 from operations.backlog.summary import BreakerSummary, QueueSummary, Summary, WorkerSummary
 
 OVERDUE_SECONDS = 60.0

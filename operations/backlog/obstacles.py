@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from django.db.models import Q
 
 from jobs import conf, throttles
-from jobs.formatting import moment, span
+from jobs.durations import span
+from jobs.formatting import moment
 from jobs.models import BacklogRecord, Lane, PausedQueue, Worker
 from jobs.order import claim_key
 from jobs.worker.lookahead import shortage

@@ -12,7 +12,8 @@ record meets in its queue.
 from datetime import UTC, datetime, timedelta
 
 from jobs import breakers
-from jobs.formatting import moment, span
+from jobs.durations import span
+from jobs.formatting import moment
 from jobs.models import BacklogRecord, Breaker, RetryPolicy, Sweep
 from jobs.rescheduling import last_failure_of
 from jobs.retries import tiers
@@ -104,7 +105,7 @@ def _for_breaker(record: BacklogRecord, now: datetime) -> list[str]:
         return [_until("what its breaker guarded is there no more; it is looked at again", record, now)]
     if not breaker.is_open:
         return ["the breaker that it waited for is closed: the next tick makes it ready"]
-    return [breakers.told(breaker), _next_trial(breaker, now)]
+    return [breakers.describe(breaker), _next_trial(breaker, now)]
 
 
 def _next_trial(breaker: Breaker, now: datetime) -> str:

@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs.attempts import took
-from jobs.formatting import facts_in_words, moment, printable, span
+from jobs.durations import span
+from jobs.formatting import facts_in_words, moment, printable
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from operations.backlog.attention import attention
@@ -154,7 +155,7 @@ def dead_letters_view(found: DeadLetters) -> RenderableType:
     return table(columns, rows)
 
 
-def told_of(found: DeadLetters, shown: int) -> str:
+def describe(found: DeadLetters, shown: int) -> str:
     """How much of it is shown, and what to do with a group."""
     groups = len(found.groups)
     said = f"{found.read:,} failed records in {groups:,} group{'s' if groups != 1 else ''}"

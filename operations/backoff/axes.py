@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from jobs.formatting import span
+from jobs.durations import span
 
 SCALES = ("auto", "linear", "log")
 

@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure, SubFigure
 
-from jobs.formatting import span
+from jobs.durations import span
 from operations.backoff import panels, svg
 from operations.backoff.figures import told_calls
 from operations.backoff.frames import Frame, frame_of

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from matplotlib.figure import Figure, SubFigure
 
-from jobs.formatting import span
+from jobs.durations import span
 from operations.backoff import panels
 from operations.backoff.charts import PIXELS_PER_INCH, one_at_a_time, printed
 from operations.backoff.frames import Frame, frame_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from statistics import median, median_low
 
-from jobs.retries import Dice, Failure, Rule, delay
+from jobs.retries import Failure, Rng, Rule, delay
 
 MOST_RETRIES = 200_000
 """Of a series: about a second's work."""
@@ -64,18 +64,18 @@ def series(rule: Rule, *, jobs: int, retries: int, seed: int = 0, first_id: int 
     Equal arguments give equal instants. Raises: ValueError as `check_size`.
     """
     check_size(jobs, retries)
-    dice = random.Random(seed)  # noqa: S311 - a picture, no secret
-    return Series(rule, retries, tuple(tuple(_retries(rule, first_id + n, dice, retries)) for n in range(jobs)))
+    rng = random.Random(seed)  # noqa: S311 - a picture, no secret
+    return Series(rule, retries, tuple(tuple(_retries(rule, first_id + n, rng, retries)) for n in range(jobs)))
 
 
-def _retries(rule: Rule, record_id: int, dice: Dice, most: int) -> Iterator[float]:
+def _retries(rule: Rule, record_id: int, rng: Rng, most: int) -> Iterator[float]:
     """The instants at which one record is tried again, failing each time, until it gives up or `most` are made."""
     at = 0.0
     for number in range(1, most + 1):
         failure = Failure(number, at, first_at=0.0, inserted_at=0.0, record_id=record_id)
         if rule.gives_up(failure):
             return
-        at += delay(rule, failure, dice)
+        at += delay(rule, failure, rng)
         yield at
 
 
@@ -95,10 +95,10 @@ def giving_up(rule: Rule, *, seed: int = 0, first_id: int = 1) -> GivingUp | Non
     """When jobs give up; None: one of the first JOBS_ASKED does not within MOST_FAILURES failures."""
     if rule.max_failures is None and rule.give_up_after is None and not rule.waits_for_sweeps:
         return None
-    dice = random.Random(seed)  # noqa: S311 - a picture, no secret
+    rng = random.Random(seed)  # noqa: S311 - a picture, no secret
     ends = []
     for record_id in range(first_id, first_id + JOBS_ASKED):
-        made = list(_retries(rule, record_id, dice, MOST_FAILURES))
+        made = list(_retries(rule, record_id, rng, MOST_FAILURES))
         if len(made) == MOST_FAILURES:
             return None
         ends.append((len(made) + 1, made[-1] if made else 0.0))
@@ -115,11 +115,11 @@ def outage(rule: Rule, *, jobs: int, seed: int = 0, first_id: int = 1, until: fl
     At most JOBS_OF_AN_OUTAGE jobs are followed, each for at most MOST_CALLS_OF_A_JOB calls: where these do not last,
     the second value is when they ran out, in seconds, and not `until`.
     """
-    dice = random.Random(seed)  # noqa: S311 - a picture, no secret
+    rng = random.Random(seed)  # noqa: S311 - a picture, no secret
     calls: list[float] = []
     known = float(until)
     for number in range(min(jobs, JOBS_OF_AN_OUTAGE)):
-        made = list(takewhile(lambda at: at < until, _retries(rule, first_id + number, dice, MOST_CALLS_OF_A_JOB)))
+        made = list(takewhile(lambda at: at < until, _retries(rule, first_id + number, rng, MOST_CALLS_OF_A_JOB)))
         calls += made
         if len(made) == MOST_CALLS_OF_A_JOB:
             known = min(known, made[-1])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobs.formatting import span
+from jobs.durations import span
 from jobs.retries import ALGORITHMS, LARGEST, Rule
 from operations.backoff.figures import Figures, figures
 from operations.backoff.series import Series, series

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from jobs.formatting import span
+from jobs.durations import span
 from operations.backlog.rendering import Column, plain, table
 from operations.backoff.figures import told_calls
 from operations.backoff.subjects import Study

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from jobs import retries
-from jobs.formatting import span
+from jobs.durations import span
 from jobs.retries import Failure, Rule, tiers
 from jobs.retries.phases import phase
 from operations.backoff.series import MOST_FAILURES, giving_up
@@ -13,14 +13,14 @@ SHOWN = 10
 
 
 class _Least:
-    """Dice that always show the least."""
+    """Draws the least each time."""
 
     def uniform(self, a: float, b: float, /) -> float:
         return a
 
 
 class _Most:
-    """Dice that always show the most."""
+    """Draws the most each time."""
 
     def uniform(self, a: float, b: float, /) -> float:
         return b
@@ -42,9 +42,9 @@ def bounds(rule: Rule, failures: int) -> tuple[float, float]:
     To a hundredth of a second, from a minute on to a second.
     """
     waits = [
-        retries.delay(rule, Failure(failures, record_id=record_id), dice)
+        retries.delay(rule, Failure(failures, record_id=record_id), rng)
         for record_id in outermost_records()
-        for dice in (_Least(), _Most())
+        for rng in (_Least(), _Most())
     ]
     least, most = (round(wait, 2 if wait < 60 else 0) for wait in (min(waits), max(waits)))
     return least, most

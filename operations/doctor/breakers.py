@@ -4,9 +4,10 @@ from datetime import datetime
 
 from django.db.backends.utils import CursorWrapper
 
+from jobs.durations import span
 from jobs.states import Status, WaitingFor
 from operations.doctor.asking import COUNT_TO, counted, rows
-from operations.doctor.finding import Finding, listed, ok, span, warning
+from operations.doctor.finding import Finding, listed, ok, warning
 
 # Breakers are few; those that wait for one are counted by `backlog_held`.
 OPEN = f"""

@@ -51,14 +51,3 @@ def listed(parts: list[str], most: int = 5) -> str:
 def several(count: int, word: str) -> str:
     """As “1 worker” or “1,200 workers”."""
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
-
-
-def span(seconds: float) -> str:
-    """A duration for people: its two largest units, as 2 h 5 min."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = int(seconds // 60)
-    if minutes < 60:
-        return f"{minutes} min {int(seconds % 60)} s"
-    hours = minutes // 60
-    return f"{hours} h {minutes % 60} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"

@@ -9,8 +9,9 @@ from typing import Any
 
 from django.db.backends.utils import CursorWrapper
 
+from jobs.durations import span
 from operations.doctor.asking import rows
-from operations.doctor.finding import Finding, listed, ok, problem, span, warning
+from operations.doctor.finding import Finding, listed, ok, problem, warning
 
 WARN_SECONDS = 300
 """A page or a report is done by then; at thousands of claims a second each then passes over a million dead rows."""

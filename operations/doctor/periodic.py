@@ -7,9 +7,10 @@ from django.apps import apps
 from django.db.backends.utils import CursorWrapper
 
 from jobs import conf
+from jobs.durations import span
 from jobs.retries.sweep_facts import TierFacts, tier_facts
 from operations.doctor.asking import counted
-from operations.doctor.finding import Finding, listed, ok, problem, span, warning
+from operations.doctor.finding import Finding, listed, ok, problem, warning
 
 OVERDUE = timedelta(minutes=10)
 """The scheduler of django-q2 looks every half minute; ten times that and more is no delay."""
@@ -28,7 +29,7 @@ def periodic_tasks(cursor: CursorWrapper, now: datetime) -> Finding:
     found, _ = matched(Schedule.objects.order_by("pk"))
     missing = [wanted.name for wanted in WANTED if wanted.name not in found]
     changed = [
-        f"{wanted.name} ({field} is {_told(before)})"
+        f"{wanted.name} ({field} is {_describe(before)})"
         for wanted in WANTED
         if wanted.name in found
         for field, (before, _) in wanted.differences(found[wanted.name], now).items()
@@ -90,5 +91,5 @@ def _old(one: TierFacts) -> str:
     return "1 day" if one.tier.max_age_days == 1 else f"{one.tier.max_age_days} days"
 
 
-def _told(value: object) -> str:
+def _describe(value: object) -> str:
     return f"{value:%Y-%m-%d %H:%M:%S} UTC" if isinstance(value, datetime) else repr(value)

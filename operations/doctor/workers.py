@@ -5,11 +5,12 @@ from datetime import datetime, timedelta
 from django.db.backends.utils import CursorWrapper
 
 from jobs import conf
+from jobs.durations import span
 from jobs.models import Worker
 from jobs.sockets import MOST, RESERVED
 from jobs.states import Status
 from operations.doctor.asking import COUNT_TO, counted, row, rows
-from operations.doctor.finding import Finding, listed, ok, problem, several, span, warning
+from operations.doctor.finding import Finding, listed, ok, problem, several, warning
 
 SILENT_FOR = timedelta(days=1)
 """A worker that died longer ago is history: others have rescued what it ran, and its row goes with pruning."""

@@ -51,7 +51,7 @@ class VerbCommand(TerminalCommand):
         try:
             getattr(self, f"_{options['verb'] or 'list'}")(options)
         except ValidationError as error:
-            raise CommandError(self.told_problems(error, options), returncode=2) from error
+            raise CommandError(self.describe_problems(error, options), returncode=2) from error
         except ValueError as error:
             raise CommandError(f"{error}", returncode=2) from error
         except IntegrityError as error:
@@ -59,7 +59,7 @@ class VerbCommand(TerminalCommand):
         except Error as error:
             raise unanswered(error) from error
 
-    def told_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
+    def describe_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
         """What is wrong with the fields of a row."""
         return "; ".join(error.messages)
 
@@ -67,10 +67,10 @@ class VerbCommand(TerminalCommand):
 def unanswered(error: Error, before: str = "") -> CommandError:
     """What to raise when the database does not answer, or lacks what is asked of it. `before`: what was not done."""
     otherwise = f"{str(error).strip()}\nTry again; `manage.py doctor` looks what is wrong with the database."
-    return CommandError(f"{before}{unreachable.told(error) or otherwise}", returncode=2)
+    return CommandError(f"{before}{unreachable.describe(error) or otherwise}", returncode=2)
 
 
-def told_of_taken_name(error: ValidationError, field_texts: str, change: str, name: str) -> str:
+def describe_taken_name(error: ValidationError, field_texts: str, change: str, name: str) -> str:
     """`field_texts`, which are those of a name; of one that is taken with the command that changes what has it."""
     if not any(problem.code == "unique" for problem in error.error_dict.get("name", [])):
         return field_texts

@@ -67,7 +67,7 @@ def change_fields(schedule: Schedule, options: dict[str, Any]) -> set[str]:
     return changed
 
 
-def told_problems(error: ValidationError, verb: str) -> str:
+def describe_problems(error: ValidationError, verb: str) -> str:
     """What is wrong with the fields, each by its option of `verb`, as `add`."""
     if not hasattr(error, "error_dict"):
         return "; ".join(error.messages)

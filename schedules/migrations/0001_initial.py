@@ -48,7 +48,7 @@ class Migration(migrations.Migration):
                 ('begins_at', models.DateTimeField(help_text='From when on its events start: its launch time, or when it was seen, if that was late.', null=True)),
                 ('stagger', models.CharField(blank=True, choices=[('none', 'all at the trigger'), ('even', 'spread evenly over the window')], db_default='', default='', help_text='What its batch was begun with.', max_length=10)),
                 ('late', models.CharField(blank=True, choices=[('deliver', 'deliver it all the same'), ('drop', 'drop it: it fails')], db_default='', default='', help_text='What its batch was begun with.', max_length=10)),
-                ('recipe', models.JSONField(help_text='What the rest of its batch is made of, while only a part of it is on the backlog.', null=True)),
+                ('frozen_config', models.JSONField(help_text='What the rest of its batch is made of, while only a part of it is on the backlog.', null=True)),
                 ('closes_at', models.DateTimeField(help_text='When its window closes. Empty: never.', null=True)),
                 ('skipped_for', models.CharField(blank=True, default='', help_text='Why it emitted nothing.', max_length=200)),
                 ('finished_at', models.DateTimeField(help_text='When it was seen that its whole batch had ended, or that it emits nothing.', null=True)),

@@ -35,7 +35,7 @@ class Trigger(models.Model):
         db_default="",
         help_text="What its batch was begun with.",
     )
-    recipe = models.JSONField(
+    frozen_config = models.JSONField(
         null=True, help_text="What the rest of its batch is made of, while only a part of it is on the backlog."
     )
     closes_at = models.DateTimeField(null=True, help_text="When its window closes. Empty: never.")

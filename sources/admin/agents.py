@@ -14,8 +14,9 @@ from unfold.decorators import action
 from unfold.enums import ActionVariant
 
 from jobs.clock import database_clock
+from jobs.durations import span
 from operations.admin.asking import question
-from operations.admin.base import ago, moment, span
+from operations.admin.base import ago, moment
 from sources import tokens
 from sources.admin.protection import present
 from sources.models import Source

@@ -9,7 +9,8 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.html import format_html
 from unfold.decorators import display
 
-from operations.admin.base import ReadOnlyAdmin, moment, span
+from jobs.durations import span
+from operations.admin.base import ReadOnlyAdmin, moment
 from operations.admin.decisions import log_url
 from sources.admin.protection import STATE_LABELS, AlertStateFilter, PolicyFilter, present, with_alert_state
 from sources.models import Assignment, Backup, Progress

@@ -12,6 +12,7 @@ from unfold.widgets import (
 )
 
 from jobs.models import RetryPolicy, Throttle
+from operations.admin.duration_fields import DurationField
 from operations.admin.with_presets import Filling, LinesWithPresets, LineWithPresets
 from schedules.models import Schedule
 from sources import planning
@@ -21,6 +22,10 @@ from sources.models import Policy
 
 WHEN_FIELDS = ("cron", "zone", "window", "excluded_dates")
 """What decides when its periods begin and its window is open."""
+
+DURATIONS = (
+    "max_running_for", "connect_timeout", "recheck_after", "vanish_grace", "wake_every", "wake_wait", "alert_after",
+)  # fmt: skip
 
 PERIODS: list[Filling] = [(preset.name.capitalize(), preset.title, preset.cron) for preset in PRESETS.values()]
 WINDOWS: list[Filling] = [
@@ -57,6 +62,7 @@ class PolicyForm(forms.ModelForm):  # type: ignore[type-arg]
             "max_running_for", "least_rate", "seeding_limit", "connect_timeout", "recheck_after", "vanish_grace",
             "address_follows", "on_battery", "on_metered", "wake_allowed", "wake_every", "wake_wait", "alert_after",
         )  # fmt: skip
+        field_classes = dict.fromkeys(DURATIONS, DurationField)
         widgets = {"window": LinesWithPresets(WINDOWS, attrs={"rows": 3})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -8,7 +8,7 @@ from django import forms
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
-from operations.admin.base import span
+from jobs.durations import span
 from sources.admin.policy_form import WHEN_FIELDS
 from sources.domain.preview import PreviewedPeriod
 from sources.domain.windows import Opening

@@ -51,7 +51,7 @@ class RepositoryAdmin(ReachAdmin):
         found = Breaker.objects.filter(key=guarded_by(repository).key).first()
         if found is None or not found.is_open:
             return link_to(found)
-        told, waiting = breakers.told(found), breakers.held_by(found)
+        told, waiting = breakers.describe(found), breakers.held_by(found)
         return format_html("{}: {}; {} records wait for it", link_to(found), told, f"{waiting:,}")
 
     def save_model(self, request: HttpRequest, obj: Repository, form: Any, change: bool) -> None:

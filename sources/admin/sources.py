@@ -15,7 +15,8 @@ from unfold.admin import TabularInline
 from unfold.decorators import display
 
 from jobs.clock import database_clock
-from operations.admin.base import SMALL_TEXT_AREAS, ago, moment, span
+from jobs.durations import span
+from operations.admin.base import SMALL_TEXT_AREAS, ago, moment
 from operations.admin.decisions import log_url
 from operations.admin.tables import table
 from sources import edits, planning, reach

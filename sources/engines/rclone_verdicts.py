@@ -68,7 +68,7 @@ def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
         return Judgement(Verdict.SUCCEEDED, _not_copied(ignored, log.ignored_count))
     for problem in problems:
         if _is_of_the_repository(problem, destination):
-            return Judgement(Verdict.REPOSITORY_FAILED, f"the copy cannot be written: {_told(problem)}")
+            return Judgement(Verdict.REPOSITORY_FAILED, f"the copy cannot be written: {_describe(problem)}")
     for pattern, verdict, text in (
         (
             TOO_LONG,
@@ -93,12 +93,12 @@ def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
     ):
         for problem in problems:
             if pattern.search(_words(problem)) and not (pattern is REFUSED and problem.path):
-                return Judgement(verdict, f"{text} ({_told(problem)})")
+                return Judgement(verdict, f"{text} ({_describe(problem)})")
     if log.problems and all(problem.path and ONE_FILE.search(_words(problem)) for problem in problems):
         return _judge_single_files(log)
     if problems and exit_code in (1, 7):
-        return Judgement(Verdict.SOURCE_FAILED, _told(problems[0]))
-    said = f" ({_told(problems[0])})" if problems else ""
+        return Judgement(Verdict.SOURCE_FAILED, _describe(problems[0]))
+    said = f" ({_describe(problems[0])})" if problems else ""
     meaning = EXIT_CODES.get(exit_code, f"rclone ended with code {exit_code}")
     if exit_code < 0:
         meaning = f"rclone was ended by signal {-exit_code} from outside"
@@ -117,7 +117,7 @@ def _not_copied(problems: list[Problem], number: int) -> str:
     """The first of `number` problems, of which each is about one file; empty: there is none."""
     if not number:
         return ""
-    named = "; ".join(_told(problem) for problem in problems[:5])
+    named = "; ".join(_describe(problem) for problem in problems[:5])
     more = f"; and {number - 5} more" if number > 5 else ""
     return f"{'1 file was' if number == 1 else f'{number} files were'} not copied: {named}{more}"
 
@@ -136,5 +136,5 @@ def _words(problem: Problem) -> str:
     return re.sub(rf'(?<=[/"]){re.escape(problem.path)}(?=[:".]|$)', "", problem.message)
 
 
-def _told(problem: Problem) -> str:
+def _describe(problem: Problem) -> str:
     return f"{problem.path}: {problem.message}" if problem.path else problem.message

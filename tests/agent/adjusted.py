@@ -1,7 +1,7 @@
 """Run the agent with some of its constants changed: `adjusted.py '{"LOOK_EVERY": 0.1}' run …`.
 
 Beside constants: `addresses_from`, a file with own addresses, a line each, in place of the system's;
-`boot_clock_from`, a file with the seconds by which the clock since boot is ahead; `deaf`: no netlink.
+`boot_clock_from`, a file with the seconds by which the clock since boot is ahead; `unresponsive`: no netlink.
 """
 
 import json
@@ -17,7 +17,7 @@ if __name__ == "__main__":
     adjust = json.loads(sys.argv[1])
     addresses = adjust.pop("addresses_from", None)
     boot_clock = adjust.pop("boot_clock_from", None)
-    if adjust.pop("deaf", False):
+    if adjust.pop("unresponsive", False):
         agent.netlink = lambda: None
     if addresses:
         agent.own_addresses = lambda: Path(addresses).read_text(encoding="utf-8").split()

@@ -21,7 +21,7 @@ SELDOM = {"LOOK_EVERY": 3600.0}
 """What a test sees is found by no look."""
 PATIENT = {**SELDOM, "SOCKET_TIMEOUT": 3600.0, "WHOLE_REQUEST": 3600.0}
 """Nothing but a signal ends its wait for an answer."""
-QUICK = {**OFTEN, "SETTLE": 0.2, "NETWORK_GAP": 0.0, "deaf": True}
+QUICK = {**OFTEN, "SETTLE": 0.2, "NETWORK_GAP": 0.0, "unresponsive": True}
 
 
 class TestWhenItAnnounces:

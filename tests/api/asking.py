@@ -45,9 +45,6 @@ class Program:
     def patch(self, path: str, body: Any, **headers: str) -> Any:
         return self.ask("PATCH", path, body, **headers)
 
-    def put(self, path: str, body: Any, **headers: str) -> Any:
-        return self.ask("PUT", path, body, **headers)
-
     def delete(self, path: str, **headers: str) -> Any:
         return self.ask("DELETE", path, **headers)
 

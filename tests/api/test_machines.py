@@ -115,6 +115,10 @@ class TestBreakers:
 class TestRetryPolicies:
     BODY = {"name": "slow", "algorithm": "fibonacci", "parameters": {"unit": 120}, "max_failures": 5}
 
+    def test_durations_may_be_sent_as_texts(self, program: Program) -> None:
+        answer = program.post("retry-policies", self.BODY | {"max_delay": "2h", "give_up_after": "7d"})
+        assert (answer.json()["max_delay"], answer.json()["give_up_after"]) == (7200, 604_800)
+
     def test_one_is_made_with_its_first_delays(self, program: Program) -> None:
         answer = program.post("retry-policies", self.BODY)
         assert answer.status_code == 201, answer.content
@@ -125,7 +129,8 @@ class TestRetryPolicies:
         [
             ({"algorithm": "guess"}, "algorithm"), ({"parameters": {"units": 3}}, "parameters"),
             ({"parameters": {"unit": "x"}}, "parameters"), ({"parameters": []}, "parameters"),
-            ({"max_delay": 0}, "max_delay"), ({"max_failures": 0}, "max_failures"),
+            ({"max_delay": 0}, "max_delay"), ({"max_delay": "1.5s"}, "max_delay"), ({"max_delay": "soon"}, "max_delay"),
+            ({"max_failures": 0}, "max_failures"),
             ({"give_up_after": 2**31}, "give_up_after"),
         ],
     )  # fmt: skip

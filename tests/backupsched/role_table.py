@@ -96,7 +96,7 @@ OPERATIONS = {
     **{
         f"{verb} {name}/{{{ONE[name]}}}": "write edits"
         for name in EDITED_BY_API
-        for verb in ("PATCH", "PUT", "DELETE")
+        for verb in ("PATCH", "DELETE")
     },
     "DELETE assignments/{assignment_id}": "write edits",
     "POST enrol": "any anybody",  # the code is what lets it in

@@ -69,9 +69,12 @@ class TestResults:
         assert "never ended" in only(facts)
 
     def test_a_handler_that_listens_to_nobody_is_left_behind_by_a_worker_that_ends(self):
-        runs = [ran(1, 10, returned=None, outcome=RELEASED), ran(2, 10, returned=None, outcome=RESCUED, kind="deaf")]
+        runs = [
+            ran(1, 10, returned=None, outcome=RELEASED),
+            ran(2, 10, returned=None, outcome=RESCUED, kind="unresponsive"),
+        ]
         runs[1] = (replace(runs[1][0], ended=16.0), runs[1][1])
-        facts = books([record(1), record(2, kind="deaf")], runs)
+        facts = books([record(1), record(2, kind="unresponsive")], runs)
         assert audit(facts).discrepancies == []
 
 

@@ -26,7 +26,7 @@ from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Succeeded
 from jobs.priorities import MAX_PRIORITY
 from jobs.states import Status
-from operations.endpoint_tests import Verdict, send_test, told, wait_for_test
+from operations.endpoint_tests import Verdict, describe, send_test, wait_for_test
 from tests.delivery.endpoint_rows import a_worker_delivers, make_endpoint, make_queue_endpoint, sealed
 from tests.factories import NOON, make_record
 from tests.schedules.event_records import make_event_schedule
@@ -182,12 +182,12 @@ class TestTestEvents:
     def test_a_delivered_one_tells_code_and_seconds(self, monkeypatch: pytest.MonkeyPatch) -> None:
         a_worker_delivers(monkeypatch, lambda _: Succeeded(facts={"status": 204, "seconds": 0.25}))
         tested = wait_for_test(send_test(make_endpoint()), 5)
-        assert told(tested) == "delivered: it answered 204 after 0.250 s"
+        assert describe(tested) == "delivered: it answered 204 after 0.250 s"
 
     def test_a_failed_one_is_not_tried_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         a_worker_delivers(monkeypatch, lambda _: Failed("it answered 500", facts={"status": 500, "seconds": 0.25}))
         tested = wait_for_test(send_test(make_endpoint()), 5)
-        assert told(tested) == "not delivered (500 after 0.250 s): it answered 500"
+        assert describe(tested) == "not delivered (500 after 0.250 s): it answered 500"
         assert BacklogRecord.objects.get().status == Status.CANCELLED
 
     def test_one_that_nobody_waited_for_is_not_tried_again_either(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +201,7 @@ class TestTestEvents:
 
     def test_one_that_nobody_delivers_is_told_with_the_reason_and_dropped_later(self) -> None:
         tested = wait_for_test(send_test(make_endpoint()), 0)
-        assert told(tested).startswith("not delivered yet: ")
+        assert describe(tested).startswith("not delivered yet: ")
         assert "no worker" in tested.said
         record = BacklogRecord.objects.get()
         assert record.closes_at

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from delivery.addresses import Refused
 from delivery.messages import body_of, message_of
 from delivery.sqs.errors import THROTTLED_FOR, Meaning, meaning_of
-from delivery.sqs.queues import queue_at, region_of, request_for, size_of, told
+from delivery.sqs.queues import describe, queue_at, region_of, request_for, size_of
 
 
 class TestRegions:
@@ -162,4 +162,4 @@ class TestWhatIsToldOfAQueue:
         ],
     )
     def test_is_its_server_and_its_name(self, url: str, said: str) -> None:
-        assert told(url) == said
+        assert describe(url) == said

@@ -141,14 +141,14 @@ def table(life: Life) -> str:
             gaps[bands.get(at, BANDS[-1][0])].append(at - before)
     lines = [f"{'age':<12} {'every':>8} {'attempts':>8} {'shortest':>9} {'longest':>9}"]
     for name, _, interval in BANDS:
-        told = [told_in_hours(gap) for gap in (interval, min(gaps[name]), max(gaps[name]))]
+        told = [in_hours(gap) for gap in (interval, min(gaps[name]), max(gaps[name]))]
         lines.append(f"{name:<12} {told[0]:>8} {counts[name]:>8} {told[1]:>9} {told[2]:>9}")
     last = life.tried[-1] - life.record.inserted_at
     lines.append(f"in all {sum(counts.values())} after the first attempt; failed at the age of {last.days} days")
     return "\n".join(lines)
 
 
-def told_in_hours(gap: timedelta) -> str:
+def in_hours(gap: timedelta) -> str:
     return f"{gap / MINUTE:g} min" if gap < HOUR else f"{gap / HOUR:g} h"
 
 

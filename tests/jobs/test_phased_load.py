@@ -38,12 +38,12 @@ class Load:
 
 
 def simulate(rule: Rule, ids: Iterable[int], seed: int) -> Instants:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     instants: Instants = []
     for record_id in ids:
         at, row = FAILED_AT, []
         for k in range(1, RETRIES + 1):
-            at += delay(rule, Failure(k, at, FAILED_AT, FAILED_AT, record_id), dice)
+            at += delay(rule, Failure(k, at, FAILED_AT, FAILED_AT, record_id), rng)
             row.append(at - FAILED_AT)
         instants.append(row)
     return instants

@@ -76,12 +76,12 @@ class TestAnEdit:
     def test_draws_anew_what_is_random(self):
         policy = make_retry_policy(algorithm="exponential", parameters={"jitter": "full", "least": 7200})
         records = [failing(policy) for _ in range(5)]
-        rescheduling.apply(policy, now=NOON, dice=random.Random(1))
+        rescheduling.apply(policy, now=NOON, rng=random.Random(1))
         first = [wait(record) for record in records]
         assert len(set(first)) == 5
-        rescheduling.apply(policy, now=NOON, dice=random.Random(1))
+        rescheduling.apply(policy, now=NOON, rng=random.Random(1))
         assert [wait(record) for record in records] == first
-        rescheduling.apply(policy, now=NOON, dice=random.Random(2))
+        rescheduling.apply(policy, now=NOON, rng=random.Random(2))
         assert [wait(record) for record in records] != first
 
     def test_gives_each_record_its_own_place_under_phased(self):

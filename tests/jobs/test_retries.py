@@ -65,7 +65,7 @@ class TestFormulas:
 
 
 class TestChance:
-    """Where a wait is random, its range is the published one; the same dice give the same wait."""
+    """Where a wait is random, its range is the published one; the same seed gives the same wait."""
 
     @given(k=st.integers(1, 10**6), unit=numbers, seed=seeds)
     def test_sidekiq_draws_up_to_thirty_units_more_for_each_failure(self, k, unit, seed):
@@ -102,14 +102,14 @@ class TestChance:
         ],
     )
     def test_the_mean_of_many_draws_is_that_of_the_formula(self, name, parameters, mean):
-        dice = random.Random(5)
-        waits = [delay(Rule(name, parameters), 5, dice) for _ in range(4000)]
+        rng = random.Random(5)
+        waits = [delay(Rule(name, parameters), 5, rng) for _ in range(4000)]
         assert sum(waits) / len(waits) == pytest.approx(mean, rel=0.03)
 
     @pytest.mark.parametrize("jitter", ["full", "equal"])
     def test_what_has_reached_the_cap_stays_spread(self, jitter):
-        dice = random.Random(1)
-        waits = [delay(Rule("exponential", {"jitter": jitter}, 1000), 50, dice) for _ in range(100)]
+        rng = random.Random(1)
+        waits = [delay(Rule("exponential", {"jitter": jitter}, 1000), 50, rng) for _ in range(100)]
         assert max(waits) - min(waits) > 400
 
     @given(name=st.sampled_from(DELAYING), k=counts, seed=seeds)

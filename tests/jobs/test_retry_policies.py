@@ -26,7 +26,7 @@ def parameters_of(name: str, value: Any) -> dict[str, Any]:
     return {key: value for key in algorithm.defaults if key not in algorithm.choices}
 
 
-def told_by(rule: Rule) -> dict[str, list[str]]:
+def problems_of(rule: Rule) -> dict[str, list[str]]:
     """The fields that `validate` names, with what it says."""
     with pytest.raises(ValidationError) as caught:
         validate(rule)
@@ -47,15 +47,15 @@ class TestValidation:
         validate(Rule("exponential", {"jitter": jitter}))
 
     def test_an_unknown_algorithm_is_named_beside_those_there_are(self):
-        said = told_by(Rule("linear"))
+        said = problems_of(Rule("linear"))
         assert said == {"algorithm": [f"unknown algorithm 'linear'; one of {', '.join(NAMES)}"]}
 
     @pytest.mark.parametrize("algorithm", [None, "", [], {}, 7])
     def test_what_is_no_name_of_an_algorithm_is_refused(self, algorithm):
-        assert list(told_by(Rule(algorithm))) == ["algorithm"]
+        assert list(problems_of(Rule(algorithm))) == ["algorithm"]
 
     def test_an_unknown_parameter_is_named_beside_those_it_takes(self):
-        said = told_by(Rule("exponential", {"base": 3}))
+        said = problems_of(Rule("exponential", {"base": 3}))
         assert said == {"parameters": ["exponential has no parameter 'base'; it takes least, unit, jitter"]}
 
     @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ class TestValidation:
     )
     def test_a_parameter_that_is_no_positive_number_of_seconds_is_named_with_its_value(self, name, key):
         for value in NO_NUMBERS:
-            said = told_by(Rule(name, {key: value}))
+            said = problems_of(Rule(name, {key: value}))
             assert list(said) == ["parameters"]
             beginning = f"{key} must be a positive number of seconds, 0.001 to 1000000000, not"
             assert said["parameters"][0].startswith(beginning)
@@ -71,20 +71,20 @@ class TestValidation:
 
     @pytest.mark.parametrize("value", ["half", 1, None, [], True, 10**5000], ids=lambda value: type(value).__name__)
     def test_a_jitter_there_is_not_is_named(self, value):
-        said = told_by(Rule("exponential", {"jitter": value}))["parameters"]
+        said = problems_of(Rule("exponential", {"jitter": value}))["parameters"]
         assert said[0].startswith("jitter is none, full or equal, not ")
 
     def test_everything_that_is_wrong_is_named_at_once(self):
-        said = told_by(Rule("exponential", {"unit": 0, "least": "x", "base": 1, "jitter": "y"}, 0, 0, -1))
+        said = problems_of(Rule("exponential", {"unit": 0, "least": "x", "base": 1, "jitter": "y"}, 0, 0, -1))
         assert sorted(said) == ["give_up_after", "max_delay", "max_failures", "parameters"]
         assert [problem.split()[0] for problem in said["parameters"]] == ["unit", "least", "exponential", "jitter"]
 
     @pytest.mark.parametrize("parameters", [None, [], "unit", 60])
     def test_parameters_that_are_no_object_are_refused(self, parameters):
-        assert told_by(Rule("fibonacci", parameters)) == {"parameters": ['must be an object, as {"unit": 60}']}
+        assert problems_of(Rule("fibonacci", parameters)) == {"parameters": ['must be an object, as {"unit": 60}']}
 
     def test_a_count_of_failures_does_not_go_with_sweeps(self):
-        said = told_by(Rule("progressive", max_failures=3))
+        said = problems_of(Rule("progressive", max_failures=3))
         assert list(said) == ["max_failures"]
         assert "leave it empty" in said["max_failures"][0]
         validate(Rule("progressive", give_up_after=DAY))
@@ -92,10 +92,10 @@ class TestValidation:
     @pytest.mark.parametrize("value", [0, -1, LARGEST + 1, float("nan"), float("inf"), "9", True])
     @pytest.mark.parametrize("field", ["max_delay", "max_failures", "give_up_after"])
     def test_a_limit_out_of_bounds_is_named(self, field, value):
-        assert list(told_by(Rule(**{field: value}))) == [field]
+        assert list(problems_of(Rule(**{field: value}))) == [field]
 
     def test_only_the_cap_is_needed(self):
-        assert list(told_by(Rule(max_delay=None))) == ["max_delay"]
+        assert list(problems_of(Rule(max_delay=None))) == ["max_delay"]
         validate(Rule(max_delay=1, max_failures=None, give_up_after=None))
         validate(Rule(max_delay=LARGEST, max_failures=LARGEST, give_up_after=LARGEST))
 
@@ -222,7 +222,7 @@ class TestPresets:
     def test_none_waits_longer_than_twelve_days_or_tries_more_than_once_a_minute(self):
         for preset in PRESETS.OURS:
             rule = RetryPolicy(**preset).as_rule()
-            dice = random.Random(1)
-            waits = [delay(rule, Failure(k, at=1e9 + k, first_at=1e9), dice) for k in (1, 2, 3, 5, 10, 25, 100)]
+            rng = random.Random(1)
+            waits = [delay(rule, Failure(k, at=1e9 + k, first_at=1e9), rng) for k in (1, 2, 3, 5, 10, 25, 100)]
             assert max(waits) <= 12 * DAY
             assert sum(waits[:3]) > 10

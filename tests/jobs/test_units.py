@@ -331,10 +331,10 @@ class TestPlaces:
         records = [make_claimed() for _ in range(10)]
         units.run(*records)
         eventually(lambda: gate.began == PLACES)
-        monkeypatch.setattr(units_module, "HOSTAGE_SECONDS", PATIENCE)
-        assert units.hostages() == []
-        monkeypatch.setattr(units_module, "HOSTAGE_SECONDS", 0.0)
-        assert [run.record for run in units.hostages()] == records[PLACES:]
+        monkeypatch.setattr(units_module, "STARVED_SECONDS", PATIENCE)
+        assert units.starved() == []
+        monkeypatch.setattr(units_module, "STARVED_SECONDS", 0.0)
+        assert [run.record for run in units.starved()] == records[PLACES:]
         gate.open()
         units.outcomes(PLACES)
         assert (gate.began, units.waiting()) == (PLACES, 0)
@@ -445,7 +445,7 @@ class TestQuestions:
                     asking.run(*[make_claimed() for _ in range(min(room, 15))])
             eventually(lambda: gate.began == 40)
             assert asking.room("default") == 0
-            assert asking.hostages() == []
+            assert asking.starved() == []
             gate.open()
             assert asking.outcomes(40) == [Succeeded()] * 40
             assert asking.room_was_made.wait(PATIENCE)

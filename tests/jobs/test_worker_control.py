@@ -86,7 +86,7 @@ class TestPausing:
 
 
 @pytest.mark.promise
-@pytest.mark.parametrize(("kind", "lease"), [("short hang", {}), ("short deaf", SHORT_LEASE)])
+@pytest.mark.parametrize(("kind", "lease"), [("short hang", {}), ("short unresponsive", SHORT_LEASE)])
 def test_what_runs_for_longer_than_its_kind_may_is_a_failure_and_its_lease_is_not_renewed(
     workers, tmp_path, kind, lease
 ):

@@ -172,7 +172,7 @@ class TestPeriodicTasks:
             return 0
 
         monkeypatch.setattr(registry, "periodic", [wait_in_vain, lambda: 3])
-        assert periodic.besides() == 3
+        assert periodic.run_minutely() == 3
 
     def test_a_database_that_is_away_is_told_to_who_asked(self, monkeypatch):
         def ask() -> int:
@@ -180,7 +180,7 @@ class TestPeriodicTasks:
 
         monkeypatch.setattr(registry, "periodic", [ask])
         with pytest.raises(OperationalError):
-            periodic.besides()
+            periodic.run_minutely()
 
     def test_a_sweep_that_was_missed_is_done_by_the_tick(self):
         now = database_clock()

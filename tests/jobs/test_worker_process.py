@@ -112,9 +112,9 @@ def test_a_second_signal_does_not_wait_for_the_grace(start_worker, tmp_path):
 
 
 def test_a_handler_that_listens_to_nobody_does_not_keep_the_worker_from_ending(start_worker, tmp_path):
-    record = put("deaf", tmp_path)
+    record = put("unresponsive", tmp_path)
     worker = start_worker(grace=0.2)
-    eventually(started_by_a_worker("deaf", tmp_path))
+    eventually(started_by_a_worker("unresponsive", tmp_path))
     worker.terminate()
     assert worker.wait(PATIENCE) == 0
     assert status_of(record) == Status.READY

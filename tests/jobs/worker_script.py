@@ -19,7 +19,18 @@ from jobs.handlers import Kind, Run, registry  # noqa: E402
 from jobs.outcomes import Failed, Outcome, Released, Succeeded  # noqa: E402
 from jobs.worker import process  # noqa: E402
 
-KINDS = ("quick", "hang", "exit", "interrupt", "nonsense", "deaf", "hang async", "block", "short hang", "short deaf")
+KINDS = (
+    "quick",
+    "hang",
+    "exit",
+    "interrupt",
+    "nonsense",
+    "unresponsive",
+    "hang async",
+    "block",
+    "short hang",
+    "short unresponsive",
+)
 LONGEST_SECONDS = 0.5
 """Of the kinds whose handlers hang for a short time."""
 
@@ -38,7 +49,7 @@ def hang(run: Run) -> Outcome:
     return Succeeded()
 
 
-def deaf(run: Run) -> Outcome:
+def unresponsive(run: Run) -> Outcome:
     """Runs for a minute, whatever it is told."""
     Path(run.record.payload["started"]).touch()
     time.sleep(60)
@@ -71,7 +82,7 @@ def nonsense(run: Run) -> Outcome:
     return "done"  # type: ignore[return-value]
 
 
-HANDLERS = (quick, hang, leave, interrupt, nonsense, deaf, hang_async, block, hang, deaf)
+HANDLERS = (quick, hang, leave, interrupt, nonsense, unresponsive, hang_async, block, hang, unresponsive)
 for name, function in zip(KINDS, HANDLERS, strict=True):
     registry.add(Kind(name, home_queue="default", max_seconds=LONGEST_SECONDS if name.startswith("short") else None))
     registry.handler(name, queue="default")(function)

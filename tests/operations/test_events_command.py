@@ -51,7 +51,7 @@ class TestList:
         make_event(schedule, 2, Status.WAITING, waiting_for=WaitingFor.BACKOFF, last_error="it was broken")
         lines = [line.split() for line in run().splitlines() if "20260302T" in line]
         assert lines[1][1:] == [
-            f"{schedule.pk}-20260302T120000Z-1", "delivered", "2026-03-02", "12:00:00", "2026-03-02", "12:00:02", "1.0",
+            f"{schedule.pk}-20260302T120000Z-1", "delivered", "2026-03-02", "12:00:00", "2026-03-02", "12:00:02", "1",
             "s", "200", "123", "ms", "1",
         ]  # fmt: skip
         assert lines[0][2:5] == ["waiting", "for", "backoff"]
@@ -98,7 +98,7 @@ class TestList:
                 "there is no schedule 'nothing', nor such an event of one that was; there are nightly",
             ),
             (["--endpoint", "a\0b"], "there is no endpoint"),
-            (["--since", "yesterday"], "is no instant; write 2026-03-02"),
+            (["--since", "yesterday"], "is no instant; write 24h, 7d, 2026-03-02"),
             (["--limit", "0"], "is not a number from 1 to 10,000"),
         ],
     )

@@ -86,14 +86,14 @@ class TestWithoutTheDatabase:
     def test_it_names_the_place_and_what_to_do(self, error, monkeypatch):
         shop = {"NAME": "shop", "HOST": "db", "PORT": "", "PASSWORD": "hunter2"}
         monkeypatch.setattr(unreachable, "settings", SimpleNamespace(DATABASES={"default": shop}))
-        assert unreachable.told(error) == (
+        assert unreachable.describe(error) == (
             "the database 'shop' at db:5432 does not answer: refused\n"
             "Check DATABASE_URL, and that the server runs; unset it to use the embedded one."
         )
 
     def test_one_without_tables_is_not_migrated(self):
         error = caused(ProgrammingError("no relation x\nLINE 1"), psycopg.errors.UndefinedTable())
-        assert unreachable.told(error) == (
+        assert unreachable.describe(error) == (
             "the database is not migrated (no relation x). Run `manage.py migrate` first."
         )
 
@@ -106,7 +106,7 @@ class TestWithoutTheDatabase:
         ],
     )
     def test_one_that_has_answered_is_not_said_to_be_away(self, error):
-        assert unreachable.told(error) == ""
+        assert unreachable.describe(error) == ""
 
 
 class TestPatience:

@@ -41,14 +41,14 @@ class TestCatchingUp:
         on_time = make_schedule(
             name="on time", provider="", kind="event", event_count=1, cron="0 12 * * *", next_trigger_at=NOON
         )
-        assert triggers.see_triggers(NOON, seconds=0) < 250
+        assert triggers.record_due_triggers(NOON, seconds=0) < 250
         assert Trigger.objects.filter(schedule=on_time).exists()
 
     def test_writes_down_no_more_than_a_tick_can_emit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(triggers, "INTENTS_A_TRANSACTION", 150)
         monkeypatch.setattr(triggers, "INTENTS_AT_ONCE", 300)
         make_schedules(300, next_trigger_at=NOON - WEEK, catch_up_for=7 * 86_400)
-        assert triggers.see_triggers(NOON) <= 500
+        assert triggers.record_due_triggers(NOON) <= 500
 
 
 class TestPromoting:

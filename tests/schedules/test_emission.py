@@ -155,15 +155,15 @@ class TestATrigger:
         assert "broken, trigger of 2026-03-02 09:00:00 UTC: emitted nothing" in lines("skipped")[0]
 
     def test_whose_events_the_database_refuses_is_skipped_and_holds_up_no_other(self, monkeypatch):
-        real = events._stencil
+        real = events._compiled
 
         def with_a_nul(schedule, trigger_at):
             """PostgreSQL takes none in JSON."""
             made = real(schedule, trigger_at)
-            nul = templates.Stencil((made.texts[0].replace("broken", "\\u0000"), *made.texts[1:]), made.gaps)
+            nul = templates.CompiledTemplate((made.texts[0].replace("broken", "\\u0000"), *made.texts[1:]), made.gaps)
             return nul if schedule.name == "broken" else made
 
-        monkeypatch.setattr(events, "_stencil", with_a_nul)
+        monkeypatch.setattr(events, "_compiled", with_a_nul)
         make_batch(name="broken")
         make_batch(name="good")
         assert emitter.emit_triggers(NINE) == 3

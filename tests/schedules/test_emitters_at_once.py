@@ -44,7 +44,7 @@ def check_that_each_is_there_once(schedules: list[Schedule], last: datetime) -> 
         assert [trigger.trigger_at for trigger in triggers] == triggers_until(last)
         assert {trigger.events for trigger in triggers} == {EVENTS}
         assert all(trigger.emitted_at for trigger in triggers)
-        assert {trigger.recipe for trigger in triggers} == {None}
+        assert {trigger.frozen_config for trigger in triggers} == {None}
         of_it = BacklogRecord.objects.filter(origin=schedule).order_by("trigger_at", "payload__number")
         numbers = [(record.trigger_at, record.payload["number"]) for record in of_it]
         assert numbers == [(at, number) for at in triggers_until(last) for number in range(1, EVENTS + 1)]

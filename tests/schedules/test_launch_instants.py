@@ -97,7 +97,7 @@ class TestLaunchInstants:
         found = tried(emitted)
         with django_assert_num_queries(1) as asked:
             assert launch_instants(found) == emitted
-        assert "recipe" not in asked.captured_queries[0]["sql"]
+        assert "frozen_config" not in asked.captured_queries[0]["sql"]
         assert "payload_template" not in asked.captured_queries[0]["sql"]
 
 
@@ -122,5 +122,5 @@ class TestEventsOfAProvider:
         make_events(provider="test", event_count=None, stagger="even", window_for=3600)
         emitter.emit_triggers(NINE + seen)
         trigger = Trigger.objects.get()
-        assert (trigger.begins_at, trigger.stagger, trigger.recipe) == (begins_at, "none", None)
+        assert (trigger.begins_at, trigger.stagger, trigger.frozen_config) == (begins_at, "none", None)
         assert set(launch_instants(Event.objects.all()).values()) == {begins_at}

@@ -48,15 +48,15 @@ class TestRendering:
         assert templates.render(template, FACTS) == payload
 
     @given(bodies)
-    def test_by_a_stencil_is_the_same(self, template):
+    def test_by_a_compiled_template_is_the_same(self, template):
         templates.check(template)
-        stencil = templates.stencil(template, {name: FACTS[name] for name in templates.OF_THE_BATCH})
-        assert json.loads(stencil.fill(**OF_THE_EVENT)) == templates.render(template, FACTS)
+        compiled = templates.compiled(template, {name: FACTS[name] for name in templates.OF_THE_BATCH})
+        assert json.loads(compiled.fill(**OF_THE_EVENT)) == templates.render(template, FACTS)
 
     def test_of_a_name_with_quotes_dollars_and_marks_comes_out_as_it_is(self):
         name = 'a "$number" \\ \n = $'
-        stencil = templates.stencil({"s": "$schedule", "t": "<$schedule $number>"}, {**FACTS, "schedule": name})
-        assert json.loads(stencil.fill(**OF_THE_EVENT)) == {"s": name, "t": f"<{name} 3>"}
+        compiled = templates.compiled({"s": "$schedule", "t": "<$schedule $number>"}, {**FACTS, "schedule": name})
+        assert json.loads(compiled.fill(**OF_THE_EVENT)) == {"s": name, "t": f"<{name} 3>"}
 
 
 class TestWhatDoesNotRender:

@@ -59,7 +59,7 @@ class TestAnErrorThatIsNoOutage:
                 cursor.execute("SET LOCAL statement_timeout = 1; SELECT pg_sleep(1)")
             return 0
 
-        monkeypatch.setattr(emitter, "see_triggers", fail)
+        monkeypatch.setattr(emitter, "record_due_triggers", fail)
         counted(1)
         make_record(Status.WAITING, queue="default", kind="event", run_after=NINE)
         worker = WorkerProcess([QueueRule("default", 1)])

@@ -85,5 +85,5 @@ def test_a_workers_round_of_each_minute_finds_what_a_commit_left_behind_a_trigge
     assignment = make_assignment(make_policy(), next_backup_at=NINE)  # settled at nine, after the trigger was emitted
     clock.is_this_threads()
     clock.set(NINE + SECOND)
-    periodic.besides()
+    periodic.run_minutely()
     assert record_of(assignment).trigger_at == NINE

@@ -71,9 +71,11 @@ def policy_form(**changes: str) -> dict[str, str]:
 
 class TestPolicies:
     def test_a_policy_and_its_schedule_are_created_in_one_form(self, admin_client: Client) -> None:
-        response = admin_client.post(f"{POLICIES}add/", policy_form())
+        response = admin_client.post(f"{POLICIES}add/", policy_form(recheck_after="15m", alert_after="2d"))
         assert response.status_code == 302, response.context["errors"]
-        schedule = Policy.objects.get(schedule__name="nightly").schedule
+        policy = Policy.objects.get(schedule__name="nightly")
+        assert (policy.recheck_after, policy.alert_after) == (900, 172_800)
+        schedule = policy.schedule
         assert (schedule.cron, schedule.kind, schedule.provider) == ("0 22 * * *", "backup", "assignments")
 
     @pytest.mark.parametrize(
@@ -85,6 +87,7 @@ class TestPolicies:
             ("max_running_for", "0"),
             ("least_rate", "0"),
             ("alert_after", "0"),
+            ("alert_after", "2 days"),
         ],
     )
     def test_a_bad_field_is_told_beside_it(self, field: str, value: str, admin_client: Client) -> None:

@@ -331,7 +331,8 @@ def test_windows_limits_and_alerts_of_a_policy_are_imported(tmp_path: Path) -> N
         "on_metered": False,
         "alert_after": 604_800,
     }
-    import_fleet(with_policy(tmp_path, **fields), "office.json", folder=tmp_path)
+    written = fields | {"max_running_for": "2h", "alert_after": "7d"}
+    import_fleet(with_policy(tmp_path, **written), "office.json", folder=tmp_path)
     policy = Policy.objects.select_related("seeding_throttle").get(schedule__name="daily")
     assert {name: getattr(policy, name) for name in fields} == fields
     assert policy.seeding_throttle is not None
@@ -347,6 +348,7 @@ def test_windows_limits_and_alerts_of_a_policy_are_imported(tmp_path: Path) -> N
         ({"at_close": "kill"}, "at_close"),
         ({"excluded_dates": ["01-01..12-31"]}, "excluded_dates"),
         ({"alert_after": 0}, "alert_after"),
+        ({"alert_after": "a week"}, "alert_after"),
     ],
 )
 def test_what_a_policy_cannot_be_is_told_by_its_field(fields: dict[str, Any], where: str, tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (["--since", "yesterday"], "--since 'yesterday' is no time; write 24h"),
+            (["--since", "yesterday"], "'yesterday' is no instant; write 24h"),
             (["--follow", "--until", "1h"], "leave out --until"),
         ],
     )

@@ -195,7 +195,7 @@ class TestWhatIsWrittenDown:
             settle(handed_on(assignment, NINE), outcome, NINE)
         else:
             breaker = break_it(assignment.policy.repository)
-            settle(claim("availability", NINE), Held(breaker.pk, breakers.told(breaker)), NINE)
+            settle(claim("availability", NINE), Held(breaker.pk, breakers.describe(breaker)), NINE)
 
     @pytest.mark.parametrize(("tried", "what"), [(True, "failed for its repository"), (False, "held")])
     def test_a_held_record_is_no_failure_of_its_assignment_and_a_line_of_the_log(

@@ -16,7 +16,7 @@ from sources.availability import Answer
 from sources.backup_handler import copy_source
 from sources.engines import engine_for
 from sources.engines.base import EngineProgress, EngineResult, Verdict
-from sources.liveness import Silence, Vigil
+from sources.liveness import LivenessMonitor, Silence
 from sources.models import Policy, Repository, Source
 from sources.planning import BACKUPS
 from tests.sources.engines.peers import PASSWORD, task_for
@@ -78,7 +78,7 @@ class TestSilence:
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vigils that look after a tenth of a second."""
+    """Monitors that look after a tenth of a second."""
     monkeypatch.setattr(liveness, "LOOK_AFTER_SECONDS", 0.1)
     monkeypatch.setattr(liveness, "ASK_AGAIN_SECONDS", 0.05)
 
@@ -104,15 +104,19 @@ class Clock:
         return self.now
 
 
-def vigil(ask: Any, *, stop: Any = NEVER, grace: float = 0.2, connect_timeout: float = 60, **more: Any) -> Vigil:
-    return Vigil(LAPTOP, Policy(vanish_grace=grace, connect_timeout=connect_timeout), stop=stop, ask=ask, **more)
+def monitor(
+    ask: Any, *, stop: Any = NEVER, grace: float = 0.2, connect_timeout: float = 60, **more: Any
+) -> LivenessMonitor:
+    return LivenessMonitor(
+        LAPTOP, Policy(vanish_grace=grace, connect_timeout=connect_timeout), stop=stop, ask=ask, **more
+    )
 
 
 @pytest.mark.usefixtures("_impatient")
-class TestVigil:
+class TestLivenessMonitor:
     def test_a_silent_source_has_vanished_after_its_grace(self) -> None:
         began_at = time.monotonic()
-        with vigil(Neighbour(SILENT), grace=0.5) as watch:
+        with monitor(Neighbour(SILENT), grace=0.5) as watch:
             eventually(watch.stop.is_set)
             assert watch.vanished
             assert watch.said == SILENT.said
@@ -120,7 +124,7 @@ class TestVigil:
 
     def test_a_slow_one_has_not(self) -> None:
         neighbour = Neighbour(THERE)
-        with vigil(neighbour, grace=0) as watch:
+        with monitor(neighbour, grace=0) as watch:
             eventually(lambda: len(neighbour.asked) > 3)
             assert not watch.stop.is_set()
         assert not watch.vanished
@@ -128,14 +132,14 @@ class TestVigil:
 
     def test_one_that_answers_again_has_not(self) -> None:
         neighbour = Neighbour(SILENT, THERE)
-        with vigil(neighbour, grace=0.5) as watch:
+        with monitor(neighbour, grace=0.5) as watch:
             eventually(lambda: len(neighbour.asked) > 8)  # for 0.8 s at least
         assert watch.said == SILENT.said
         assert not watch.vanished
 
     def test_one_that_gets_on_is_not_even_asked(self) -> None:
         neighbour, clock = Neighbour(SILENT), Clock()
-        with vigil(neighbour, grace=0, clock=clock) as watch:
+        with monitor(neighbour, grace=0, clock=clock) as watch:
             progress = watch.watching(lambda _: None)
             for number in range(100):
                 progress(EngineProgress(number, 100, 0))
@@ -146,7 +150,7 @@ class TestVigil:
 
     def test_an_engine_that_repeats_its_figures_does_not_get_on(self) -> None:
         seen: list[EngineProgress] = []
-        with vigil(Neighbour(SILENT), grace=0) as watch:
+        with monitor(Neighbour(SILENT), grace=0) as watch:
             progress = watch.watching(seen.append)
             while not watch.stop.is_set():
                 progress(EngineProgress(1, 2, 3))
@@ -156,7 +160,7 @@ class TestVigil:
 
     def test_the_stop_of_the_run_stops_it_too(self) -> None:
         of_run = threading.Event()
-        with vigil(Neighbour(THERE), stop=of_run) as watch:
+        with monitor(Neighbour(THERE), stop=of_run) as watch:
             assert not watch.stop.is_set()
             of_run.set()
             assert watch.stop.is_set()
@@ -165,7 +169,7 @@ class TestVigil:
     def test_it_does_not_wait_longer_for_an_answer_than_a_source_that_was_there_needs(self) -> None:
         for connect_timeout, timeout in ((60, 10), (2, 2)):
             neighbour = Neighbour(THERE)
-            with vigil(neighbour, connect_timeout=connect_timeout):
+            with monitor(neighbour, connect_timeout=connect_timeout):
                 eventually(lambda asked=neighbour.asked: asked)
             assert neighbour.asked[0] == ("laptop", timeout)
 
@@ -177,15 +181,15 @@ class TestVigil:
             await asyncio.sleep(3600)
             return SILENT
 
-        with vigil(hang) as watch:
+        with monitor(hang) as watch:
             assert asking.wait(PATIENCE)
-        assert "vigil-laptop" not in [thread.name for thread in threading.enumerate()]
+        assert "liveness-laptop" not in [thread.name for thread in threading.enumerate()]
         assert not watch.vanished
 
     def test_it_leaves_no_thread_behind(self) -> None:
         before = threading.enumerate()
         for _ in range(20):
-            with vigil(Neighbour(SILENT), grace=1000):
+            with monitor(Neighbour(SILENT), grace=1000):
                 pass
         assert [thread for thread in threading.enumerate() if thread not in before] == []
 
@@ -196,13 +200,13 @@ class TestVigil:
             questions.append(source)
             raise RuntimeError("a defect")
 
-        with vigil(break_down, grace=0) as watch:
+        with monitor(break_down, grace=0) as watch:
             eventually(lambda: len(questions) > 1)
         assert not watch.vanished
         assert "its copy goes on" in caplog.text
 
     def test_an_error_of_the_engine_passes_through_it(self) -> None:
-        with pytest.raises(KeyError), vigil(Neighbour(THERE)):
+        with pytest.raises(KeyError), monitor(Neighbour(THERE)):
             raise KeyError
 
 
@@ -219,8 +223,8 @@ class TestRealCopies:
     """rclone copies 6 MB at 1 MB a second from a real host, which is frozen in the middle."""
 
     def copy(
-        self, host: Host, destination: Path, grace: float, meanwhile: Callable[[Vigil], None]
-    ) -> tuple[EngineResult, Vigil]:
+        self, host: Host, destination: Path, grace: float, meanwhile: Callable[[LivenessMonitor], None]
+    ) -> tuple[EngineResult, LivenessMonitor]:
         """Copy; once data flows, `meanwhile` is called in another thread."""
         moved = threading.Event()
 
@@ -231,7 +235,7 @@ class TestRealCopies:
 
         task = task_for(host.specification(), destination, options={"bwlimit": "1M"})
         policy = Policy(vanish_grace=grace, connect_timeout=0.5)
-        with Vigil(host.source(), policy, stop=NEVER) as watch:
+        with LivenessMonitor(host.source(), policy, stop=NEVER) as watch:
             result = engine_for("sftp").run(task, on_progress=watch.watching(listen), stop=watch.stop)
         assert moved.is_set()
         return result, watch
@@ -252,7 +256,7 @@ class TestRealCopies:
     def test_a_host_that_thaws_in_time_is_copied_to_the_end(self, hosts: Hosts, tmp_path: Path) -> None:
         host = self.host(hosts)
 
-        def doze(watch: Vigil) -> None:
+        def doze(watch: LivenessMonitor) -> None:
             host.freeze()
             eventually(lambda: watch.said)
             host.thaw()

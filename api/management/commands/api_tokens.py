@@ -1,4 +1,3 @@
-import re
 from argparse import ArgumentParser
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,13 +9,11 @@ from api import tokens
 from api.models import ApiToken, Scope
 from jobs.clock import database_clock
 from jobs.formatting import moment
+from jobs.management.arguments import duration
 from operations.backlog.arguments import LARGEST_ID
 from operations.backlog.facts import as_json
 from operations.backlog.rendering import Column, plain, table, text_of
 from operations.management.base import VerbCommand
-
-SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
-DURATION = re.compile(r"([1-9][0-9]{0,4})([hdwy])")
 
 COLUMNS = ("id", "name", "user", "scopes", "state", "expires (UTC)", "last used (UTC)")
 
@@ -37,7 +34,9 @@ class Command(VerbCommand):
         parser.add_argument("--user", metavar="USER", help="in whose name it acts: an active member of staff")
         parser.add_argument("--name", metavar="NAME", help="what uses it, as `grafana`")
         parser.add_argument("--scope", "--scopes", metavar="SCOPES", help="some of read, write, operate, as read,write")
-        parser.add_argument("--expires", metavar="AFTER", help="as 12h, 90d, 4w or 1y; without: it does not expire")
+        parser.add_argument(
+            "--expires", type=duration(1), metavar="AFTER", help="as 12h, 90d, 4w or 1y; without: it does not expire"
+        )
         parser.add_argument("--json", action="store_true", help="print JSON")
 
     def _list(self, options: dict[str, Any]) -> None:
@@ -61,7 +60,8 @@ class Command(VerbCommand):
                 raise ValueError(f"--{option} is missing: `manage.py api_tokens issue --user U --name N --scope read`")
         now = database_clock()
         scopes = [scope.strip() for scope in options["scope"].split(",")]
-        issued = tokens.issue(_user(options["user"]), options["name"], scopes, _end(options["expires"], now), now)
+        end = now + timedelta(seconds=options["expires"]) if options["expires"] else None
+        issued = tokens.issue(_user(options["user"]), options["name"], scopes, end, now)
         if options["json"]:
             self.stdout.write(as_json(_facts(issued.token, now) | {"token": issued.text}))
             return
@@ -93,21 +93,6 @@ def _user(name: str) -> Any:
     if not (user.is_active and user.is_staff):
         raise ValueError(f"{name!r} is no active member of staff, so nothing could be done with its tokens")
     return user
-
-
-def _end(said: str | None, now: datetime) -> datetime | None:
-    """Raises: ValueError."""
-    if said is None:
-        return None
-    found = DURATION.fullmatch(said)
-    if found is None:
-        raise ValueError(f"--expires {said!r} is no duration: as 12h, 90d, 4w or 1y")
-    try:
-        return now + timedelta(seconds=int(found[1]) * SECONDS[found[2]])
-    except OverflowError:
-        raise ValueError(
-            f"--expires {said!r} leads out of the calendar: leave it out, if it is not to expire"
-        ) from None
 
 
 def _facts(token: ApiToken, now: datetime) -> dict[str, Any]:

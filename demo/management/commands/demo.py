@@ -17,6 +17,7 @@ from demo.errors import DemoError
 from demo.session import Options, Session
 from demo.state import picture
 from jobs import extras
+from jobs.management.arguments import duration
 from sources.engines.programs import ProgramMissing
 
 LOOK_EVERY_SECONDS = 0.5
@@ -38,7 +39,9 @@ class Command(BaseCommand):
         parser.add_argument("--workers", type=int, default=1, help="number of worker processes (1)")
         parser.add_argument("--concurrency", type=int, default=16, help="execution units of each worker (16)")
         parser.add_argument("--port", type=int, help="of the web pages (8000 if that is free, else any)")
-        parser.add_argument("--timeout", type=float, default=300, help="with --once: give up after so many seconds")
+        parser.add_argument(
+            "--timeout", type=duration(), default=300, metavar="DURATION", help="with --once: give up then, as 5m"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["json"] and not options["once"]:

@@ -8,6 +8,7 @@ from django.db.utils import Error
 from jobs import conf, unreachable
 from jobs.conf import QueueRule
 from jobs.database_errors import is_refusal
+from jobs.management.arguments import duration
 from jobs.migrated import differences
 from jobs.worker.process import WorkerProcess
 
@@ -37,16 +38,14 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--grace",
-            type=float,
+            type=duration(),
             default=30.0,
-            metavar="SECONDS",
-            help="for running backups at a shutdown (30)",
+            metavar="DURATION",
+            help="for running backups at a shutdown, as 90s or 15m (30 s)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         rules = _rules(options["queues"], options["concurrency"])
-        if options["grace"] < 0:
-            raise CommandError("--grace is a number of seconds, 0 or more", returncode=2)
         worker = WorkerProcess(rules, grace=options["grace"])
         worker.install_signal_handlers()
         if worker.wait_until(_is_migrated):
@@ -62,7 +61,7 @@ def _is_migrated() -> bool:
         found = differences()
     except Error as error:
         if is_refusal(error):
-            raise CommandError(unreachable.told_away(error), returncode=2) from error
+            raise CommandError(unreachable.describe_away(error), returncode=2) from error
         raise
     if found.what:
         raise CommandError(f"{found.what}. What to do: {found.to_do}.", returncode=2)

@@ -20,7 +20,14 @@ from operations.backlog import arguments
 from operations.backlog.dead_letters import dead_letters, facts_of, ids_like
 from operations.backlog.facts import as_json, attempt_facts, record_facts, summary_facts
 from operations.backlog.reasons import reasons
-from operations.backlog.rendering import dead_letters_view, record_view, records_view, summary_view, text_of, told_of
+from operations.backlog.rendering import (
+    dead_letters_view,
+    describe,
+    record_view,
+    records_view,
+    summary_view,
+    text_of,
+)
 from operations.backlog.summary import summary
 from operations.management.base import VerbCommand
 
@@ -97,7 +104,7 @@ class Command(VerbCommand):
             self.stdout.write(as_json(facts_of(shown)))
         elif shown.groups:
             self.print_out(dead_letters_view(shown))
-            self.stdout.write(told_of(found, len(shown.groups)))
+            self.stdout.write(describe(found, len(shown.groups)))
         if not shown.groups:
             raise CommandError("no failed record", returncode=1)
 
@@ -116,14 +123,14 @@ class Command(VerbCommand):
     def _pause(self, options: dict[str, Any]) -> None:
         changed = pause_queue(options["queue"], options["reason"])
         said = "nothing is claimed from it any more; what runs goes on" if changed else "it was paused before"
-        self._told(options, f"queue {options['queue']}: {said}", paused=True, changed=changed)
+        self._report(options, f"queue {options['queue']}: {said}", paused=True, changed=changed)
 
     def _resume(self, options: dict[str, Any]) -> None:
         changed = resume_queue(options["queue"])
         said = "it goes on" if changed else "it was not paused"
-        self._told(options, f"queue {options['queue']}: {said}", paused=False, changed=changed)
+        self._report(options, f"queue {options['queue']}: {said}", paused=False, changed=changed)
 
-    def _told(self, options: dict[str, Any], said: str, **facts: Any) -> None:
+    def _report(self, options: dict[str, Any], said: str, **facts: Any) -> None:
         self.stdout.write(as_json({"queue": options["queue"], **facts}) if options["json"] else said)
 
     def _cancel(self, options: dict[str, Any]) -> None:
@@ -155,9 +162,9 @@ class Command(VerbCommand):
         if options["dry_run"]:
             return
         if not options["yes"] and not options["json"] and set(counts) <= LEFT_ALONE[verb]:
-            self.stdout.write(f"nothing is left to {verb}: {_told_counts(counts)}")
+            self.stdout.write(f"nothing is left to {verb}: {_describe_counts(counts)}")
             return
-        question = f"{verb.capitalize()} {_told_counts(counts)}?"
+        question = f"{verb.capitalize()} {_describe_counts(counts)}?"
         if not options["yes"] and not self.is_confirmed(
             question, f"add --yes to {verb} them, or --dry-run to see them"
         ):
@@ -165,14 +172,14 @@ class Command(VerbCommand):
             return
         batches = in_batches(ids) if by_id else locked_batches(records, BATCH, ids if like else None)
         result = self._in_batches(verb, batches, len(ids) or counts.total())
-        self.stdout.write(as_json(result) if options["json"] else _told_result(result))
+        self.stdout.write(as_json(result) if options["json"] else _describe_result(result))
 
     def _tell_dry_run(self, verb: str, records: BacklogRecordQuerySet, counts: "Counter[str]", json: bool) -> None:
         if json:
             self.stdout.write(as_json({"would": verb, "counts": counts}))
         elif counts:
             self.print_out(records_view(records.order_by("pk")[:SHOWN_IN_A_DRY_RUN]))
-            self.stdout.write(f"would {verb} {_told_counts(counts)}; nothing was changed")
+            self.stdout.write(f"would {verb} {_describe_counts(counts)}; nothing was changed")
 
     def _in_batches(self, verb: str, batches: Iterable[list[int]], total: int) -> dict[str, Any]:
         """Do it batch by batch, and tell how far it is when it is long. Returns the results as one."""
@@ -203,7 +210,7 @@ def _counts(records: BacklogRecordQuerySet) -> "Counter[str]":
     return Counter(Status(status).label for status in records.values_list("status", flat=True).iterator(10_000))
 
 
-def _told_counts(counts: "Counter[str]") -> str:
+def _describe_counts(counts: "Counter[str]") -> str:
     parts = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     return f"{counts.total():,} record{'s' if counts.total() != 1 else ''} ({parts})"
 
@@ -211,7 +218,7 @@ def _told_counts(counts: "Counter[str]") -> str:
 WORDS = {"stopping": "told to stop", "finished": "had ended before", "superseded": "left to a later record"}
 
 
-def _told_result(result: dict[str, Any]) -> str:
+def _describe_result(result: dict[str, Any]) -> str:
     lines = [f"{len(found):,} {WORDS.get(name, name)}" for name, found in result.items() if found]
     if superseded := result.get("superseded"):
         lines += [f"  {old}: record {new} of the same subject goes on" for old, new in list(superseded.items())[:20]]

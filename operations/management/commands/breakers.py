@@ -11,7 +11,8 @@ from django.db.utils import Error
 from jobs import breakers
 from jobs.breakers import verbs
 from jobs.clock import database_clock
-from jobs.formatting import moment, span
+from jobs.durations import span
+from jobs.formatting import moment
 from jobs.models import Breaker
 from operations.backlog.rendering import plain
 from operations.management.base import unanswered
@@ -53,7 +54,7 @@ class Command(BaseCommand):
         elif not found:
             self.stdout.write("Nothing that a breaker guards has ever failed.")
         for facts in [] if options["json"] else found:
-            self.stdout.write(_told(facts))
+            self.stdout.write(_describe(facts))
 
     def _change(self, verb: str, key: str, as_json: bool) -> None:
         breaker = Breaker.objects.filter(key=key).first() if "\0" not in key else None
@@ -91,7 +92,7 @@ def _facts(breaker: Breaker) -> dict[str, Any]:
     }
 
 
-def _told(facts: dict[str, Any]) -> str:
+def _describe(facts: dict[str, Any]) -> str:
     who = f"{plain(facts['key']).plain}  {plain(facts['title']).plain}: {facts['state']}"
     said = plain((facts["last_error"].splitlines() or [""])[0]).plain
     if facts["opened_at"] is None:

@@ -41,7 +41,7 @@ class Command(BaseCommand):
         try:
             findings = examine(skip=options["skip"])
         except Error as error:
-            raise CommandError(unreachable.told(error) or unreachable.told_away(error), returncode=2) from error
+            raise CommandError(unreachable.describe(error) or unreachable.describe_away(error), returncode=2) from error
         if options["json"]:
             self.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
         else:

@@ -20,12 +20,13 @@ from delivery.endpoints import (
     undelivered,
 )
 from delivery.models import Endpoint, EndpointKind
-from jobs.formatting import moment, span
+from jobs.durations import span
+from jobs.formatting import moment
 from operations import endpoint_arguments
 from operations.backlog.facts import as_json
 from operations.backlog.rendering import Column, plain, table
-from operations.endpoint_tests import send_test, told, wait_for_test
-from operations.management.base import VerbCommand, told_of_taken_name
+from operations.endpoint_tests import describe, send_test, wait_for_test
+from operations.management.base import VerbCommand, describe_taken_name
 
 MARGIN_SECONDS = 10.0
 """Beyond an endpoint's own timeouts: until a worker has claimed a test event and settled it."""
@@ -42,10 +43,10 @@ class Command(VerbCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         endpoint_arguments.add_arguments(parser)
 
-    def told_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
+    def describe_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
         said = {field: " ".join(texts) for field, texts in error.message_dict.items()}
         if options["verb"] == "add" and "name" in said:
-            said["name"] = told_of_taken_name(error, said["name"], "endpoints set", options["name"])
+            said["name"] = describe_taken_name(error, said["name"], "endpoints set", options["name"])
         return "\n".join(["nothing was saved:", *(f"{field}: {text}" for field, text in said.items())])
 
     def _list(self, options: dict[str, Any]) -> None:
@@ -143,9 +144,9 @@ class Command(VerbCommand):
             facts = {"record": tested.record_id, "delivered": tested.delivered, "ended": tested.ended}
             self.stdout.write(as_json(facts | {"code": tested.code, "seconds": tested.seconds, "said": tested.said}))
         elif tested.delivered:
-            self.stdout.write(told(tested))
+            self.stdout.write(describe(tested))
         if not tested.delivered:
-            raise CommandError(f"{told(tested)} (`manage.py events show {tested.record_id}`)", returncode=1)
+            raise CommandError(f"{describe(tested)} (`manage.py events show {tested.record_id}`)", returncode=1)
 
     def _remove(self, options: dict[str, Any]) -> None:
         endpoint = _endpoint(options["name"])

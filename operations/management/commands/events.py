@@ -1,12 +1,13 @@
 from argparse import SUPPRESS, ArgumentParser
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.core.management.base import CommandError
 
 from delivery.models import Event
 from jobs.clock import database_clock
-from jobs.formatting import moment, span
+from jobs.durations import span
+from jobs.formatting import moment
 from operations.backlog.facts import as_json
 from operations.backlog.reasons import reasons
 from operations.backlog.rendering import Column, plain, table
@@ -65,9 +66,8 @@ class Command(VerbCommand):
         if options["endpoint"]:
             events = events.filter(payload__endpoint=find_endpoint(options["endpoint"]))
         if options["since"]:
-            since = database_clock() - options["since"] if isinstance(options["since"], timedelta) else options["since"]
             named = "finished_at" if state and state != State.UNFINISHED else "inserted_at"
-            events = events.filter(**{f"{named}__gte": since})
+            events = events.filter(**{f"{named}__gte": options["since"]})
         with patiently(ASK_FOR_LESS):
             shown = list(latest_first(events, state)[: options["limit"] or DEFAULT_LIMIT])
         if not shown and options["schedule"] and not schedule:
@@ -99,7 +99,7 @@ class Command(VerbCommand):
         rows = (
             (
                 each["number"], moment(each["started_at"]), each["outcome"], each["code"] or "",
-                _told(each["seconds"]), each["worker_id"] or "", each["error"],
+                span(each["seconds"]), each["worker_id"] or "", each["error"],
             )
             for each in attempts
         )  # fmt: skip
@@ -122,12 +122,6 @@ def _row(facts: dict[str, Any]) -> tuple[object, ...]:
     state = f"{facts['status']}{waiting}" if facts["state"] == State.UNFINISHED else facts["state"]
     return (
         facts["id"], facts["event_id"], state, moment(facts["launch_at"]), moment(facts["delivered_at"]),
-        _told(facts["lag"]), facts["code"] or "", _told(facts["seconds"]), facts["attempts"] or "",
+        span(facts["lag"]), facts["code"] or "", span(facts["seconds"]), facts["attempts"] or "",
         facts["error"][:120],
     )  # fmt: skip
-
-
-def _told(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    return f"{max(0.0, seconds) * 1000:.0f} ms" if seconds < 1 else span(seconds)

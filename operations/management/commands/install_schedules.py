@@ -55,7 +55,7 @@ class Command(BaseCommand):
         for step in steps:
             self.stdout.write(f"{step.action:<9}  {step.name}")
             for name, (before, after) in step.changes.items():
-                self.stdout.write(f"             {name}: {_told(before)} → {_told(after)}")
+                self.stdout.write(f"             {name}: {_describe(before)} → {_describe(after)}")
         if options["dry_run"]:
             self.stdout.write("Nothing was changed (--dry-run).")
 
@@ -91,7 +91,7 @@ def _do(step: Step, wanted: Wanted, task: PeriodicTask | None, now: datetime) ->
         task.save(update_fields=list(step.changes))
 
 
-def _told(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, datetime):
         return f"{moment(value)} UTC"
     return "none" if value is None else str(value)

@@ -46,10 +46,10 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps(asdict(swept) | {"dry_run": options["dry_run"]}))
         else:
-            self.stdout.write(_told(swept, most or conf.sweep_max_records(), options["dry_run"]))
+            self.stdout.write(_describe(swept, most or conf.sweep_max_records(), options["dry_run"]))
 
 
-def _told(swept: Swept, most: int, dry_run: bool) -> str:
+def _describe(swept: Swept, most: int, dry_run: bool) -> str:
     old = "1 day" if swept.max_age_days == 1 else f"{swept.max_age_days} days"
     if not swept.ready and not swept.passed_by:
         return f"No record up to {old} old waits for a sweep."

@@ -17,7 +17,7 @@ from jobs.states import UNFINISHED
 from operations.backlog.facts import as_json
 from operations.capacity import capacity_view, messages_view
 from operations.management.base import VerbCommand, without_its_log_lines
-from operations.management.schedule_fields import RELATED, change_fields, find_schedule, new_schedule, told_problems
+from operations.management.schedule_fields import RELATED, change_fields, describe_problems, find_schedule, new_schedule
 from operations.schedule_arguments import add_arguments
 from operations.schedule_tables import facts_view, list_view, past_view, triggers_view
 from schedules import batches, verbs
@@ -42,8 +42,8 @@ class Command(VerbCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_arguments(parser)
 
-    def told_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
-        return told_problems(error, options["verb"])
+    def describe_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
+        return describe_problems(error, options["verb"])
 
     def _list(self, options: dict[str, Any]) -> None:
         found = list(Schedule.objects.select_related(*RELATED).order_by("name"))
@@ -111,7 +111,7 @@ class Command(VerbCommand):
         if changed:
             verbs.pause(schedule)
         told = "it triggers nothing until it is resumed" if changed else "it was paused before"
-        self._told(schedule, told, changed, options)
+        self._report(schedule, told, changed, options)
 
     def _resume(self, options: dict[str, Any]) -> None:
         schedule = find_schedule(options["name"])
@@ -121,14 +121,14 @@ class Command(VerbCommand):
             verbs.resume(schedule)
             schedule.refresh_from_db()
         told = f"it triggers next at {moment(schedule.next_trigger_at)} UTC" if changed else "it was not paused"
-        self._told(schedule, told, changed, options)
+        self._report(schedule, told, changed, options)
 
     def _cancel(self, options: dict[str, Any]) -> None:
         schedule = find_schedule(options["name"])
         _refuse_as_usage(obstacle_to_editing(schedule))
         found = _batches_under_way(schedule)
         if not found:
-            self._told(schedule, "no batch of it is under way", False, options, batches=0, cancelled=0)
+            self._report(schedule, "no batch of it is under way", False, options, batches=0, cancelled=0)
             return
         many = f"{len(found):,} {'batches' if len(found) > 1 else 'batch'}"
         if not options["yes"] and not self.is_confirmed(f"Cancel {many} of {schedule}?"):
@@ -137,7 +137,7 @@ class Command(VerbCommand):
         # the latest first: a queued one does not begin when the one before it ends
         cancelled = sum(verbs.cancel_batch(trigger) for trigger in found)
         told = f"{many} cancelled; unfinished events taken off the backlog, or told to stop: {cancelled:,}"
-        self._told(schedule, told, True, options, batches=len(found), cancelled=cancelled)
+        self._report(schedule, told, True, options, batches=len(found), cancelled=cancelled)
 
     def _remove(self, options: dict[str, Any]) -> None:
         schedule = find_schedule(options["name"])
@@ -150,7 +150,7 @@ class Command(VerbCommand):
             # an emitter may have put a batch on the backlog meanwhile; behind the lock none can
             _refuse(_obstacle_to_removing(Schedule.objects.select_for_update().get(pk=schedule.pk)))
             Schedule.objects.get(pk=schedule.pk).delete()
-        self._told(schedule, "it is deleted; its finished records stay in the list of records", True, options)
+        self._report(schedule, "it is deleted; its finished records stay in the list of records", True, options)
 
     def _triggers(self, options: dict[str, Any]) -> None:
         schedule = find_schedule(options["name"])
@@ -171,7 +171,7 @@ class Command(VerbCommand):
         self.stdout.write(f"{schedule}: {told}")
         self.print_out(messages_view(messages(found)))
 
-    def _told(self, schedule: Schedule, told: str, changed: bool, options: dict[str, Any], **more: int) -> None:
+    def _report(self, schedule: Schedule, told: str, changed: bool, options: dict[str, Any], **more: int) -> None:
         facts = {"name": schedule.name, "changed": changed, "told": told} | more
         self.stdout.write(as_json(facts) if options["json"] else f"{schedule}: {told}")
 

@@ -9,11 +9,11 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db.utils import Error
 
 from jobs import throttle_verbs, throttles
-from jobs.formatting import span
+from jobs.durations import span
 from jobs.models import Throttle
 from jobs.throttles import Live
 from operations.backlog.rendering import Column, plain, table, text_of
-from operations.management.base import TerminalCommand, told_of_taken_name, unanswered
+from operations.management.base import TerminalCommand, describe_taken_name, unanswered
 from schedules.models import Schedule
 
 COLUMNS = (
@@ -69,7 +69,7 @@ class Command(TerminalCommand):
         except throttle_verbs.InUse as error:
             raise CommandError(plain(error).plain, returncode=1) from None
         except ValidationError as error:
-            raise CommandError(_told_of(error, options), returncode=2) from None
+            raise CommandError(_describe_error(error, options), returncode=2) from None
         except Error as error:
             raise unanswered(error) from error
 
@@ -152,10 +152,10 @@ def _number_or_none(number: Callable[[str], Any]) -> Callable[[str], Any]:
 _rate, _burst = _number_or_none(float), _number_or_none(int)
 
 
-def _told_of(error: ValidationError, options: dict[str, Any]) -> str:
+def _describe_error(error: ValidationError, options: dict[str, Any]) -> str:
     said = {field: " ".join(texts) for field, texts in error.message_dict.items()}
     if options["verb"] == "add" and "name" in said:
-        said["name"] = told_of_taken_name(error, said["name"], "throttles set", options["name"])
+        said["name"] = describe_taken_name(error, said["name"], "throttles set", options["name"])
     if any(problem.code == "min_value" for problem in error.error_dict.get("rate", [])):
         said["rate"] += " `none` takes the rate away, `--max-in-flight 0` pauses."
     lines = (f"{'NAME' if field == 'name' else '--' + field.replace('_', '-')}: {said[field]}" for field in said)
@@ -187,8 +187,8 @@ def _row(one: Live) -> tuple[object, ...]:
         throttle.name,
         f"{one.in_flight:,}",
         f"{throttle.max_in_flight:,}",
-        one.told("ready"),
-        one.told("waiting"),
+        one.describe("ready"),
+        one.describe("waiting"),
         f"{throttle.rate:g} a second, burst {throttle.bucket_size:g}" if rated else "",
         f"{one.tokens:.1f}" if rated else "",
         (span(one.next_token_in) if one.next_token_in else "now") if rated else "",

@@ -7,6 +7,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.clock import database_clock
+from jobs.durations import span
+from jobs.management.arguments import duration
 from sources import tokens
 from sources.models import Source
 
@@ -25,10 +27,10 @@ class Command(BaseCommand):
         parser.add_argument("source", metavar="SOURCE", help="name of the source")
         parser.add_argument(
             "--valid-for",
-            type=float,
+            type=duration(1, LONGEST_VALID_SECONDS),
             default=tokens.VALID_FOR_SECONDS,
-            metavar="SECONDS",
-            help="how long the code can be used (default: %(default)s)",
+            metavar="DURATION",
+            help=f"how long the code can be used, as 15m or 7d (default: {span(tokens.VALID_FOR_SECONDS)})",
         )
         parser.add_argument("--url", default=_own_url(), help="where agents reach this server (default: %(default)s)")
         parser.add_argument("--json", action="store_true", help="print JSON")
@@ -79,10 +81,6 @@ def _token(source: Source) -> tuple[dict[str, Any], str]:
 
 
 def _code(source: Source, valid_for: float, url: str) -> tuple[dict[str, Any], str]:
-    if not 1 <= valid_for <= LONGEST_VALID_SECONDS:
-        raise CommandError(
-            f"--valid-for {valid_for:g}: give seconds from 1 to {LONGEST_VALID_SECONDS}, as 3600", returncode=2
-        )
     now = database_clock()
     code = tokens.make_code(source, valid_for, now)
     until = tokens.expires_at(valid_for, now)

@@ -9,22 +9,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from heapq import merge
 from itertools import islice
-from re import fullmatch
 from types import SimpleNamespace
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import Q, QuerySet
 
-from jobs import conf
+from jobs import conf, durations
 from jobs.clock import database_clock
 from jobs.models import Decision, Level
 from jobs.order import REASONS, deciding_key
 from sources import planning
 from sources.models import Assignment, Policy, Source
 
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-EXAMPLES = "write 24h, 7d, or an instant as 2026-03-02T12:00 (UTC) or 2026-03-02T13:00+01:00"
 MAX_LIMIT = 100_000
 SHOWN_NAMES = 20
 
@@ -62,7 +59,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("source", nargs="?", metavar="SOURCE", help="name of a source (all lines)")
         parser.add_argument("--policy", metavar="NAME", help="only lines of this policy and its assignments")
-        parser.add_argument("--since", default="24h", metavar="WHEN", help=f"{EXAMPLES} (%(default)s)")
+        parser.add_argument(
+            "--since", default="24h", metavar="WHEN", help="90m, 7d or as 2026-03-02T12:00 (UTC; %(default)s)"
+        )
         parser.add_argument("--until", metavar="WHEN", help="likewise (now)")
         parser.add_argument(
             "--considering", action="store_true", help="also the claims that looked at it: its rank, and what decided"
@@ -125,24 +124,13 @@ def _wanted(options: dict[str, Any], now: datetime) -> Wanted:
         raise ValueError(f"--limit {options['limit']}: give 1 to {MAX_LIMIT}")
     if options["follow"] and options["until"] is not None:
         raise ValueError("--follow has no end; leave out --until")
-    since = _instant("--since", options["since"], now)
-    until = None if options["until"] is None else _instant("--until", options["until"], now)
+    since = durations.instant(options["since"], now)
+    until = None if options["until"] is None else durations.instant(options["until"], now)
     if since > (until or now):
         end = f"--until {options['until']}" if until else "now"
         raise ValueError(f"--since {options['since']} is after {end}")
     levels = [Level.DOING, Level.CONSIDERING] if options["considering"] else [Level.DOING]
     return Wanted(_about(options["source"], options["policy"]), since, until, levels)
-
-
-def _instant(option: str, text: str, now: datetime) -> datetime:
-    """`24h` before `now`, or an instant; without an offset in UTC. Raises: ValueError with an example."""
-    try:
-        if ago := fullmatch(r"(\d{1,9})([smhd])", text):
-            return now - timedelta(seconds=int(ago[1]) * UNITS[ago[2]])
-        parsed = datetime.fromisoformat(text)
-        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise ValueError(f"{option} {text!r} is no time; {EXAMPLES}") from None
 
 
 def _about(source_name: str | None, policy_name: str | None) -> About:

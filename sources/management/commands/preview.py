@@ -7,7 +7,8 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Group
 from rich.text import Text
 
-from jobs.formatting import moment, span
+from jobs.durations import span
+from jobs.formatting import moment
 from operations.backlog.facts import as_json as json_text
 from operations.backlog.rendering import Column, plain, table, text_of
 from operations.capacity import messages_view

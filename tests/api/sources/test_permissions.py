@@ -36,19 +36,16 @@ def changes(assignment: Assignment) -> list[tuple[str, str, str, Any]]:
     return [
         ("add_source", "POST", "sources", {"name": "a", "kind": "local", "path": "/a"}),
         ("change_source", "PATCH", f"sources/{source}", {"path": "/b"}),
-        ("change_source", "PUT", f"sources/{source}", {"name": "a", "kind": "local", "path": "/a"}),
         ("delete_source", "DELETE", f"sources/{source}", None),
         ("change_source", "POST", f"sources/{source}/enrolment-code", None),
         ("change_source", "POST", f"sources/{source}/revoke-tokens", None),
         ("add_policy", "POST", "policies", {"name": "p", "cron": "0 9 * * *", "repository": repository}),
         ("change_policy", "PATCH", f"policies/{policy}", {"priority": 3}),
-        ("change_policy", "PUT", f"policies/{policy}", {"name": "p", "cron": "0 9 * * *", "repository": repository}),
         ("delete_policy", "DELETE", f"policies/{policy}", None),
         ("add_assignment", "POST", "assignments", {"source": source, "policy": policy}),
         ("delete_assignment", "DELETE", f"assignments/{assignment.pk}", None),
         ("add_repository", "POST", "repositories", {"name": "r", "location": f"{location}-r"}),
         ("change_repository", "PATCH", f"repositories/{repository}", {"name": "r"}),
-        ("change_repository", "PUT", f"repositories/{repository}", {"name": "r", "location": location}),
         ("delete_repository", "DELETE", f"repositories/{repository}", None),
     ]
 

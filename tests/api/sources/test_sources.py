@@ -128,7 +128,7 @@ class TestChanging:
 
     def test_what_an_agent_said_meanwhile_is_kept(self, program: Program) -> None:
         source = make_source(hostname="box", addresses=["192.0.2.5"], on_battery=True)
-        program.put(f"sources/{source.pk}", FOLDER)
+        program.patch(f"sources/{source.pk}", FOLDER)
         source.refresh_from_db()
         assert (source.hostname, source.addresses, source.on_battery) == ("box", ["192.0.2.5"], True)
 

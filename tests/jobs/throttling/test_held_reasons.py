@@ -35,7 +35,7 @@ def test_a_paused_one_says_how_it_is_resumed():
 def test_one_without_a_token_says_when_the_next_one_comes():
     throttle = make_rated(0.1, tokens=0.5)
     first, _ = ready(throttle, 2)
-    assert why(first)[0] == f"its throttle {throttle} has no token: the next one comes in 5.0 s"
+    assert why(first)[0] == f"its throttle {throttle} has no token: the next one comes in 5 s"
 
 
 def test_each_that_holds_it_is_told_and_no_other():

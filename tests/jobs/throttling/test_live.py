@@ -67,9 +67,9 @@ def test_of_many_no_more_are_counted_than_the_bound_and_that_is_told(monkeypatch
         make_record(lane=make_lane(cap))
     make_record(lane=make_lane(other))
     first, second = throttles.live([cap.pk])[0], throttles.live([other.pk])[0]
-    assert (first.told("ready"), first.told("waiting")) == ("4+", "0")
-    assert second.told("ready") == "1"
+    assert (first.describe("ready"), first.describe("waiting")) == ("4+", "0")
+    assert second.describe("ready") == "1"
     for _ in range(5):
         make_record(Status.WAITING, lane=make_lane(cap))
-    assert throttles.live([cap.pk])[0].told("waiting") == "4+"
-    assert throttles.live([other.pk])[0].told("waiting") == "0+"
+    assert throttles.live([cap.pk])[0].describe("waiting") == "4+"
+    assert throttles.live([other.pk])[0].describe("waiting") == "0+"

@@ -143,11 +143,11 @@ class TestAgainstANaiveImplementation:
         assert figures.variation(waits) == pytest.approx(deviation / mean, abs=1e-9)
 
     def test_of_buckets_the_figures_are_those_of_the_retries(self) -> None:
-        dice, jobs = random.Random(7), []
+        rng, jobs = random.Random(7), []
         for _ in range(40):
             at, job = 0.0, []
             for r in range(12):
-                at += dice.uniform(r**3, (r + 2) ** 3)
+                at += rng.uniform(r**3, (r + 2) ** 3)
                 job.append(at)
             jobs.append(job)
         found = series(Rule("buckets"), jobs=40, retries=12, seed=7)

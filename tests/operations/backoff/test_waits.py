@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.retries import DICE, Failure, Rule, delay, phases
+from jobs.retries import RNG, Failure, Rule, delay, phases
 from operations.backoff.waits import bounds, outermost_records, told_giving_up, told_waits
 
 
@@ -30,7 +30,7 @@ class TestBounds:
         for failures in (1, 2, 6):
             least, most = bounds(rule, failures)
             for record_id in range(300):
-                assert least - 0.5 <= delay(rule, Failure(failures, record_id=record_id), DICE) <= most + 0.5
+                assert least - 0.5 <= delay(rule, Failure(failures, record_id=record_id), RNG) <= most + 0.5
 
     def test_are_asked_of_records_at_both_ends_of_a_phase(self) -> None:
         assert [round(phases.phase(record_id), 3) for record_id in outermost_records()] == [0, 1]

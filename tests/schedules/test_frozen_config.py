@@ -13,7 +13,7 @@ from jobs import rescheduling, throttle_verbs, tick
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Decision, Lane
 from jobs.states import Status
-from schedules import batches, chunks, emitter, providers, recipes, validation, verbs
+from schedules import batches, chunks, emitter, frozen_config, providers, validation, verbs
 from schedules.models import Schedule, Trigger
 from schedules.stagger import offsets
 from tests.factories import NOON, make_lane, make_retry_policy, make_schedule, make_throttle
@@ -184,22 +184,22 @@ class TestAnEditBetweenTwoChunks:
         assert of_each(lambda record: record.retry_policy) == [after]
 
 
-class TestTheRecipe:
+class TestTheFrozenConfig:
     def test_is_written_with_the_first_chunk_and_cleared_with_the_last(self) -> None:
         begin(payload_template={"a": [1, 2.5, None, "ü"]}, priority=3)
         trigger = Trigger.objects.get()
-        assert set(trigger.recipe) == set(recipes.FIELDS)
-        assert trigger.recipe["payload_template"] == {"a": [1, 2.5, None, "ü"]}
+        assert set(trigger.frozen_config) == set(frozen_config.FIELDS)
+        assert trigger.frozen_config["payload_template"] == {"a": [1, 2.5, None, "ü"]}
         Schedule.objects.update(priority=4)
         emit_a_chunk()
         trigger.refresh_from_db()
-        assert (trigger.events, trigger.recipe["priority"]) == (8, 3)
+        assert (trigger.events, trigger.frozen_config["priority"]) == (8, 3)
         emit_the_rest()
         trigger.refresh_from_db()
-        assert (trigger.emitted_at, trigger.recipe) == (NINE + SECOND, None)
+        assert (trigger.emitted_at, trigger.frozen_config) == (NINE + SECOND, None)
 
     def test_of_a_batch_that_is_one_chunk_is_never_written(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(chunks, "recipe_of", lambda schedule: pytest.fail("asked for"))
+        monkeypatch.setattr(chunks, "frozen_config_of", lambda schedule: pytest.fail("asked for"))
         make_schedule(kind="event", provider="", event_count=CHUNK, next_trigger_at=NINE)
         emit_a_chunk()
         assert Trigger.objects.get().emitted_at == NINE
@@ -209,7 +209,7 @@ class TestTheRecipe:
             "id", "origin_id", "cron", "provider", "overlap", "catch_up_for", "enabled", "next_trigger_at",
             "retry_policy_id",
         }  # fmt: skip
-        assert set(recipes.FIELDS) == {field.attname for field in Schedule._meta.concrete_fields} - makes_none
+        assert set(frozen_config.FIELDS) == {field.attname for field in Schedule._meta.concrete_fields} - makes_none
 
     def test_of_a_cancelled_batch_brings_no_more_of_it(self) -> None:
         begin()
@@ -217,7 +217,7 @@ class TestTheRecipe:
         emit_the_rest()
         trigger = Trigger.objects.get()
         assert (trigger.events, trigger.emitted_at, trigger.finished_at) == (CHUNK, NINE, NINE)
-        assert trigger.recipe is None
+        assert trigger.frozen_config is None
         assert numbers() == ALL[:CHUNK]
 
     def test_keeps_its_throttle_from_being_removed(self) -> None:
@@ -253,7 +253,7 @@ class TestTheRecipe:
 
     def test_of_a_batch_that_an_older_version_began_is_what_the_schedule_is_now(self) -> None:
         begin(payload_template="before")
-        Trigger.objects.update(recipe=None, begins_at=None, stagger="", late="")
+        Trigger.objects.update(frozen_config=None, begins_at=None, stagger="", late="")
         Schedule.objects.update(payload_template="now")
         emit_a_chunk()
         Schedule.objects.update(payload_template="later")
@@ -264,7 +264,7 @@ class TestTheRecipe:
         schedule = begin(name="before")
         Schedule.objects.update(name="after")
         schedule.refresh_from_db()
-        begun = recipes.as_begun(schedule, recipes.recipe_of(Schedule(name="before")))
+        begun = frozen_config.as_begun(schedule, frozen_config.frozen_config_of(Schedule(name="before")))
         assert (begun.name, schedule.name, begun.pk) == ("before", "after", schedule.pk)
 
 
@@ -284,7 +284,7 @@ class TestABatchThatCannotGoOn:
 
     def test_is_what_is_out_and_not_skipped(self) -> None:
         trigger = Trigger.objects.get()
-        assert (trigger.events, trigger.skipped_for, trigger.recipe) == (CHUNK, "", None)
+        assert (trigger.events, trigger.skipped_for, trigger.frozen_config) == (CHUNK, "", None)
         assert (trigger.emitted_at, trigger.finished_at) == (NINE + SECOND, None)
         assert not tick.look(now=NINE + SECOND).steps[0].is_due
 

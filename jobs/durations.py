@@ -1,0 +1,56 @@
+"""How people write durations, as `90s`, `15m`, `2h` or `7d`, and how they read them. Stored they are seconds. Pure."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
+PATTERN = r"[0-9]{1,15}(\.[0-9]{1,6})?[smhdwy]?"
+"""Of a duration, for descriptions of what is accepted."""
+
+WRITE = "write 90s, 15m, 2h, 7d or a number of seconds"
+LONGEST = 10**10
+"""Seconds: some 300 years."""
+
+
+def parse(text: str, least: float = 0, most: float = LONGEST) -> float:
+    """Seconds, an integer where they are whole. Raises: ValueError for no duration, or none in `least` … `most`."""
+    if not re.fullmatch(PATTERN, text):
+        raise ValueError(f"{text!r:.60} is no duration; {WRITE}")
+    number = text.rstrip("smhdwy")
+    seconds = float(number) * UNITS[text[len(number) :]]
+    if not least <= seconds <= most:
+        raise ValueError(f"{text!r} is no duration from {least:,} to {most:,} seconds; {WRITE}")
+    return int(seconds) if seconds.is_integer() else seconds
+
+
+def instant(written: str, now: datetime) -> datetime:
+    """`24h` before `now`, or an instant; without an offset in UTC. Raises: ValueError with an example."""
+    try:
+        if written[-1:] in UNITS and not written[-1:].isdigit():
+            return now - timedelta(seconds=parse(written))
+        parsed = datetime.fromisoformat(written)
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{written!r:.60} is no instant; write 24h, 7d, 2026-03-02T12:00 (UTC) or 2026-03-02T13:00+01:00"
+        ) from None
+
+
+def span(seconds: float | None) -> str:
+    """A duration in its two largest units, as `2 h 5 min`, or one, as `2 h` or `40 ms`; empty for none."""
+    if seconds is None:
+        return ""
+    if 0 < seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    whole = int(seconds)
+    if whole < 3600:
+        return _two(whole // 60, "min", whole % 60, "s")
+    if whole < 86_400:
+        return _two(whole // 3600, "h", whole % 3600 // 60, "min")
+    return _two(whole // 86_400, "d", whole % 86_400 // 3600, "h")
+
+
+def _two(larger: int, unit: str, smaller: int, smaller_unit: str) -> str:
+    return f"{larger} {unit} {smaller} {smaller_unit}" if smaller else f"{larger} {unit}"
