@@ -13,8 +13,7 @@ from jobs import throttles
 from jobs.handlers import registry
 from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import UNFINISHED
-from jobs.throttles import Live
-from jobs.worker.tokens import SHORTEST_WAIT_SECONDS
+from jobs.throttles import SHORTEST_WAIT_SECONDS, Live
 
 SHOWN_NAMES = 5
 

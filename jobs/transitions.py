@@ -1,16 +1,20 @@
-"""What an outcome does to its record. Pure: without clock or database.
+"""What an outcome does to its record.
 
-`transition` says what a record becomes after what its handler returned (`jobs/outcomes.py`); `jobs.claiming.settle`
-writes that, fenced.
+`transition` says what a record becomes after what its handler returned (`jobs/outcomes.py`), without clock or database;
+`changes_of` reads what it has to know of many records, and `jobs.claiming.settle` writes what they become, fenced.
 """
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from jobs import order, priorities, retries
 from jobs.formatting import facts_as_json, storable
+from jobs.handlers import registry
+from jobs.models import Origin, RetryPolicy
 from jobs.outcomes import (
     MAX_ERROR_LENGTH,
     Cancelled,
@@ -57,6 +61,46 @@ class Transition:
     finished_at: datetime | None = None
     breaker_id: int | None = None
     facts: str | None = None
+
+
+Changes = list[tuple[Claimed, Transition]]
+
+
+def changes_of(results: Sequence[tuple[Claimed, Outcome]], inserted: dict[int, datetime], now: datetime) -> Changes:
+    """What each record becomes at `now` (aware UTC), by its kind, its origin and its retry policy.
+
+    `inserted`: record id → when it was put on the backlog. Two statements, however many the records.
+    """
+    policies = RetryPolicy.objects.in_bulk({r.retry_policy_id for r, o in results if isinstance(o, Failed)} - {None})
+    rules: dict[int | None, retries.Rule] = {pk: policy.usable_rule() for pk, policy in policies.items()}
+    origins = Origin.objects.in_bulk({r.origin_id for r, _ in results} - {None})
+    return [
+        (
+            record,
+            transition(
+                record,
+                outcome,
+                home_queue=registry.home_of(record.kind, record.queue),
+                rule=rules.get(record.retry_policy_id) or retries.DEFAULT,
+                zone=origins[record.origin_id].zone if record.origin_id in origins else "UTC",
+                usual_priority=origins[record.origin_id].priority if record.origin_id in origins else None,
+                inserted_at=inserted.get(record.id),
+                now=now,
+            ),
+        )
+        for record, outcome in results
+    ]
+
+
+def columns_of(changes: Changes) -> dict[str, list[Any]]:
+    """The values of `SETTLE`: a column of each field of a transition, and of the fence of its claim."""
+    columns: dict[str, list[Any]] = {
+        field.name: [getattr(change, field.name) for _, change in changes] for field in fields(Transition)
+    }
+    for name in ("id", "attempt", "worker_id", "lease_token"):
+        columns[name] = [getattr(record, name) for record, _ in changes]
+    columns["from_queue"] = [record.queue for record, _ in changes]
+    return columns
 
 
 def transition(
