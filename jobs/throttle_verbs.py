@@ -77,7 +77,7 @@ def resume(name: str, max_in_flight: int) -> Throttle:
 
 
 def remove(asked: Iterable[Throttle]) -> None:
-    """Delete these throttles, all or none. Raises: InUse for one that a schedule or an unfinished record names.
+    """Delete these throttles, all or none. Raises: InUse for one that an origin or an unfinished record names.
 
     Behind locks, so that no record comes under one meanwhile. Who puts records into a lane holds it from the look-up to
     its commit (`throttles.lanes_of`), or holds the throttles while it makes the lane. Here: the throttles in id order,

@@ -118,7 +118,7 @@ def transition(
     """What `record` becomes after `outcome` at `now` (aware UTC).
 
     `home_queue` is where records of its kind wait: whatever it waits for, it starts there again. `zone` is the
-    IANA zone in which its days are counted. `usual_priority` is its schedule's: a failure ends what a person added
+    IANA zone in which its days are counted. `usual_priority` is its origin's: a failure ends what a person added
     to it. `inserted_at`: when it was put on the backlog; what is random about its wait comes from `dice`.
     """
     today = now.astimezone(ZoneInfo(zone)).date()
@@ -154,7 +154,7 @@ def transition(
         case Released():
             return replace(
                 kept, priority=record.priority, error=_told(outcome.reason)
-            )  # a woken source is not forgotten
+            )  # that it is first in line is not forgotten
         case Postponed():
             return replace(
                 kept,

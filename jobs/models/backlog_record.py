@@ -41,7 +41,7 @@ class BacklogRecord(models.Model):
     finished_at = models.DateTimeField(null=True)
 
     priority = models.IntegerField(default=0)
-    due_day = models.DateField(null=True, help_text="Day of its next-backup date in its zone; empty: never backed up.")
+    due_day = models.DateField(null=True, help_text="Day on which it is due, in its zone; empty: it never succeeded.")
     rank_day = models.DateField(null=True, help_text="The day it ranks under; starts as due_day; empty: first.")
     tried_at = models.DateTimeField(null=True, help_text="Last contact in vain, or last failure.")
     expected_seconds = models.FloatField(null=True, help_text="Duration of its last success.")

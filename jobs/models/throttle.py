@@ -8,7 +8,7 @@ MOST_A_SECOND = 1_000_000
 
 
 class Throttle(models.Model):
-    """A cap on records in flight, shared by any number of schedules and policies, and on how many begin a second.
+    """A cap on records in flight, shared by any number of origins, and on how many begin a second.
 
     The rate is a token bucket: `rate` tokens a second flow in, at most `bucket_size` lie in it, and each record that is
     claimed takes one. What lies in it at an instant is `tokens` plus what has flowed in since `tokens_at`.

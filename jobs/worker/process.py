@@ -198,7 +198,7 @@ class WorkerProcess:
                 self._look_at = now + SHORTEST_SLEEP_SECONDS
             return ticked.anything
         except Exception as error:
-            # one schedule that cannot be emitted must not stop the fleet's backups
+            # one origin that cannot be emitted must not stop what is ready
             if is_away(error):
                 raise
             if is_busy(error):

@@ -216,7 +216,7 @@ class Units:
     def stop_waiting_for_answers(self) -> None:
         """Cancel the async handlers of queues that feed others: a question that is asked again costs nothing.
 
-        What others do, as a callback under way, would be done twice.
+        What others have under way would be done twice.
         """
         for run in self.runs():
             feeds = self._queues[run.record.queue].rule.feeds

@@ -75,7 +75,9 @@ def test_a_project_that_has_only_the_queue_enqueues_and_works(project, database)
     with (
         psycopg.connect(**database, autocommit=True) as asking,
         (project / "log").open("w") as log,
-        subprocess.Popen([*command, "worker"], cwd=project, env=environment, stderr=log) as worker,
+        subprocess.Popen(
+            [*command, "worker", "--concurrency", "2"], cwd=project, env=environment, stderr=log
+        ) as worker,
     ):
         try:
             (facts,) = eventually(lambda: asking.execute("SELECT facts FROM jobs_attempt").fetchone())
