@@ -4,14 +4,11 @@ validation   what a schedule may be
 plan         what its triggers will put on the backlog in the next days, and whether that can be done in time
 watermarks   which triggers are due, after a second or after three days
 triggers     first step of an emission: due triggers are written down
-emitter      both steps of an emission, as the tick's
-emission     second step: their batches are put on the backlog
+emitter      both steps of an emission, as the tick's; the second puts their batches on the backlog
 unemitted    the triggers of that, locked
 chunks       a few thousand events at a time
-recipes      what a batch was begun with, until it is complete
-providers    what yields a batch that is no events
-provided     what providers yield, as the assignments of a policy
-events       what an event carries
+providers    what yields a batch that is no events, as the assignments of a policy
+events       what an event carries, and what a batch was begun with, until it is complete
 templates    what its payload becomes
 stagger      when it starts
 batches      how far a batch is, what comes too late

@@ -13,9 +13,8 @@ from jobs.handlers import registry
 from jobs.prepared import execute
 from jobs.set_aside import name_once
 from jobs.wakeups import notify
-from schedules.events import Batch, batch_of
+from schedules.events import Batch, as_begun, batch_of, recipe_of
 from schedules.models import Overlap, Schedule
-from schedules.recipes import as_begun, recipe_of
 from schedules.statements import GET_ON, INSERT_EVENTS
 from schedules.unemitted import Emitted, Unemitted, locked, schedules_of, skip
 

@@ -1,6 +1,6 @@
 """First step of an emission: triggers that are due are written down, and the watermarks moved, in one transaction.
 
-The row of a trigger is the intent: once it is there, somebody will put its batch on the backlog (`emission`), however
+The row of a trigger is the intent: once it is there, somebody will put its batch on the backlog (`emitter`), however
 often emitters are killed. Killed before the commit, nothing has happened and the watermark stands where it stood.
 """
 

@@ -26,7 +26,7 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 def nothing_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triggers, "_unreadable", SetAside())
     monkeypatch.setattr(unemitted, "failing", SetAside())
-    monkeypatch.setattr("schedules.provided.failing", unemitted.failing)
+    monkeypatch.setattr("schedules.providers.failing", unemitted.failing)
     monkeypatch.setattr("jobs.set_aside._named", set())
 
 

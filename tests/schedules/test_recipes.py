@@ -13,7 +13,7 @@ from jobs import rescheduling, throttle_verbs, tick
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Decision, Lane
 from jobs.states import Status
-from schedules import batches, chunks, emitter, providers, recipes, validation, verbs
+from schedules import batches, chunks, emitter, events, providers, validation, verbs
 from schedules.models import Schedule, Trigger
 from schedules.stagger import offsets
 from tests.factories import NOON, make_lane, make_retry_policy, make_schedule, make_throttle
@@ -188,7 +188,7 @@ class TestTheRecipe:
     def test_is_written_with_the_first_chunk_and_cleared_with_the_last(self) -> None:
         begin(payload_template={"a": [1, 2.5, None, "ü"]}, priority=3)
         trigger = Trigger.objects.get()
-        assert set(trigger.recipe) == set(recipes.FIELDS)
+        assert set(trigger.recipe) == set(events.RECIPE_FIELDS)
         assert trigger.recipe["payload_template"] == {"a": [1, 2.5, None, "ü"]}
         Schedule.objects.update(priority=4)
         emit_a_chunk()
@@ -209,7 +209,7 @@ class TestTheRecipe:
             "id", "origin_id", "cron", "provider", "overlap", "catch_up_for", "enabled", "next_trigger_at",
             "retry_policy_id",
         }  # fmt: skip
-        assert set(recipes.FIELDS) == {field.attname for field in Schedule._meta.concrete_fields} - makes_none
+        assert set(events.RECIPE_FIELDS) == {field.attname for field in Schedule._meta.concrete_fields} - makes_none
 
     def test_of_a_cancelled_batch_brings_no_more_of_it(self) -> None:
         begin()
@@ -264,7 +264,7 @@ class TestTheRecipe:
         schedule = begin(name="before")
         Schedule.objects.update(name="after")
         schedule.refresh_from_db()
-        begun = recipes.as_begun(schedule, recipes.recipe_of(Schedule(name="before")))
+        begun = events.as_begun(schedule, events.recipe_of(Schedule(name="before")))
         assert (begun.name, schedule.name, begun.pk) == ("before", "after", schedule.pk)
 
 
