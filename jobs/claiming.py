@@ -117,7 +117,7 @@ def settle(results: Results, *, now: datetime | None = None, skip_locked: bool =
     settled = _settle_succeeded(plain, now) if plain else Settled()
     if others:
         settled |= _settle_others(others, now, skip_locked)
-    throttles.notify_of_room(record.lane for record, _ in results)
+    throttles.notify_of_room({record.lane for record, _ in results})
     return settled
 
 

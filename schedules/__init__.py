@@ -5,8 +5,7 @@ plan         what its triggers will put on the backlog in the next days, and whe
 watermarks   which triggers are due, after a second or after three days
 triggers     first step of an emission: due triggers are written down
 emitter      both steps of an emission, as the tick's; the second puts their batches on the backlog
-unemitted    the triggers of that, locked
-chunks       a few thousand events at a time
+chunks       the triggers of that, locked, and a few thousand of their events at a time
 providers    what yields a batch that is no events, as the assignments of a policy
 events       what an event carries, and what a batch was begun with, until it is complete
 templates    what its payload becomes

@@ -5,9 +5,9 @@
                     on the backlog, notes in `events` how far it is                             one transaction each
 
 `Trigger.events` is the place at which the next emitter goes on, so a batch of a million is a row of short transactions,
-other batches come in between, and a killed emitter loses only its current chunk. Two never work at one schedule at the same
-moment: what is locked is skipped. Behind that stand the unique indexes: one trigger per launch time,
-one record per trigger and event.
+other batches come in between, and a killed emitter loses only its current chunk. Two never work at one schedule at the
+same moment: what is locked is skipped. Behind that stand the unique indexes: one trigger per launch time, one record
+per trigger and event.
 
 A batch keeps to what it was begun with: its first chunk writes that down in the trigger (`events`).
 
@@ -28,13 +28,12 @@ from jobs.handlers import StepDue, TickStep
 from jobs.prepared import execute
 from jobs.set_aside import name_once
 from schedules import batches
-from schedules.chunks import emit_chunk
+from schedules.chunks import Unemitted, emit_chunk, schedules_of, skip
 from schedules.cron import Period
 from schedules.models import Schedule
 from schedules.providers import emit_provided
 from schedules.statements import EXPIRED_IN_QUEUE, WHAT_IS_UNEMITTED
 from schedules.triggers import see_triggers, unreadable
-from schedules.unemitted import Unemitted, schedules_of, skip
 from schedules.watermarks import ON_TIME_FOR
 
 log = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from django.db import transaction
 from jobs.handlers import registry
 from jobs.prepared import execute
 from jobs.set_aside import bad_ones
+from schedules.chunks import Emitted, Unemitted, failing, locked, schedules_of, skip
 from schedules.events import beginning
 from schedules.models import Schedule, Stagger
 from schedules.statements import COUNT_RECORDS, GET_ON
-from schedules.unemitted import Emitted, Unemitted, failing, locked, schedules_of, skip
 
 Provide = Callable[[Sequence[tuple[Schedule, datetime]], datetime], int]
 
