@@ -43,7 +43,10 @@ def _external(url: str) -> dict[str, Any]:
             "postgresql://user:password@host:5432/name"
         )
     try:
-        return dict(dj_database_url.parse(url))
+        return {
+            **dj_database_url.parse(url),
+            "WHEN_AWAY": "Check DATABASE_URL, and that the server runs; unset it to use the embedded one.",
+        }
     except ValueError as error:
         raise ImproperlyConfigured(
             f"DATABASE_URL is malformed ({error}); it looks like postgresql://user:password@host:5432/name"
@@ -59,4 +62,5 @@ def _embedded(var_dir: Path) -> dict[str, Any]:
         "HOST": str(layout.socket_directory),
         "PORT": str(PORT),
         "EMBEDDED_IN": str(var_dir),
+        "WHEN_AWAY": "See `manage.py database status`.",
     }

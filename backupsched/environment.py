@@ -48,10 +48,14 @@ def paths(name: str, *default: str | Path | None) -> list[Path]:
     return [Path(os.path.normpath(each)) for each in written or default if each]
 
 
+def listed(name: str) -> list[str]:
+    """The variable `name` as a comma-separated list."""
+    return [each.strip() for each in os.environ.get(name, "").split(",") if each.strip()]
+
+
 def networks(name: str) -> list[IPv4Network | IPv6Network]:
     """The variable `name` as a comma-separated list of networks. Raises: SystemExit naming variable and value."""
-    written = [each.strip() for each in os.environ.get(name, "").split(",") if each.strip()]
     try:
-        return [ip_network(each) for each in written]
+        return [ip_network(each) for each in listed(name)]
     except ValueError as error:
         raise SystemExit(f"{name} must be a list of networks, as 10.1.0.0/16,10.2.0.0/16: {error}") from None

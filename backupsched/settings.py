@@ -38,7 +38,7 @@ from csp.constants import NONE, SELF, UNSAFE_EVAL, UNSAFE_INLINE
 from django.templatetags.static import static
 
 from backupsched.database import databases
-from backupsched.environment import networks, number, paths, umask, whole
+from backupsched.environment import listed, networks, number, paths, umask, whole
 from backupsched.places import PACKAGE, SHIPPED, usual_var_directory
 from backupsched.secret_key import secret_key
 
@@ -185,6 +185,7 @@ MEMORY_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
 ENGINE_MEMORY_MIB = whole("BACKUPSCHED_ENGINE_MEMORY", max(1024, MEMORY_MIB // 2))
 UMASK = umask("BACKUPSCHED_UMASK", 0o077)
 WAKE_NETWORKS = networks("BACKUPSCHED_WAKE_NETWORKS")
+CALLBACKS_ALLOWED = listed("BACKUPSCHED_CALLBACKS_ALLOWED")
 
 CHECK_IN_EVERY = number("BACKUPSCHED_CHECK_IN_EVERY", 300)
 
@@ -217,7 +218,6 @@ JOBS = {
     "BREAKER_AFTER": whole("BACKUPSCHED_BREAKER_AFTER", 3),
     "BREAKER_PROBE_SECONDS": number("BACKUPSCHED_BREAKER_PROBE", 60),
     "BREAKER_LONGEST_SECONDS": number("BACKUPSCHED_BREAKER_LONGEST", 900),
-    "CALLBACKS_ALLOWED": os.environ.get("BACKUPSCHED_CALLBACKS_ALLOWED", "").split(","),
 }
 
 # where matplotlib keeps what it has found out about fonts: a service may have no home directory

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models import Min
 
-from jobs import changes, claiming, tick
+from jobs import claiming, tick, transitions
 from jobs.handlers import StepDue
 from jobs.models import Worker
 from jobs.outcomes import Claimed, Held, Outcome
@@ -186,7 +186,7 @@ class Backlog:
 @contextmanager
 def _chance(rng: random.Random) -> Iterator[None]:
     """What is random about waits comes from `rng`: a settle takes none, and a figure must come out twice."""
-    names = vars(changes)
+    names = vars(transitions)
     usual = names["transition"]
     names["transition"] = partial(transition, rng=rng)
     try:

@@ -3,7 +3,7 @@ metadata service of a cloud, a database, an admin page on loopback (server-side 
 
 1. A URL is read once, by the library that connects as well, so no two readers can understand it differently.
 2. Only http and https; no user name in it; an IP address only in its ordinary form.
-3. An address must be public, or in JOBS["CALLBACKS_ALLOWED"]: as a network, or by the exact name of its host.
+3. An address must be public, or in the setting CALLBACKS_ALLOWED: as a network, or by the exact name of its host.
 4. A name is looked up by us (`delivery/http/resolving.py`), every address that it has is checked, and one of those very
    addresses is connected to. One that is not allowed refuses the name: half a public host is an attack or a mistake.
 5. Each redirect begins again at 1.
@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from yarl import URL
 
 from delivery.models.endpoint import LONGEST_URL
-from jobs import conf
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -163,7 +163,7 @@ def refuse_unless_allowed(place: Place) -> None:
         raise Refused(f"{place.host} is this very host{_HINT}")
 
 
-_HINT = '; what may be reached all the same stands in JOBS["CALLBACKS_ALLOWED"] (BACKUPSCHED_CALLBACKS_ALLOWED)'
+_HINT = "; what may be reached all the same stands in CALLBACKS_ALLOWED (BACKUPSCHED_CALLBACKS_ALLOWED)"
 
 
 def refuse_address(address: Address, host: str) -> None:
@@ -192,8 +192,8 @@ def _unmapped(address: Address) -> Address:
 
 
 def allowed() -> Allowed:
-    """What JOBS["CALLBACKS_ALLOWED"] says. Raises: ImproperlyConfigured for a network that is none."""
-    return _allowed(tuple(conf.callbacks_allowed()))
+    """What the setting CALLBACKS_ALLOWED says. Raises: ImproperlyConfigured for a network that is none."""
+    return _allowed(tuple(getattr(settings, "CALLBACKS_ALLOWED", ())))
 
 
 @lru_cache(maxsize=8)
@@ -206,7 +206,7 @@ def _allowed(entries: tuple[str, ...]) -> Allowed:
         except ValueError:
             if "/" in entry or not (name := _as_name(entry)):
                 raise ImproperlyConfigured(
-                    f"JOBS['CALLBACKS_ALLOWED'] has {entry!r}, which is neither a network, as 10.1.0.0/16, nor a host"
+                    f"CALLBACKS_ALLOWED has {entry!r}, which is neither a network, as 10.1.0.0/16, nor a host"
                 ) from None
             names.add(name)
     return Allowed(tuple(networks), frozenset(names))

@@ -1,4 +1,4 @@
-"""The history of a record that is tried for ever is bounded, and so is that of one whose source stays silent.
+"""The history of a record that is tried for ever is bounded, and so is that of one that stays unavailable.
 
 Its latest attempts are kept, the others deleted. Silences of the same queue that follow each other, as of a laptop that
 is asked every 15 minutes for a month, become one row a record: that of the last, with the first one's start and their

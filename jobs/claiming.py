@@ -33,12 +33,10 @@ from uuid import UUID, uuid4
 from django.db import transaction
 
 from jobs import breakers, conf, exclusivity, throttles
-from jobs.changes import changes_of, columns_of
 from jobs.clock import boot_seconds, database_clock
 from jobs.database_errors import is_away, is_busy
 from jobs.formatting import facts_as_json
 from jobs.handlers import registry
-from jobs.lease_answers import Renewed, Settled
 from jobs.lease_statements import (
     CLAIM,
     EXISTING,
@@ -53,6 +51,8 @@ from jobs.lease_statements import (
     SETTLE,
     SETTLE_SUCCEEDED,
     STRAYS,
+    Renewed,
+    Settled,
 )
 from jobs.models import Attempt
 from jobs.order import in_claim_order
@@ -60,6 +60,7 @@ from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeed
 from jobs.prepared import execute
 from jobs.set_aside import SetAside, name_once
 from jobs.states import AttemptOutcome, Status
+from jobs.transitions import changes_of, columns_of
 from jobs.wakeups import notify
 
 log = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ def settle(results: Results, *, now: datetime | None = None, skip_locked: bool =
     settled = _settle_succeeded(plain, now) if plain else Settled()
     if others:
         settled |= _settle_others(others, now, skip_locked)
-    throttles.notify_of_room(record.lane for record, _ in results)
+    throttles.notify_of_room({record.lane for record, _ in results})
     return settled
 
 

@@ -1,17 +1,16 @@
-"""The settings of the backlog: `settings.JOBS`, with defaults.
+"""The settings of the backlog: `settings.JOBS`, with the defaults of what it leaves out.
 
 JOBS = {
-    "QUEUES": {"availability": {"concurrency": 200, "feeds": "backups"}, "backups": {"concurrency": 16}},
+    "QUEUES": {"default": {"concurrency": 4}},  # as well as "checks": {"concurrency": 200, "feeds": "default"}
     "LEASE_SECONDS": 60,
     "WAKE": "listen",  # or "poll": no LISTEN, no prepared statements, nothing that needs a session of one's own
     "KEEP_FINISHED_DAYS": 90,
     "CONSIDERING": False,  # log what each claim considered, and which key decided
     "KEEP_LOG_DAYS": 14,
     "SWEEP_MAX_RECORDS": 10_000,  # of the progressive schedule, a sweep
-    "BREAKER_AFTER": 3,  # failures in a row of a repository open its breaker
+    "BREAKER_AFTER": 3,  # failures in a row of what a breaker guards open it
     "BREAKER_PROBE_SECONDS": 60,  # to the first trial; 1, 1, 2, 3, 5 … times that between trials
     "BREAKER_LONGEST_SECONDS": 900,
-    "CALLBACKS_ALLOWED": [],  # networks and host names that callbacks may go to although they are not public
 }
 """
 
@@ -121,11 +120,6 @@ def breaker_probe_seconds() -> float:
 def breaker_longest_seconds() -> float:
     """How far apart trials are at most. Raises: ImproperlyConfigured below 1."""
     return _at_least_one("BREAKER_LONGEST_SECONDS", 900)
-
-
-def callbacks_allowed() -> list[str]:
-    """Networks (as 10.1.0.0/16) and host names that deliveries may go to although they are not public."""
-    return [str(each).strip() for each in _settings().get("CALLBACKS_ALLOWED", []) if str(each).strip()]
 
 
 def _at_least_one(name: str, default: float) -> float:

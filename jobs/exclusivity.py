@@ -1,4 +1,4 @@
-"""At most one running record per exclusive key (the source), gated where a record is handed on.
+"""At most one running record per exclusive key, gated where a record is handed on.
 
 A handoff under a key that another ready or running record has becomes a wait instead. Whoever settles a record with
 that key opens the gate. Both take the key's advisory lock first, so neither can miss the other. The partial unique
@@ -96,7 +96,7 @@ def _behind(record: Claimed, change: Transition, now: datetime) -> Transition:
         queue=record.queue,
         run_after=now + LOOK_AGAIN_AFTER,
         attempt_outcome=AttemptOutcome.HANDOFF,
-        error="another record of the same source is ready or running",
+        error="another record of the same exclusive key is ready or running",
     )
 
 

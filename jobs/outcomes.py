@@ -86,7 +86,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Unavailable:
-    """The source did not answer. Not a failure: it costs no retry.
+    """What it is about did not answer. Not a failure: it costs no retry.
 
     `recheck_after` in seconds. `first_in_line`: it was just woken, or lost a moment ago; its re-check comes before
     everything else and it keeps its place. `silent_for`: seconds for which it may have been silent when that was found

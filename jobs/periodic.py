@@ -1,4 +1,4 @@
-"""What django-q2 runs by its clock (`manage.py install_schedules`). Short tasks only; backups never run here."""
+"""What a clock beside the workers runs, and what they do every minute. Short tasks only: no record runs here."""
 
 import logging
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def tick() -> str:
 
     It rescues nothing: only a worker, which ticks each second, can tell a dead worker from a database that was away.
     """
-    changed = run_minutely()  # first: what fails below ends the task, and is told by django-q2
+    changed = run_minutely()  # first: what fails below ends the task, and its clock says so
     at_start()
     ticked = tick_once(rescue=False)
     return f"{ticked}, {changed} changed besides"
@@ -56,7 +56,7 @@ def at_start() -> int:
 
 def run_minutely() -> int:
     """What is done every minute: overdue sweeps, and what other apps do, as seeing which batches have ended, or what
-    became due behind a trigger that has passed. The workers do it as well, so a dead qcluster costs nothing here.
+    became due behind a trigger that has passed. The workers do it as well, so a clock that stands still costs nothing.
     Returns how much was changed. One that fails is logged and holds up no other.
 
     Raises: django.db.Error when the database is away.

@@ -12,7 +12,7 @@ from threading import Lock
 MOST = 16_384
 """However high the limit is: a question that hangs holds some memory, too."""
 RESERVED = 512
-"""File descriptors for everything else: connections, engines and their pipes, callbacks, logs."""
+"""File descriptors for everything else: connections, programs and their pipes, logs."""
 
 
 class Sockets:

@@ -13,8 +13,7 @@ from jobs import throttles
 from jobs.handlers import registry
 from jobs.models import BacklogRecord, Lane, Throttle
 from jobs.states import UNFINISHED
-from jobs.throttles import Live
-from jobs.worker.tokens import SHORTEST_WAIT_SECONDS
+from jobs.throttles import SHORTEST_WAIT_SECONDS, Live
 
 SHOWN_NAMES = 5
 
@@ -78,7 +77,7 @@ def resume(name: str, max_in_flight: int) -> Throttle:
 
 
 def remove(asked: Iterable[Throttle]) -> None:
-    """Delete these throttles, all or none. Raises: InUse for one that a schedule or an unfinished record names.
+    """Delete these throttles, all or none. Raises: InUse for one that an origin or an unfinished record names.
 
     Behind locks, so that no record comes under one meanwhile. Who puts records into a lane holds it from the look-up to
     its commit (`throttles.lanes_of`), or holds the throttles while it makes the lane. Here: the throttles in id order,

@@ -1,4 +1,4 @@
-"""Caps on records in flight and on how many begin a second, shared by any number of schedules: exact across hosts.
+"""Caps on records in flight and on how many begin a second, shared by any number of origins: exact across hosts.
 
 Counting and claiming in one statement overshoots, since a statement sees one snapshot. So, in one transaction but in
 separate statements: lock the throttles in id order, then count what runs and take at most the remainder. Whoever comes
@@ -33,7 +33,7 @@ So over any time T no more than its size + rate · T of its records are claimed.
 - Whoever edits the throttle edits no tokens: a trigger of the table (`jobs_throttle_edited`) counts what flowed in by
   the old rate, goes on by the new one, and wakes the workers. What runs is left alone when a cap is lowered.
 
-A queue that feeds another is not throttled, the queue that it feeds is: a source that is only asked whether it is there
+A queue that feeds another is not throttled, the queue that it feeds is: what is only asked whether it is there
 is not in flight and takes no token. But once a throttle's records that run or are ready in the fed queue are half as
 many again as it lets through, or ready ones are as many as there will be tokens for within 30 seconds, no more of them
 are claimed from the feeding queue: who waits behind a full throttle is not asked yet, since the answer would grow old.
@@ -60,7 +60,10 @@ from jobs.throttle_statements import (
 )
 
 AHEAD_SECONDS = 30.0
-"""Tokens that come within this time let sources be asked: half of the time for which an answer holds."""
+"""Tokens that come within this time let questions begin: half of the time for which an answer holds."""
+
+SHORTEST_WAIT_SECONDS = 0.05
+"""Between two claims of a worker for the sake of tokens: of a rate of a thousand a second fifty are claimed at once."""
 
 
 @dataclass(frozen=True)

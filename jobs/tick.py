@@ -1,10 +1,10 @@
 """The tick: everything that time alone moves. Idempotent, and safe on any number of hosts at once.
 
-    steps of other apps (emission) → promote what is due → let trials of breakers through → close windows
+    steps of other apps → promote what is due → let trials of breakers through → close windows
     → rescue expired leases
 
 Each step is a batched statement on its own partial index that skips what others hold locked. Every worker ticks once
-a second by itself; django-q2 ticks every minute, for the case that no worker is alive to do it.
+a second by itself; a clock beside the workers ticks every minute, for the case that no worker is alive to do it.
 """
 
 import logging

@@ -1,16 +1,20 @@
-"""What an outcome does to its record. Pure: without clock or database.
+"""What an outcome does to its record.
 
-`transition` says what a record becomes after what its handler returned (`jobs/outcomes.py`); `jobs.claiming.settle`
-writes that, fenced.
+`transition` says what a record becomes after what its handler returned (`jobs/outcomes.py`), without clock or database;
+`changes_of` reads what it has to know of many records, and `jobs.claiming.settle` writes what they become, fenced.
 """
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from jobs import order, priorities, retries
 from jobs.formatting import facts_as_json, storable
+from jobs.handlers import registry
+from jobs.models import Origin, RetryPolicy
 from jobs.outcomes import (
     MAX_ERROR_LENGTH,
     Cancelled,
@@ -59,6 +63,46 @@ class Transition:
     facts: str | None = None
 
 
+Changes = list[tuple[Claimed, Transition]]
+
+
+def changes_of(results: Sequence[tuple[Claimed, Outcome]], inserted: dict[int, datetime], now: datetime) -> Changes:
+    """What each record becomes at `now` (aware UTC), by its kind, its origin and its retry policy.
+
+    `inserted`: record id → when it was put on the backlog. Two statements, however many the records.
+    """
+    policies = RetryPolicy.objects.in_bulk({r.retry_policy_id for r, o in results if isinstance(o, Failed)} - {None})
+    rules: dict[int | None, retries.Rule] = {pk: policy.usable_rule() for pk, policy in policies.items()}
+    origins = Origin.objects.in_bulk({r.origin_id for r, _ in results} - {None})
+    return [
+        (
+            record,
+            transition(
+                record,
+                outcome,
+                home_queue=registry.home_of(record.kind, record.queue),
+                rule=rules.get(record.retry_policy_id) or retries.DEFAULT,
+                zone=origins[record.origin_id].zone if record.origin_id in origins else "UTC",
+                usual_priority=origins[record.origin_id].priority if record.origin_id in origins else None,
+                inserted_at=inserted.get(record.id),
+                now=now,
+            ),
+        )
+        for record, outcome in results
+    ]
+
+
+def columns_of(changes: Changes) -> dict[str, list[Any]]:
+    """The values of `SETTLE`: a column of each field of a transition, and of the fence of its claim."""
+    columns: dict[str, list[Any]] = {
+        field.name: [getattr(change, field.name) for _, change in changes] for field in fields(Transition)
+    }
+    for name in ("id", "attempt", "worker_id", "lease_token"):
+        columns[name] = [getattr(record, name) for record, _ in changes]
+    columns["from_queue"] = [record.queue for record, _ in changes]
+    return columns
+
+
 def transition(
     record: Claimed,
     outcome: Outcome,
@@ -74,7 +118,7 @@ def transition(
     """What `record` becomes after `outcome` at `now` (aware UTC).
 
     `home_queue` is where records of its kind wait: whatever it waits for, it starts there again. `zone` is the
-    IANA zone in which its days are counted. `usual_priority` is its schedule's: a failure ends what a person added
+    IANA zone in which its days are counted. `usual_priority` is its origin's: a failure ends what a person added
     to it. `inserted_at`: when it was put on the backlog; what is random about its wait comes from `rng`.
     """
     today = now.astimezone(ZoneInfo(zone)).date()
@@ -110,7 +154,7 @@ def transition(
         case Released():
             return replace(
                 kept, priority=record.priority, error=_describe(outcome.reason)
-            )  # a woken source is not forgotten
+            )  # that it is first in line is not forgotten
         case Postponed():
             return replace(
                 kept,

@@ -14,7 +14,7 @@ def describe(error: Error) -> str:
     if code_of(error) in UNDEFINED:
         return f"the database is not migrated ({_first_line(error)}). Run `manage.py migrate` first."
     if "invalid connection option" in str(error):
-        return f"DATABASE_URL has an unknown option: {_first_line(error)}"
+        return f"the connection to the database has an unknown option: {_first_line(error)}\n{_what_to_do()}"
     return describe_away(error) if error.__cause__ is not None and is_away(error) else ""
 
 
@@ -22,12 +22,13 @@ def describe_away(error: Error) -> str:
     """That the database does not answer: names the place, never the password."""
     database = settings.DATABASES["default"]
     place = f"{database['NAME']!r} at {database['HOST'] or 'the local socket'}:{database['PORT'] or 5432}"
-    what_to_do = (
-        "See `manage.py database status`."
-        if "EMBEDDED_IN" in database
-        else "Check DATABASE_URL, and that the server runs; unset it to use the embedded one."
-    )
-    return f"the database {place} does not answer: {_first_line(error)}\n{what_to_do}"
+    return f"the database {place} does not answer: {_first_line(error)}\n{_what_to_do()}"
+
+
+def _what_to_do() -> str:
+    """A project may have words of its own for it."""
+    usual = "Check the setting DATABASES, and that the server runs."
+    return str(settings.DATABASES["default"].get("WHEN_AWAY", usual))
 
 
 def _first_line(error: Error) -> str:

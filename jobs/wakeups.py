@@ -36,7 +36,7 @@ def notify(queue: str) -> None:
 
 
 def notify_at_once(queue: str) -> None:
-    """The same without the limit: for what a person waits for, as a source that has just checked in."""
+    """The same without the limit: for what a person waits for."""
     _send(CHANNEL, queue)
     if (heard := heard_here) is not None:
         transaction.on_commit(lambda: heard(queue))

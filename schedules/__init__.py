@@ -1,22 +1,18 @@
 """Schedules: from a trigger of the clock to a batch of records on the backlog.
 
-validation     what a schedule may be
-plan           what its triggers will put on the backlog in the next days, and whether that can be done in time
-watermarks     which triggers are due, after a second or after three days
-triggers       first step of an emission: due triggers are written down
-emitter        both steps of an emission, as the tick's
-emission       second step: their batches are put on the backlog
-unemitted      the triggers of that, locked
-chunks         a few thousand events at a time
-frozen_config  what a batch was begun with, until it is complete
-providers      what yields a batch that is no events
-provided       what providers yield, as the assignments of a policy
-events         what an event carries
-templates      what its payload becomes
-stagger        when it starts
-batches        how far a batch is, what comes too late
-finishing      when a batch has ended, and that a retry takes that back
-verbs          what a person asks for: trigger now, pause, resume, cancel
-statements     the SQL of all that
-uses           what a schedule still needs of throttles and endpoints
+validation   what a schedule may be
+capacity     what its triggers will put on the backlog in the next days, and whether that can be done in time
+watermarks   which triggers are due, after a second or after three days
+triggers     first step of an emission: due triggers are written down
+emitter      both steps of an emission, as the tick's; the second puts their batches on the backlog
+chunks       the triggers of that, locked, and a few thousand of their events at a time
+providers    what yields a batch that is no events, as the assignments of a policy
+events       what an event carries, and what a batch was begun with, until it is complete
+templates    what its payload becomes
+stagger      when it starts
+batches      how far a batch is, what comes too late
+finishing    when a batch has ended, and that a retry takes that back
+verbs        what a person asks for: trigger now, pause, resume, cancel
+statements   the SQL of all that
+uses         what a schedule still needs of throttles and endpoints
 """

@@ -1,23 +1,24 @@
-"""The next few thousand events of the batches that are being emitted: rendered here, inserted in one statement."""
+"""Triggers that are to be emitted, locked, and the next few thousand events of their batches, in one statement."""
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db import transaction
 
-from jobs import throttles
+from jobs import decisions, throttles
 from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import registry
 from jobs.prepared import execute
-from jobs.set_aside import name_once
+from jobs.set_aside import SetAside, name_once
 from jobs.wakeups import notify
-from schedules.events import Batch, batch_of
-from schedules.frozen_config import as_begun, frozen_config_of
+from schedules import batches
+from schedules.events import Batch, as_begun, batch_of, frozen_config_of
 from schedules.models import Overlap, Schedule
-from schedules.statements import GET_ON, INSERT_EVENTS
-from schedules.unemitted import Emitted, Unemitted, locked, schedules_of, skip
+from schedules.statements import GET_ON, INSERT_EVENTS, SKIP, UNEMITTED, WAITING
+from schedules.watermarks import ON_TIME_FOR
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,27 @@ CHUNK = 5000
 TRIGGERS_A_CHUNK = 200
 LARGEST_CHUNK = 16_000_000
 """Characters of payload a transaction: PostgreSQL takes 268 million in one array, and memory is not for nothing."""
+
+failing = SetAside()
+"""Triggers that this process could not emit. Their rows stay: what is wrong may be mended, or be right elsewhere."""
+
+
+class Unemitted(NamedTuple):
+    """A trigger, locked with its schedule. `events`: how many of them are on the backlog. `frozen_config`: as JSON."""
+
+    id: int
+    schedule_id: int
+    trigger_at: datetime
+    seen_at: datetime
+    events: int
+    frozen_config: str | None = None
+
+
+class Emitted(NamedTuple):
+    """How many records are new, and how many triggers got on by that or were skipped."""
+
+    records: int
+    triggers: int
 
 
 @dataclass(frozen=True)
@@ -117,7 +139,7 @@ def _seen_at(trigger: Unemitted, schedule: Schedule, now: datetime) -> datetime:
 
 
 def _insert(parts: list[Part], now: datetime) -> int:
-    lanes = throttles.lanes_of(_key(part.batch.schedule) for part in parts)
+    lanes = throttles.lanes_of([_key(part.batch.schedule) for part in parts])
     payloads: list[str] = []
     numbers: list[int] = []
     milliseconds: list[int] = []
@@ -180,3 +202,39 @@ def _get_on(parts: list[Part], now: datetime) -> None:
             "complete": [part.is_the_last for part in parts],
         }
         execute(GET_ON, {**columns, "now": now})
+
+
+def locked(only: Sequence[int] | None, limit: int, now: datetime, *, provided: bool) -> list[Unemitted]:
+    """The triggers that may be emitted now, locked with their schedules."""
+    values = {
+        "only": only, "limit": limit, "provided": provided, "on_time_for": ON_TIME_FOR, "set_aside": failing.at(now),
+    }  # fmt: skip
+    found = [Unemitted(*row) for row in execute(UNEMITTED, values).fetchall()]
+    if not found:
+        return []
+    waiting = {row[0] for row in execute(WAITING, {"ids": [trigger.id for trigger in found]}).fetchall()}
+    return [trigger for trigger in found if trigger.id not in waiting]
+
+
+def schedules_of(found: Sequence[Unemitted]) -> dict[int, Schedule]:
+    ids = {trigger.schedule_id for trigger in found}
+    return Schedule.objects.select_related("endpoint").in_bulk(ids) if ids else {}
+
+
+def skip(skipped: dict[Unemitted, str], schedules: dict[int, Schedule], now: datetime) -> None:
+    """Let these triggers emit nothing more, each for its reason. Where events are out, they are the batch."""
+    if not skipped:
+        return
+    reasons = [reason[:200] for reason in skipped.values()]
+    execute(SKIP, {"id": [trigger.id for trigger in skipped], "reason": reasons, "now": now})
+    lines = [
+        _line(trigger, schedules[trigger.schedule_id], reason) for trigger, reason in zip(skipped, reasons, strict=True)
+    ]
+    decisions.doing_all(lines, now)
+
+
+def _line(trigger: Unemitted, schedule: Schedule, reason: str) -> decisions.Line:
+    if trigger.events:
+        told = f"ended after {trigger.events:,} events: {reason}"
+        return batches.line(schedule, "cut short", trigger.trigger_at, told)
+    return batches.line(schedule, "skipped", trigger.trigger_at, f"emitted nothing: {reason}")

@@ -1,14 +1,25 @@
-"""What yields the batches of triggers besides their own events: apps register it by name."""
+"""What yields the batches of triggers besides their own events, as assignments: apps register it by name."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from django.db import transaction
+
 from jobs.handlers import registry
-from schedules.models import Schedule
+from jobs.prepared import execute
+from jobs.set_aside import bad_ones
+from schedules.chunks import Emitted, Unemitted, failing, locked, schedules_of, skip
+from schedules.events import beginning
+from schedules.models import Schedule, Stagger
+from schedules.statements import COUNT_RECORDS, GET_ON
 
 Provide = Callable[[Sequence[tuple[Schedule, datetime]], datetime], int]
 
 known: dict[str, Provide] = {}
+
+PROVIDED_AT_ONCE = 100
+"""Triggers in one call: some 0.1 s for policies of a few assignments each."""
 
 
 def add_provider(name: str, provide: Provide, catch_up: Callable[[], int] | None = None) -> None:
@@ -22,3 +33,61 @@ def add_provider(name: str, provide: Provide, catch_up: Callable[[], int] | None
     known[name] = provide
     if catch_up:
         registry.add_periodic(catch_up)
+
+
+def emit_provided(now: datetime, only: Sequence[int] | None = None) -> Emitted:
+    """Let the providers put the batches of their unemitted triggers on the backlog: one call each, for any number.
+
+    A trigger for which one raises is set aside, and holds up no other.
+    """
+    with transaction.atomic():
+        found = locked(only, PROVIDED_AT_ONCE, now, provided=True)
+        schedules = schedules_of(found)
+        by_provider: dict[str, dict[int, Unemitted]] = defaultdict(dict)
+        for trigger in sorted(found, key=lambda trigger: trigger.trigger_at):
+            # of one schedule one at a time, the oldest first
+            by_provider[schedules[trigger.schedule_id].provider].setdefault(trigger.schedule_id, trigger)
+        got_on = [_provide(name, list(of_it.values()), schedules, now) for name, of_it in by_provider.items()]
+    return Emitted(sum(each.records for each in got_on), sum(each.triggers for each in got_on))
+
+
+def _provide(name: str, triggers: list[Unemitted], schedules: dict[int, Schedule], now: datetime) -> Emitted:
+    if name not in known:
+        reason = f"there is no provider {name!r} here: is its app installed?"
+        skip(dict.fromkeys(triggers, reason), schedules, now)
+        return Emitted(0, len(triggers))
+    records = 0
+
+    def emit(some: Sequence[Unemitted]) -> None:
+        nonlocal records
+        with transaction.atomic():
+            wanted = [(schedules[trigger.schedule_id], trigger.trigger_at) for trigger in some]
+            records += known[name](wanted, now)
+
+    failed = bad_ones(triggers, emit, lambda trigger: f"cannot emit a trigger of {schedules[trigger.schedule_id]}")
+    failing.put([trigger.id for trigger in failed], now)
+    emitted = [trigger for trigger in triggers if trigger not in failed]
+    if emitted:
+        _complete(emitted, schedules, now)
+    return Emitted(records, len(emitted))
+
+
+def _complete(triggers: list[Unemitted], schedules: dict[int, Schedule], now: datetime) -> None:
+    ids = [trigger.id for trigger in triggers]
+    which = {
+        "id": ids,
+        "schedule_id": [trigger.schedule_id for trigger in triggers],
+        "trigger_at": [trigger.trigger_at for trigger in triggers],
+    }
+    counts: dict[int, int] = dict(execute(COUNT_RECORDS, which).fetchall())
+    columns = {
+        "events": [counts[trigger_id] for trigger_id in ids],
+        "closes_at": [None for _ in ids],
+        "seen_at": [trigger.seen_at for trigger in triggers],
+        "begins_at": [beginning(trigger.trigger_at, trigger.seen_at) for trigger in triggers],
+        "stagger": [Stagger.NONE.value for _ in ids],
+        "late": [schedules[trigger.schedule_id].late for trigger in triggers],
+        "frozen_config": [None for _ in ids],
+        "complete": [True for _ in ids],
+    }
+    execute(GET_ON, {"id": ids, **columns, "now": now})

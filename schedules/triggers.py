@@ -1,6 +1,6 @@
 """First step of an emission: triggers that are due are written down, and the watermarks moved, in one transaction.
 
-The row of a trigger is the intent: once it is there, somebody will put its batch on the backlog (`emission`), however
+The row of a trigger is the intent: once it is there, somebody will put its batch on the backlog (`emitter`), however
 often emitters are killed. Killed before the commit, nothing has happened and the watermark stands where it stood.
 """
 
@@ -17,9 +17,9 @@ from jobs import decisions
 from jobs.prepared import execute
 from jobs.set_aside import SetAside, name_once
 from schedules import batches, providers
+from schedules.chunks import Unemitted, skip
 from schedules.models import Overlap, Schedule
 from schedules.statements import INTEND, MOVE_WATERMARKS, TOO_LONG_QUEUED
-from schedules.unemitted import Unemitted, skip
 from schedules.watermarks import Due, can_emit, due
 
 SCHEDULES_A_TRANSACTION = 100

@@ -11,7 +11,7 @@ from jobs.backlog.cancelling import cancel
 from jobs.backlog.rows import in_batches
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
-from schedules import batches, emission
+from schedules import batches, emitter
 from schedules.models import Schedule, Trigger
 from schedules.triggers import busy_ones, reason_to_skip
 from schedules.validation import obstacle_to_triggering
@@ -54,7 +54,7 @@ def trigger_now(schedule: Schedule, asked_by: str, now: datetime | None = None) 
             raise ValueError(f"{schedule} has a trigger at {trigger_at:%H:%M:%S} UTC already; try again in a second")
         told = f"triggered by {asked_by}" + (f", but emitted nothing: {reason}" if reason else "")
         decisions.doing_all([batches.line(schedule, "triggered", trigger_at, told)], instant)
-    emission.emit(instant, [trigger.pk], seconds=0)
+    emitter.emit(instant, [trigger.pk], seconds=0)
     trigger.refresh_from_db()
     return trigger
 

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
-from jobs import extras
+from delivery import extras
 from jobs.sockets import sockets
 from sources import availability, contact
 from sources.availability import Answer

@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg.pq import ExecStatus, PGconn, PollingStatus
 from psycopg.pq.abc import PGconn as Connection
 
-from jobs.redaction import redacted
+from delivery.redaction import redacted
 from sources.cleartext import libpq_parameters
 from sources.models import Source
 from sources.secrets_by_reference import SecretNotFound, read_secret, secrets

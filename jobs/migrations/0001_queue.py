@@ -174,7 +174,7 @@ class Migration(migrations.Migration):
                 ('closes_at', models.DateTimeField(help_text='When its window closes; not claimed from then on.', null=True)),
                 ('finished_at', models.DateTimeField(null=True)),
                 ('priority', models.IntegerField(default=0)),
-                ('due_day', models.DateField(help_text='Day of its next-backup date in its zone; empty: never backed up.', null=True)),
+                ('due_day', models.DateField(help_text='Day on which it is due, in its zone; empty: it never succeeded.', null=True)),
                 ('rank_day', models.DateField(help_text='The day it ranks under; starts as due_day; empty: first.', null=True)),
                 ('tried_at', models.DateTimeField(help_text='Last contact in vain, or last failure.', null=True)),
                 ('expected_seconds', models.FloatField(help_text='Duration of its last success.', null=True)),

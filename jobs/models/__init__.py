@@ -1,15 +1,14 @@
-"""The tables of the backlog, a module each. docs/glossary.md has the words."""
+"""The tables of the backlog. docs/glossary.md has the words."""
 
 from jobs.models.attempt import Attempt, AttemptEntry
 from jobs.models.backlog_record import BacklogRecord
 from jobs.models.breaker import Breaker
 from jobs.models.decision import Decision, Level
-from jobs.models.lane import Lane
 from jobs.models.origin import Origin
 from jobs.models.paused_queue import PausedQueue
 from jobs.models.retry_policy import RetryPolicy
 from jobs.models.sweep import Sweep
-from jobs.models.throttle import Throttle
+from jobs.models.throttle import Lane, Throttle
 from jobs.models.worker import Worker
 
 __all__ = [

@@ -1,3 +1,6 @@
+from datetime import datetime
+from typing import Self
+
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -7,7 +10,6 @@ from jobs.models.breaker import Breaker
 from jobs.models.origin import Origin
 from jobs.models.retry_policy import RetryPolicy
 from jobs.models.worker import Worker
-from jobs.querysets import BacklogRecordQuerySet
 from jobs.states import FINISHED, UNFINISHED, Status, WaitingFor
 
 CLAIM_ORDER = (
@@ -18,6 +20,33 @@ CLAIM_ORDER = (
     F("id").asc(),
 )
 """ProactiveAI order. The index `backlog_claim_order` has exactly these keys, and `jobs/claiming.py` sorts by them."""
+
+
+class BacklogRecordQuerySet(models.QuerySet["BacklogRecord"]):
+    """Sets of backlog records. docs/lifecycle.md has the states."""
+
+    def waiting(self) -> Self:
+        return self.filter(status=Status.WAITING)
+
+    def ready(self) -> Self:
+        return self.filter(status=Status.READY)
+
+    def running(self) -> Self:
+        return self.filter(status=Status.RUNNING)
+
+    def unfinished(self) -> Self:
+        return self.filter(status__in=UNFINISHED)
+
+    def finished(self) -> Self:
+        return self.filter(status__in=FINISHED)
+
+    def open_at(self, now: datetime) -> Self:
+        """Those whose window has not closed by `now`."""
+        return self.filter(Q(closes_at=None) | Q(closes_at__gt=now))
+
+    def in_claim_order(self) -> Self:
+        """ProactiveAI order, as `jobs/claiming.py` claims."""
+        return self.order_by(*CLAIM_ORDER)
 
 
 class BacklogRecord(models.Model):
@@ -41,7 +70,7 @@ class BacklogRecord(models.Model):
     finished_at = models.DateTimeField(null=True)
 
     priority = models.IntegerField(default=0)
-    due_day = models.DateField(null=True, help_text="Day of its next-backup date in its zone; empty: never backed up.")
+    due_day = models.DateField(null=True, help_text="Day on which it is due, in its zone; empty: it never succeeded.")
     rank_day = models.DateField(null=True, help_text="The day it ranks under; starts as due_day; empty: first.")
     tried_at = models.DateTimeField(null=True, help_text="Last contact in vain, or last failure.")
     expected_seconds = models.FloatField(null=True, help_text="Duration of its last success.")

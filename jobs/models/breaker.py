@@ -3,7 +3,7 @@ from django.db.models import Q
 
 
 class Breaker(models.Model):
-    """Stops trying what fails for everybody: a repository, a callback host. `jobs/breakers/` tells how.
+    """Stops trying what fails for everybody, as a host that is down. `jobs/breakers/` tells how.
 
     Closed: `opened_at` is empty, records go through. Open: they wait, but for a trial every now and then.
     """

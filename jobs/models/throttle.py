@@ -1,3 +1,4 @@
+from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
@@ -8,7 +9,7 @@ MOST_A_SECOND = 1_000_000
 
 
 class Throttle(models.Model):
-    """A cap on records in flight, shared by any number of schedules and policies, and on how many begin a second.
+    """A cap on records in flight, shared by any number of origins, and on how many begin a second.
 
     The rate is a token bucket: `rate` tokens a second flow in, at most `bucket_size` lie in it, and each record that is
     claimed takes one. What lies in it at an instant is `tokens` plus what has flowed in since `tokens_at`.
@@ -53,3 +54,20 @@ class Throttle(models.Model):
     def bucket_size(self) -> float:
         """How many tokens lie in a full bucket."""
         return float(self.burst or max(1.0, self.rate or 1.0))
+
+
+class Lane(models.Model):
+    """The records that name the same set of throttles. Lane 0 has no row: it names none.
+
+    The claim index leads with the lane, so a lane whose throttle is full costs a claim nothing.
+    """
+
+    throttle_ids = ArrayField(models.BigIntegerField(), unique=True, help_text="Ids of its throttles, ascending.")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=~Q(throttle_ids=[]), name="lane_zero_has_no_row"),
+        ]
+
+    def __str__(self) -> str:
+        return f"lane {self.pk} (throttles {', '.join(map(str, self.throttle_ids))})"

@@ -12,7 +12,7 @@ first retries.
 
 On time, failure k comes soon after place k − 1 and place k follows. Else a record stays on its places:
 
-* late (a long attempt, an absent source, downtime): the next place that is still to come. It is not tried at once:
+* late (a long attempt, silence, downtime): the next place that is still to come. It is not tried at once:
   after ten days without workers that would be twenty retries in a row.
 * early (a person retried it, or it comes from a policy that retried more often): the last place that is no further
   than the wait that k failures have on time. Place k itself may be weeks away.

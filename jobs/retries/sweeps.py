@@ -4,7 +4,7 @@
     ≤ 7 days old    hourly              ≤ 180 days old    every 96 h
     ≤ 14 days old   every 12 h          ≤ 360 days old    every 192 h
 
-django-q2 runs them (`manage.py install_schedules`); workers run those that are overdue (`run_overdue`). A tier is swept
+A clock beside the workers runs them; workers run those that are overdue (`run_overdue`). A tier is swept
 once in each of its slots on the grid of `tiers`, the newest first, at most SWEEP_MAX_RECORDS a sweep. One
 that was missed is not replayed; one that is late still counts for its slot, and takes what it would have taken in time.
 
@@ -35,7 +35,7 @@ from jobs.wakeups import notify
 log = logging.getLogger(__name__)
 
 OVERDUE_AFTER = timedelta(seconds=60)
-"""The scheduler of django-q2 looks every half minute."""
+"""A clock beside the workers may look every half minute."""
 
 LARGEST = 1_000_000
 """Records a sweep at most, whatever is asked for: more would be one transaction of minutes."""
@@ -135,7 +135,7 @@ def sweep_by_hand(
 
 
 def run_overdue(now: datetime | None = None) -> int:
-    """Sweep the tiers whose sweep of the present slot is overdue: a qcluster that is down costs a minute, no work.
+    """Sweep the tiers whose sweep of the present slot is overdue: a clock that is down costs a minute, no work.
 
     Returns how many records are ready by that.
     """

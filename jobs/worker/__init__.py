@@ -1,7 +1,7 @@
 """The worker: a process that claims records, runs their handlers, and settles what came of it.
 
 process.py       the main loop: look, tick, claim; start and shutdown
-hints.py         which queues are worth a claim
+hints.py         when the main loop looks, and which queues are worth a claim
 pace.py          how many records to claim at once
 lookahead.py     how much a feeding queue may claim
 units.py         the runs it holds, and the places of each queue
@@ -13,5 +13,4 @@ heartbeat.py     renews all leases, on a connection of its own
 guard.py         stops what could not be renewed in time, and what hangs; touches no database
 loop_watch.py    ends a worker whose event loop does not turn, in the thread of the guard
 listener.py      sleeps on LISTEN
-bell.py          wakes the main loop
 """

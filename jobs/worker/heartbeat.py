@@ -14,8 +14,8 @@ from jobs.database_errors import is_away
 from jobs.handlers import Run
 from jobs.models import Worker
 from jobs.prepared import prepare_in_this_thread
-from jobs.worker import outage, stopping
-from jobs.worker.units import Units
+from jobs.worker import outage
+from jobs.worker.units import CANCELLED, LOST, Units, give_up
 
 log = logging.getLogger(__name__)
 
@@ -77,12 +77,12 @@ class Heartbeat(threading.Thread):
         for record_id in renewed.owned:
             runs[record_id].renewed_at = sent_at
         for record_id in renewed.cancelled:
-            stopping.give_up(self._units, runs[record_id], stopping.CANCELLED)
+            give_up(self._units, runs[record_id], CANCELLED)
         busy = set(self._units.busy())
         for record_id in runs.keys() - renewed.owned - renewed.unknown:
             run = runs[record_id]
             if run.began_at is None or run in busy:  # what has ended is settled, or soon will be
-                stopping.give_up(self._units, run, stopping.LOST)
+                give_up(self._units, run, LOST)
         self._unknown = [runs[record_id] for record_id in renewed.unknown]
 
 

@@ -1,12 +1,38 @@
-"""Which queues are worth a claim: a worker asks the database only where it may find something."""
+"""When a worker looks, and which queues are worth a claim: it asks the database only where it may find something."""
 
 from collections.abc import Collection
+from queue import Empty, SimpleQueue
 
+from jobs import throttles
 from jobs.clock import boot_seconds
+from jobs.throttles import SHORTEST_WAIT_SECONDS
 from jobs.wakeups import QUIET_SECONDS
 
 LOOK_AGAIN_AFTER_SECONDS = QUIET_SECONDS + 0.001
 """After a wake-up its sender is silent for a while: what it put on the backlog meanwhile is looked for afterwards."""
+
+
+class Bell:
+    """Wakes the main loop, from any thread and from a signal handler.
+
+    Not a `threading.Event`: its lock is not reentrant, and a signal may arrive while the main thread holds it.
+    """
+
+    def __init__(self) -> None:
+        self._rings: SimpleQueue[None] = SimpleQueue()
+
+    def ring(self) -> None:
+        self._rings.put(None)
+
+    def wait(self, timeout: float) -> bool:
+        """Sleep until rung, or for `timeout` seconds. Returns whether it was rung; earlier rings count."""
+        try:
+            self._rings.get(timeout=timeout)
+        except Empty:
+            return False
+        while not self._rings.empty():
+            self._rings.get()
+        return True
 
 
 class Hints:
@@ -78,3 +104,21 @@ class Hints:
             del self._again_at[queue]
             self._worth.add(queue)
         return bool(due)
+
+
+class Tokens:
+    """Asks the database when the next token comes, for each queue once in `SHORTEST_WAIT_SECONDS` at most."""
+
+    def __init__(self) -> None:
+        self._found_at: dict[str, float] = {}
+
+    def seconds_until_worth_a_claim(self, queue: str) -> float | None:
+        """How long until a ready record of `queue` finds a token. None: none lacks one. Raises: django.db.Error."""
+        now = boot_seconds()
+        if now - self._found_at.get(queue, float("-inf")) < SHORTEST_WAIT_SECONDS:
+            return SHORTEST_WAIT_SECONDS
+        seconds = throttles.seconds_to_token(queue)
+        if seconds is None:
+            return None
+        self._found_at[queue] = now
+        return max(SHORTEST_WAIT_SECONDS, seconds)

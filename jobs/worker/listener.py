@@ -13,8 +13,8 @@ from jobs.database_errors import is_away
 from jobs.models import BacklogRecord
 from jobs.prepared import is_ours
 from jobs.wakeups import CANCEL_CHANNEL, CHANNEL, EVERY_QUEUE, ROOM_CHANNEL
-from jobs.worker import outage, stopping
-from jobs.worker.units import Units
+from jobs.worker import outage
+from jobs.worker.units import CANCELLED, Units, give_up
 
 log = logging.getLogger(__name__)
 
@@ -84,11 +84,11 @@ class Listener(threading.Thread):
         elif channel == ROOM_CHANNEL:
             self._hear_of_room([int(each) for each in payload.split(",")])
         elif payload.isdecimal() and (run := self._units.find(int(payload))):
-            stopping.give_up(self._units, run, stopping.CANCELLED)
+            give_up(self._units, run, CANCELLED)
 
     def _look_for_cancels(self) -> None:
         runs = {run.record.id: run for run in self._units.runs()}
         asked = BacklogRecord.objects.filter(pk__in=runs, cancel_requested_at__isnull=False)
         for record_id, lease_token in asked.values_list("pk", "lease_token"):
             if lease_token == runs[record_id].record.lease_token:
-                stopping.give_up(self._units, runs[record_id], stopping.CANCELLED)
+                give_up(self._units, runs[record_id], CANCELLED)

@@ -1,6 +1,6 @@
 """How far a queue that feeds another may run ahead of it.
 
-`availability` feeds `backups`: a source is asked while the execution units are short of sources that have answered. Of
+Where `availability` feeds `backups`, a source is asked while the units are short of sources that have answered. Of
 those that are asked some are silent, and most that answer do so at once; so as many again are asked every moment, until
 enough have answered. Silent ones hold nobody up, and no more sources are asked ahead than units can use soon.
 """
@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 0.1
 """What has not answered by then is taken for silent, and the next one is asked beside it."""
 
 ASKED_PER_PLACE = 2
-"""Sources asked at once for each that the units are short of."""
+"""Records asked about at once for each that the units are short of."""
 
 # Each count is served by a partial index and bounded by the number of units, or by the limit. Ready records count as
 # far as their throttles have room and tokens: what waits behind a full throttle keeps no unit busy.

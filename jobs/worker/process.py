@@ -32,16 +32,14 @@ from jobs.outcomes import Claimed, Failed, Outcome, Released, Unavailable
 from jobs.prepared import prepare_in_this_thread
 from jobs.sockets import sockets
 from jobs.worker import outage
-from jobs.worker.bell import Bell
 from jobs.worker.guard import Guard
 from jobs.worker.heartbeat import Heartbeat, clock_skew
-from jobs.worker.hints import Hints
+from jobs.worker.hints import Bell, Hints, Tokens
 from jobs.worker.lease_watch import LeaseWatch
 from jobs.worker.listener import Listener
 from jobs.worker.lookahead import PATIENCE_SECONDS, shortage, to_ask
 from jobs.worker.loop_watch import EXIT_CODE, LoopWatch
 from jobs.worker.settler import Settler
-from jobs.worker.tokens import Tokens
 from jobs.worker.units import STARVED_SECONDS, Units
 
 log = logging.getLogger(__name__)
@@ -200,7 +198,7 @@ class WorkerProcess:
                 self._look_at = now + SHORTEST_SLEEP_SECONDS
             return ticked.anything
         except Exception as error:
-            # one schedule that cannot be emitted must not stop the fleet's backups
+            # one origin that cannot be emitted must not stop what is ready
             if is_away(error):
                 raise
             if is_busy(error):

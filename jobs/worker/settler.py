@@ -16,7 +16,7 @@ from django.db.utils import Error
 from jobs import claiming
 from jobs.clock import boot_seconds
 from jobs.database_errors import is_away, is_busy
-from jobs.lease_answers import Settled
+from jobs.lease_statements import Settled
 from jobs.outcomes import Claimed, Outcome
 from jobs.prepared import prepare_in_this_thread
 from jobs.worker import outage

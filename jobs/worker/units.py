@@ -1,5 +1,6 @@
 """The runs that a worker holds: claimed, under way, or ended and not settled yet. Knows no database."""
 
+import logging
 import threading
 from collections.abc import Callable, Iterable
 
@@ -13,6 +14,11 @@ from jobs.worker.pace import AHEAD_SECONDS, MAX_CLAIM, Pace
 from jobs.worker.places import Places
 from jobs.worker.unit_tasks import EventLoop, UnitTasks
 from jobs.worker.unit_threads import UnitThreads
+
+log = logging.getLogger(__name__)
+
+CANCELLED = "a person cancelled %s %s, stopping it"
+LOST = "lost the lease of %s %s, stopping it"
 
 MAX_UNSETTLED = 4000
 """Results that wait to be settled. With more of them nothing is claimed: the database is away, or slower than we."""
@@ -210,7 +216,7 @@ class Units:
     def stop_waiting_for_answers(self) -> None:
         """Cancel the async handlers of queues that feed others: a question that is asked again costs nothing.
 
-        What others do, as a callback under way, would be done twice.
+        What others have under way would be done twice.
         """
         for run in self.runs():
             feeds = self._queues[run.record.queue].rule.feeds
@@ -240,3 +246,10 @@ class Units:
         self._done(run.record, outcome)
         if self._queues[run.record.queue].made_room():
             self._room_made()
+
+
+def give_up(units: Units, run: Run, said: str) -> None:
+    """Stop `run` and log why, with its kind and subject, unless it has been stopped already or is held no more."""
+    if not run.is_stopped and units.find(run.record.id) is run:
+        log.warning(said, run.record.kind, run.record.subject)
+        units.stop(run)

@@ -13,9 +13,9 @@ from django.utils.safestring import SafeString
 from jobs.clock import database_clock
 from jobs.durations import span
 from jobs.models import Sweep
-from jobs.retries.sweep_facts import COUNT_TO, TierFacts, tier_facts
 from operations.admin.base import ReadOnlyAdmin, ago, moment
 from operations.admin.tables import table
+from operations.sweep_facts import COUNT_TO, TierFacts, tier_facts
 
 COLUMNS = ("records", "every", "wait for a sweep", "last sweep (UTC)", "", "took", "left some", "next (UTC)", "late by")
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from django.utils.html import escape
 
-from jobs import extras
+from delivery import extras
 from operations.backoff import svg
 from operations.backoff.frames import frame_of
 from operations.backoff.subjects import Study

@@ -3,7 +3,7 @@
 An error (`jobs.E…`) is a setting with which workers cannot run, or would break a promise; a warning (`jobs.W…`) costs
 time or pruning, never work. `manage.py doctor` says the same again, beside what it finds in the running system.
 
-values      settings.JOBS: its keys, and all but its queues
+values      settings.JOBS: its keys, and all but its queues; CALLBACKS_ALLOWED
 queues      settings.JOBS["QUEUES"]
 kinds       whether each kind of record finds its queue and its handler
 database    DATABASES["default"], and USE_TZ
@@ -24,7 +24,7 @@ from operations.checks.kinds import kinds_nobody_takes, unreached_handlers
 from operations.checks.messages import error
 from operations.checks.q_cluster import wrong_with_q_cluster
 from operations.checks.queues import wrong_with_queues
-from operations.checks.values import unknown_keys, wrong_values
+from operations.checks.values import unknown_keys, wrong_addresses, wrong_values
 
 TAG = "jobs"
 """`manage.py check --tag jobs`. Not `database`: those checks are left out unless a database is named."""
@@ -34,11 +34,16 @@ Apps = Sequence[AppConfig] | None
 
 @register(TAG)
 def check_backlog(app_configs: Apps = None, **_: Any) -> list[CheckMessage]:
-    """What is wrong with settings.JOBS."""
+    """What is wrong with settings.JOBS, and with CALLBACKS_ALLOWED."""
     found = getattr(settings, "JOBS", {})
     if not isinstance(found, dict):
         return [error("E001", f"JOBS is {found!r:.80}, not a dict", "see jobs/conf.py for an example")]
-    return [*unknown_keys(found), *wrong_with_queues(found.get("QUEUES", {})), *wrong_values(found)]
+    return [
+        *unknown_keys(found),
+        *wrong_with_queues(found.get("QUEUES", {})),
+        *wrong_values(found),
+        *wrong_addresses(getattr(settings, "CALLBACKS_ALLOWED", [])),
+    ]
 
 
 @register(TAG)

@@ -1,4 +1,4 @@
-"""The keys of settings.JOBS, and the values of all but its queues: numbers, switches and lists."""
+"""The keys of settings.JOBS, and the values of all but its queues; and what deliveries read in the settings."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,6 @@ from operations.checks.messages import error, is_number, meant, warning
 KEYS = (
     "QUEUES", "LEASE_SECONDS", "WAKE", "KEEP_FINISHED_DAYS", "CONSIDERING", "KEEP_LOG_DAYS", "SWEEP_MAX_RECORDS",
     "BREAKER_AFTER", "BREAKER_PROBE_SECONDS", "BREAKER_LONGEST_SECONDS",
-    "CALLBACKS_ALLOWED",
 )  # fmt: skip
 MAX_KEEP_DAYS = 36_500
 """A hundred years. Much more, and the instant before which to prune is none that a calendar has."""
@@ -49,14 +48,17 @@ def wrong_values(found: dict[Any, Any]) -> Iterator[CheckMessage]:
             yield error("E008", f"JOBS[{name!r}] is {days!r}", f"give days, above 0 and at most {MAX_KEEP_DAYS:,}")
     if not isinstance(considering := found.get("CONSIDERING", False), bool):
         yield error("E014", f"JOBS['CONSIDERING'] is {considering!r}", "True or False")
-    allowed = found.get("CALLBACKS_ALLOWED", [])
+    yield from _retrying(found)
+
+
+def wrong_addresses(found: Any) -> Iterator[CheckMessage]:
+    """What deliveries cannot read. `found`: settings.CALLBACKS_ALLOWED."""
     try:
-        if not isinstance(allowed, list) or not all(isinstance(each, str) for each in allowed):
-            raise ImproperlyConfigured(f"JOBS['CALLBACKS_ALLOWED'] is {allowed!r:.80}")
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            raise ImproperlyConfigured(f"CALLBACKS_ALLOWED is {found!r:.80}")
         addresses.allowed()
     except ImproperlyConfigured as refused:
         yield error("E019", str(refused), "a list of networks and hosts, as ['10.1.0.0/16', 'intranet.example']")
-    yield from _retrying(found)
 
 
 def _retrying(found: dict[Any, Any]) -> Iterator[CheckMessage]:

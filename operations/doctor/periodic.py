@@ -8,9 +8,9 @@ from django.db.backends.utils import CursorWrapper
 
 from jobs import conf
 from jobs.durations import span
-from jobs.retries.sweep_facts import TierFacts, tier_facts
 from operations.doctor.asking import counted
 from operations.doctor.finding import Finding, listed, ok, problem, warning
+from operations.sweep_facts import TierFacts, tier_facts
 
 OVERDUE = timedelta(minutes=10)
 """The scheduler of django-q2 looks every half minute; ten times that and more is no delay."""

@@ -4,7 +4,7 @@ import dataclasses
 import logging
 from collections.abc import Callable
 
-from jobs.redaction import redacted
+from delivery.redaction import redacted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from sources.engines.runner import Ending
 

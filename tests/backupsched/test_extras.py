@@ -12,8 +12,8 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from backupsched.embedded import EmbeddedDatabaseError
+from delivery.extras import EXTRAS
 from delivery.sqs import clients
-from jobs.extras import EXTRAS
 from sources.address_tracking import ask_where_it_is
 from sources.availability import Answer
 from sources.models import Policy

@@ -19,7 +19,7 @@ def allow(settings):
     """Let these networks and hosts be delivered to, and no others."""
 
     def put(*entries: str) -> None:
-        settings.JOBS = {**settings.JOBS, "CALLBACKS_ALLOWED": list(entries)}
+        settings.CALLBACKS_ALLOWED = list(entries)
 
     return put
 

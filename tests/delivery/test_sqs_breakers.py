@@ -24,7 +24,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture(autouse=True)
 def _loopback_is_allowed(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    settings.JOBS = {**settings.JOBS, "CALLBACKS_ALLOWED": ["127.0.0.0/8"]}
+    settings.CALLBACKS_ALLOWED = ["127.0.0.0/8"]
     monkeypatch.setattr(message, "KNOWN_FOR", -1.0)
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)

@@ -42,7 +42,7 @@ def told() -> Iterator[ToldServer]:
 
 @pytest.fixture(autouse=True)
 def _loopback_is_allowed(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    settings.JOBS = {**settings.JOBS, "CALLBACKS_ALLOWED": ["127.0.0.0/8"]}
+    settings.CALLBACKS_ALLOWED = ["127.0.0.0/8"]
     for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     for name, value in CREDENTIALS.items():
@@ -256,7 +256,7 @@ class TestRefusals:
 
 class TestAddresses:
     def test_one_that_is_not_public_is_refused_unless_allowed(self, told: ToldServer, settings: Any) -> None:
-        settings.JOBS = {**settings.JOBS, "CALLBACKS_ALLOWED": []}
+        settings.CALLBACKS_ALLOWED = []
         outcome = failed(deliver(run_for(endpoint_at(f"{told.url}/1/events"))))
         assert "is not public" in outcome.error
         assert "CALLBACKS_ALLOWED" in outcome.error
@@ -265,7 +265,7 @@ class TestAddresses:
     def test_a_name_that_leads_to_one_is_refused(
         self, told: ToldServer, settings: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        settings.JOBS = {**settings.JOBS, "CALLBACKS_ALLOWED": []}
+        settings.CALLBACKS_ALLOWED = []
         outcome = failed(deliver(run_for(_by_name(told, monkeypatch, always=True))))
         assert "queues.example.com has the address 127." in outcome.error
         assert told.asked == []
@@ -274,7 +274,7 @@ class TestAddresses:
     def test_a_name_that_leads_to_one_only_when_it_is_connected_to(
         self, told: ToldServer, settings: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        settings.JOBS = {**settings.JOBS, "CALLBACKS_ALLOWED": []}
+        settings.CALLBACKS_ALLOWED = []
         outcome = failed(deliver(run_for(_by_name(told, monkeypatch, always=False))))
         assert "queues.example.com has the address 127." in outcome.error
         assert told.asked == []
@@ -282,7 +282,7 @@ class TestAddresses:
     def test_a_name_that_is_allowed_may_lead_anywhere(
         self, told: ToldServer, settings: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        settings.JOBS = {**settings.JOBS, "CALLBACKS_ALLOWED": ["queues.example.com"]}
+        settings.CALLBACKS_ALLOWED = ["queues.example.com"]
         told.body = json.dumps({"MessageId": "m"})
         delivered(deliver(run_for(_by_name(told, monkeypatch, always=True))))
         assert told.asked == ["/"]

@@ -105,7 +105,7 @@ class TestItsThreads:
     def test_keep_no_session_of_the_database_each(
         self, is_open: bool, expected: type[Outcome], monkeypatch: pytest.MonkeyPatch, settings: Any
     ) -> None:
-        settings.JOBS = {**settings.JOBS, "CALLBACKS_ALLOWED": ["127.0.0.0/8"]}
+        settings.CALLBACKS_ALLOWED = ["127.0.0.0/8"]
         monkeypatch.setattr(message, "KNOWN_FOR", -1.0)
         for name, value in CREDENTIALS.items():
             monkeypatch.setenv(name, value)

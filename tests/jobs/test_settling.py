@@ -8,7 +8,7 @@ import pytest
 from jobs import claiming
 from jobs.clock import database_clock
 from jobs.handlers import Kind, registry
-from jobs.lease_answers import LeaseLost
+from jobs.lease_statements import LeaseLost
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
 from jobs.set_aside import SetAside

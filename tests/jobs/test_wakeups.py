@@ -11,7 +11,7 @@ from jobs import backlog, claiming, tick, wakeups
 from jobs.handlers import Run
 from jobs.outcomes import Released
 from jobs.states import Status
-from jobs.worker.bell import Bell
+from jobs.worker.hints import Bell
 from jobs.worker.listener import Listener
 from tests.factories import NOON, make_record, make_worker
 from tests.jobs.held import Held

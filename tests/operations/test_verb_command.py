@@ -88,7 +88,7 @@ class TestWithoutTheDatabase:
         monkeypatch.setattr(unreachable, "settings", SimpleNamespace(DATABASES={"default": shop}))
         assert unreachable.describe(error) == (
             "the database 'shop' at db:5432 does not answer: refused\n"
-            "Check DATABASE_URL, and that the server runs; unset it to use the embedded one."
+            "Check the setting DATABASES, and that the server runs."
         )
 
     def test_one_without_tables_is_not_migrated(self):

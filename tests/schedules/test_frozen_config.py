@@ -13,7 +13,7 @@ from jobs import rescheduling, throttle_verbs, tick
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Decision, Lane
 from jobs.states import Status
-from schedules import batches, chunks, emitter, frozen_config, providers, validation, verbs
+from schedules import batches, chunks, emitter, events, providers, validation, verbs
 from schedules.models import Schedule, Trigger
 from schedules.stagger import offsets
 from tests.factories import NOON, make_lane, make_retry_policy, make_schedule, make_throttle
@@ -188,7 +188,7 @@ class TestTheFrozenConfig:
     def test_is_written_with_the_first_chunk_and_cleared_with_the_last(self) -> None:
         begin(payload_template={"a": [1, 2.5, None, "ü"]}, priority=3)
         trigger = Trigger.objects.get()
-        assert set(trigger.frozen_config) == set(frozen_config.FIELDS)
+        assert set(trigger.frozen_config) == set(events.RECIPE_FIELDS)
         assert trigger.frozen_config["payload_template"] == {"a": [1, 2.5, None, "ü"]}
         Schedule.objects.update(priority=4)
         emit_a_chunk()
@@ -209,7 +209,7 @@ class TestTheFrozenConfig:
             "id", "origin_id", "cron", "provider", "overlap", "catch_up_for", "enabled", "next_trigger_at",
             "retry_policy_id",
         }  # fmt: skip
-        assert set(frozen_config.FIELDS) == {field.attname for field in Schedule._meta.concrete_fields} - makes_none
+        assert set(events.RECIPE_FIELDS) == {field.attname for field in Schedule._meta.concrete_fields} - makes_none
 
     def test_of_a_cancelled_batch_brings_no_more_of_it(self) -> None:
         begin()
@@ -264,7 +264,7 @@ class TestTheFrozenConfig:
         schedule = begin(name="before")
         Schedule.objects.update(name="after")
         schedule.refresh_from_db()
-        begun = frozen_config.as_begun(schedule, frozen_config.frozen_config_of(Schedule(name="before")))
+        begun = events.as_begun(schedule, events.frozen_config_of(Schedule(name="before")))
         assert (begun.name, schedule.name, begun.pk) == ("before", "after", schedule.pk)
 
 

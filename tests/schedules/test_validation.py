@@ -85,7 +85,7 @@ def test_an_address_that_is_not_allowed_names_the_endpoint(url: str) -> None:
 
 
 def test_an_address_that_is_allowed_here_is_none(settings: Any) -> None:
-    settings.JOBS = {**settings.JOBS, "CALLBACKS_ALLOWED": ["127.0.0.0/8"]}
+    settings.CALLBACKS_ALLOWED = ["127.0.0.0/8"]
     assert problems_of(schedule(endpoint=make_endpoint(url="http://127.0.0.1/hook"))) == {}
 
 

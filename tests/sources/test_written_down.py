@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from jobs import tick
-from jobs.lease_answers import LeaseLost
+from jobs.lease_statements import LeaseLost
 from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Failed, Outcome, Released, Succeeded, Unavailable
 from jobs.states import Status, WaitingFor

@@ -11,12 +11,12 @@ from psycopg import Error as PsycopgError
 from rich.console import Console
 from rich.live import Live
 
+from delivery import extras
 from demo.addresses import free_port
 from demo.display import live_table, summary_table
 from demo.errors import DemoError
 from demo.session import Options, Session
 from demo.state import picture
-from jobs import extras
 from jobs.management.arguments import duration
 from sources.engines.programs import ProgramMissing
 

@@ -17,9 +17,9 @@ OUTDATED = "the database was migrated after this worker started. What to do: sta
 
 class Command(BaseCommand):
     help = (
-        "Run a worker: claim backlog records in ProactiveAI order, run them, settle them. Start as many as you like, "
-        "on as many hosts as you like. SIGTERM or Ctrl-C stops it cleanly (running backups may end within --grace, "
-        "then they are released); a second one stops it at once."
+        "Run a worker: claim backlog records in claim order, run them, settle them. Start as many as you like, "
+        "on as many hosts as you like. SIGTERM or Ctrl-C stops it cleanly (what runs may end within --grace, "
+        "then it is released); a second one stops it at once."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -28,20 +28,20 @@ class Command(BaseCommand):
             type=int,
             default=None,
             metavar="N",
-            help="execution units: backups run at once (16)",
+            help="execution units: how many records of the queue that others feed, or of the only one, run at once",
         )
         parser.add_argument(
             "--queues",
             default="",
             metavar="NAME[:N],…",
-            help="serve only these queues, each with N records at once, as backups:16,availability:200",
+            help="serve only these queues, each with N records at once, as default:16",
         )
         parser.add_argument(
             "--grace",
             type=duration(),
             default=30.0,
             metavar="DURATION",
-            help="for running backups at a shutdown, as 90s or 15m (30 s)",
+            help="for what runs at a shutdown, as 90s or 15m (30 s)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -79,9 +79,13 @@ def _rules(queues: str, concurrency: int | None) -> list[QueueRule]:
     if concurrency is not None:
         if concurrency < 1:
             raise CommandError("--concurrency is a number of execution units, 1 or more", returncode=2)
-        if "backups" not in rules:
-            raise CommandError("--concurrency sizes the queue backups, which --queues leaves out", returncode=2)
-        rules["backups"] = replace(rules["backups"], concurrency=concurrency)
+        sized = {rule.feeds for rule in conf.queue_rules().values() if rule.feeds} or set(conf.queue_rules())
+        if len(sized) > 1:
+            raise CommandError("--concurrency sizes one queue, of several: size each by --queues", returncode=2)
+        [name] = sized
+        if name not in rules:
+            raise CommandError(f"--concurrency sizes the queue {name}, which --queues leaves out", returncode=2)
+        rules[name] = replace(rules[name], concurrency=concurrency)
     return list(rules.values())
 
 

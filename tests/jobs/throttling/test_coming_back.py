@@ -12,12 +12,11 @@ from jobs.clock import database_clock
 from jobs.conf import QueueRule
 from jobs.handlers import registry
 from jobs.models import Attempt, Throttle
+from jobs.throttles import SHORTEST_WAIT_SECONDS
 from jobs.worker import hints as hints_module
 from jobs.worker import process
-from jobs.worker import tokens as tokens_module
-from jobs.worker.hints import Hints
+from jobs.worker.hints import Hints, Tokens
 from jobs.worker.process import WorkerProcess
-from jobs.worker.tokens import SHORTEST_WAIT_SECONDS, Tokens
 from tests.factories import NOON, make_lane, make_record, make_throttle
 from tests.jobs.throttling.rated import claim, make_rated, most_above, ready
 from tests.jobs.worker_processes import WorkerProcesses
@@ -85,7 +84,7 @@ class TestTokens:
         """The queues asked about. The clock stands still until a test moves it."""
         asked: list[str] = []
         self.clock, self.answer = 100.0, 3.0
-        monkeypatch.setattr(tokens_module, "boot_seconds", lambda: self.clock)
+        monkeypatch.setattr(hints_module, "boot_seconds", lambda: self.clock)
         monkeypatch.setattr(throttles, "seconds_to_token", lambda queue: asked.append(queue) or self.answer)
         return asked
 

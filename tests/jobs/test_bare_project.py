@@ -1,0 +1,90 @@
+"""The queue by itself: a Django project whose only app is `jobs`, and where nothing else of ours can be imported."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from tests.waiting import PATIENCE, eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.promise]
+
+SETTINGS = """
+SECRET_KEY = "bare"
+INSTALLED_APPS = ["jobs"]
+DATABASES = {{"default": {{"ENGINE": "django.db.backends.postgresql", **{database!r}}}}}
+"""
+MANAGE = """
+import os, sys
+import django
+from django.core.management import execute_from_command_line
+
+os.environ["DJANGO_SETTINGS_MODULE"] = "settings"
+django.setup()
+import work
+execute_from_command_line(sys.argv)
+"""
+WORK = """
+from jobs.handlers import Kind, Run, registry
+from jobs.outcomes import Outcome, Succeeded
+
+registry.add(Kind("greeting"))
+
+@registry.handler("greeting", queue="default")
+def greet(run: Run) -> Outcome:
+    return Succeeded(facts={"said": f"hello {run.record.payload['name']}"})
+"""
+ENQUEUE = "from jobs.backlog import enqueue; enqueue('greeting', [('first', {'name': 'world'})])"
+
+
+@pytest.fixture
+def database() -> Iterator[dict[str, Any]]:
+    """Where an empty database of the tests' server is, as psycopg wants to know it."""
+    given = connection.get_connection_params()
+    server = {key: given[key] for key in ("user", "password", "host", "port") if given.get(key)}
+    name = f"bare_{os.getpid()}"
+    with psycopg.connect(dbname="postgres", autocommit=True, **server) as maintenance:
+        maintenance.execute(f"CREATE DATABASE {name}")
+        yield {"dbname": name, **server}
+        maintenance.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def project(tmp_path: Path, database: dict[str, Any]) -> Path:
+    named = {("NAME" if key == "dbname" else key.upper()): value for key, value in database.items()}
+    (tmp_path / "settings.py").write_text(SETTINGS.format(database=named))
+    (tmp_path / "manage.py").write_text(MANAGE)
+    (tmp_path / "work.py").write_text(WORK)
+    (tmp_path / "jobs").symlink_to(settings.BASE_DIR / "jobs")
+    return tmp_path
+
+
+def test_a_project_that_has_only_the_queue_enqueues_and_works(project, database):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("BACKUPSCHED", "PYTHONPATH"))}
+    command = [sys.executable, "manage.py"]
+    for arguments in (["migrate"], ["makemigrations", "--check"], ["shell", "-c", ENQUEUE]):
+        done = subprocess.run([*command, *arguments], cwd=project, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    with (
+        psycopg.connect(**database, autocommit=True) as asking,
+        (project / "log").open("w") as log,
+        subprocess.Popen(
+            [*command, "worker", "--concurrency", "2"], cwd=project, env=environment, stderr=log
+        ) as worker,
+    ):
+        try:
+            (facts,) = eventually(lambda: asking.execute("SELECT facts FROM jobs_attempt").fetchone())
+            assert facts == {"said": "hello world"}
+            worker.terminate()
+            assert worker.wait(PATIENCE) == 0
+            assert asking.execute("SELECT status FROM jobs_backlogrecord").fetchall() == [(3,)]
+        finally:
+            worker.kill()
+    assert (project / "log").read_text() == ""
