@@ -6,8 +6,6 @@ import re
 from datetime import datetime
 from typing import Any
 
-from jobs.durations import span as span
-
 LARGEST_FACTS = 4000
 """Characters of JSON: facts are kept with each attempt."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from delivery.models import Endpoint
+from jobs.management.arguments import duration
 from jobs.models import RetryPolicy, Throttle
 from operations.backlog.arguments import HELP_WIDTH, Examples
 from schedules.cron import fields_of, from_fields
@@ -106,11 +107,17 @@ def _add_fields(parser: ArgumentParser) -> None:
         option(_option_of(field), metavar="FIELD", help="this field of the cron, as 3,6,9")
     option("--zone", metavar="ZONE", help="IANA time zone, as Europe/Berlin (UTC)")
     option("--count", dest="event_count", type=_count, metavar="N", help="events a trigger (1)")
-    option("--window", dest="window_for", type=_number, metavar="SECONDS", help="within which a batch should be done")
+    option(
+        "--window",
+        dest="window_for",
+        type=_seconds,
+        metavar="DURATION",
+        help="within which a batch should be done, as 1h",
+    )
     option("--stagger", choices=Stagger.values, help="when the events of a batch may start (none)")
     option("--late", choices=Late.values, help="what becomes of an event after its window (deliver)")
     option("--overlap", choices=Overlap.values, help="while an earlier batch is unfinished (allow)")
-    option("--catch-up", dest="catch_up_for", type=_catch_up, metavar="SECONDS",
+    option("--catch-up", dest="catch_up_for", type=_catch_up, metavar="DURATION",
            help="make up for triggers missed so long ago; 0: none; last: only the last one (last)")  # fmt: skip
     option("--endpoint", metavar="NAME", help='where events are delivered; "" for none')
     option("--kind", metavar="KIND", help="of its records (that of its endpoint)")
@@ -211,8 +218,15 @@ def _integer(said: str) -> int:
     return found
 
 
+def _seconds(said: str) -> int:
+    found = duration(most=2**31 - 1)(said)
+    if found != int(found):
+        raise ArgumentTypeError(f"{said!r} is not a whole number of seconds")
+    return int(found)
+
+
 def _catch_up(said: str) -> int | None:
-    return None if said == LAST_ONLY else _number(said)
+    return None if said == LAST_ONLY else _seconds(said)
 
 
 def _payload(said: str) -> Any:

@@ -4,10 +4,10 @@ An event carries all that its delivery needs; an edit of its schedule does not t
 
 A frozen configuration is what a batch was begun with. While its chunks follow each other, an edit of its schedule does
 not reach it. The first chunk writes it to the trigger, unless it is the whole batch; the last one clears it. The
-schedule's retry policy is no part of it: whoever edits that gives it to the events that are out as well (`rescheduling.follow`),
-so those to come take what the schedule names now, and the batch is one again. What is out and what is to come name the
-same endpoint and throttle, though nothing keeps these from being deleted once the schedule names others: without its
-endpoint an event fails, without its throttle it is not capped, whichever chunk it came with.
+schedule's retry policy is no part of it: an edit of that is given to the events that are out as well
+(`rescheduling.follow`), so those to come take what the schedule names now, and the batch is one again. What is out and
+what is to come name the same endpoint and throttle, though nothing keeps these from being deleted once the schedule
+names others: without its endpoint an event fails, without its throttle it is not capped, whichever chunk it came with.
 """
 
 import json

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 
 from jobs import retries
+from jobs.management.arguments import duration
 from jobs.models import RetryPolicy
 from operations.backoff.axes import SCALES
 from operations.backoff.subjects import JOBS, RETRIES, Subject, apart
@@ -28,9 +29,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of chance: the same one, the same picture")
     parser.add_argument("--parameters", metavar="JSON", help="""of the algorithm, as '{"unit": 15}'""")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="one parameter, as unit=15")
-    parser.add_argument("--max-delay", type=float, metavar="SECONDS", help="no wait is longer (any)")
+    parser.add_argument("--max-delay", type=duration(), metavar="DURATION", help="no wait is longer (any)")
     parser.add_argument("--max-failures", type=int, metavar="N", help="give up at this many failures")
-    parser.add_argument("--give-up-after", type=float, metavar="SECONDS", help="give up this long after the first one")
+    parser.add_argument(
+        "--give-up-after", type=duration(), metavar="DURATION", help="give up this long after the first one"
+    )
     parser.add_argument("--output", type=Path, metavar="FILE", help="draw into a file that ends in .svg or .png")
     parser.add_argument("--format", choices=FORMATS, help="of the file; otherwise its name says it")
     parser.add_argument("--force", action="store_true", help="overwrite the file")

@@ -96,9 +96,7 @@ class TestDoctor:
         Breaker.objects.update(trials=4)
         found = finding()
         assert found.severity == Severity.WARNING
-        assert (
-            "repository office (repository:3) has failed 3 times in a row and is held back for 1 h 0 min" in found.what
-        )
+        assert "repository office (repository:3) has failed 3 times in a row and is held back for 1 h" in found.what
         assert "4 trials in vain; records that wait: 2; the last error: no space left" in found.what
         assert "manage.py breakers probe KEY" in found.do
         assert found.numbers["open"][0]["waiting"] == 2

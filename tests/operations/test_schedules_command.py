@@ -52,7 +52,7 @@ class TestLooking:
         said = run("show", "nightly")
         assert "payload template" in said
         assert said.count(" 03:00 ") == 10
-        assert "Each batch of 100 events takes 1.0 s at 1,500 a second: it completes in its window of 1 h" in said
+        assert "Each batch of 100 events takes 1 s at 1,500 a second: it completes in its window of 1 h" in said
         facts = told("show", "nightly")
         assert facts["payload_template"] == {"shard": "$number"}
         assert len(facts["next_triggers"]) == 10

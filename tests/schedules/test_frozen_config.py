@@ -188,7 +188,7 @@ class TestTheFrozenConfig:
     def test_is_written_with_the_first_chunk_and_cleared_with_the_last(self) -> None:
         begin(payload_template={"a": [1, 2.5, None, "ü"]}, priority=3)
         trigger = Trigger.objects.get()
-        assert set(trigger.frozen_config) == set(events.RECIPE_FIELDS)
+        assert set(trigger.frozen_config) == set(events.FROZEN_FIELDS)
         assert trigger.frozen_config["payload_template"] == {"a": [1, 2.5, None, "ü"]}
         Schedule.objects.update(priority=4)
         emit_a_chunk()
@@ -209,7 +209,7 @@ class TestTheFrozenConfig:
             "id", "origin_id", "cron", "provider", "overlap", "catch_up_for", "enabled", "next_trigger_at",
             "retry_policy_id",
         }  # fmt: skip
-        assert set(events.RECIPE_FIELDS) == {field.attname for field in Schedule._meta.concrete_fields} - makes_none
+        assert set(events.FROZEN_FIELDS) == {field.attname for field in Schedule._meta.concrete_fields} - makes_none
 
     def test_of_a_cancelled_batch_brings_no_more_of_it(self) -> None:
         begin()

@@ -90,7 +90,7 @@ class TestWhatTheAgentSaid:
         tokens.authenticate(second)
         code = tokens.make_code(source)
         page = shown(admin_client, source)
-        assert re.search(r"1 valid, last used [\d.]+ s ago; 1 enrolment code not used yet", page)
+        assert re.search(r"1 valid, last used [\d.]+ m?s ago; 1 enrolment code not used yet", page)
         assert not [text for text in (first, second, code) if text in page]
 
     def test_what_an_agent_said_is_escaped(self, admin_client: Client, source: Source) -> None:
