@@ -36,6 +36,10 @@ CHECKS = (
     "allow_header_conformance",
 )
 
+REFUSALS = ("400", "401", "403", "404", "405", "406", "409", "413", "415", "422", "428", "429")
+TOO_LARGE = {"negative_data_rejection": {"enabled": True, "expected-statuses": list(REFUSALS)}}
+"""A body that is not valid may be so large that it is refused unread."""
+
 SEED = 20261121
 
 GENERATION = {"deterministic": True, "database": "none", "no-shrink": True, "with-security-parameters": False}
@@ -116,7 +120,7 @@ def _schema(asker: Asker, on_hand: Mapping[str, Sequence[str | int]]) -> Any:
             "headers": {"Authorization": asker.authorization} if asker.authorization else {},
             "dictionaries": {where: {"values": list(values)} for where, values in on_hand.items()},
             "parameters": {where: {"dictionary": where, "probability": OFTEN} for where in on_hand},
-            "checks": {"enabled": False, **{name: {"enabled": True} for name in CHECKS}},
+            "checks": {"enabled": False, **{name: {"enabled": True} for name in CHECKS}, **TOO_LARGE},
             "generation": GENERATION | {"max-examples": asker.examples},
             "phases": phases,
             "continue-on-failure": True,
