@@ -19,7 +19,7 @@ from operations.admin.deleting import ToldObstacles
 from operations.admin.previewing import PreviewedForm
 from operations.admin.retry_policy_form import RetryPolicyForm
 from operations.admin.retry_policy_preview import preview_of, preview_of_form
-from operations.backoff.waits import first_waits, told_limits, told_waits
+from operations.backoff.waits import describe_limits, describe_waits, first_waits
 from operations.retry_policy_uses import Use, uses_of
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class RetryPolicyAdmin(ToldObstacles, PreviewedForm):
     def shown_giving_up(self, policy: RetryPolicy) -> str:
         if not _is_valid(policy):
             return ""
-        return told_limits(policy.as_rule())
+        return describe_limits(policy.as_rule())
 
     @admin.display(description="first delays")
     def first_delays(self, policy: RetryPolicy) -> str:
@@ -70,7 +70,7 @@ class RetryPolicyAdmin(ToldObstacles, PreviewedForm):
             return "its parameters are wrong"
         rule = policy.as_rule()
         certain = all(least == most for least, most in first_waits(rule))
-        return told_waits(rule) if certain else told_waits(rule, RANGES_IN_THE_LIST)
+        return describe_waits(rule) if certain else describe_waits(rule, RANGES_IN_THE_LIST)
 
     def save_model(self, request: HttpRequest, obj: RetryPolicy, form: Any, change: bool) -> None:
         """What waits by the policy follows when the save is committed: locks of many records must not last as long."""

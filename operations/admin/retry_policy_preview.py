@@ -11,7 +11,7 @@ from jobs.models import RetryPolicy
 from jobs.retries import ALGORITHMS, DECIDING, Rule
 from operations.backoff.pictures import inline
 from operations.backoff.subjects import Subject, study
-from operations.backoff.waits import told_giving_up, told_waits
+from operations.backoff.waits import describe_giving_up, describe_waits
 
 
 def preview_of_form(form: forms.ModelForm) -> SafeString:  # type: ignore[type-arg]
@@ -30,8 +30,8 @@ def preview_of(policy: RetryPolicy) -> SafeString:
     found = study(Subject(policy.name or rule.algorithm, rule))
     context = {
         "algorithm": ALGORITHMS[rule.algorithm],
-        "waits": told_waits(rule),
-        "gives_up": told_giving_up(rule),
+        "waits": describe_waits(rule),
+        "gives_up": describe_giving_up(rule),
         "href": address_of(rule),
         "picture": mark_safe(inline([found])[0]),  # noqa: S308 - drawn by us; names in it are escaped
     }

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from jobs.durations import span
 from operations.backoff import panels, svg
-from operations.backoff.figures import told_calls
+from operations.backoff.figures import describe_calls
 from operations.backoff.frames import Frame, frame_of
 from operations.backoff.lettering import drawable
 from operations.backoff.subjects import Study
@@ -135,8 +135,8 @@ def _write_figures(part: SubFigure, study: Study, theme: Theme) -> None:
         ("busiest after the first three retries", f"{found.peak_after_three:,}"),
         ("minutes without a retry", f"{found.idle_share:.1%}"),
         ("variation of waits", f"{found.wait_cv:.2f}"),
-        ("calls per job, first hour of an outage", told_calls(found.calls_per_hour[1])),
-        ("calls per job, its 24th hour", told_calls(found.calls_per_hour[24])),
+        ("calls per job, first hour of an outage", describe_calls(found.calls_per_hour[1])),
+        ("calls per job, its 24th hour", describe_calls(found.calls_per_hour[24])),
     )
     for number, (name, value) in enumerate(rows):
         y = 0.275 - number * 0.034

@@ -128,6 +128,6 @@ def calls_per_hour(found: Series, *, seed: int = 0, first_id: int = 1) -> dict[i
     return {hour: by_hour[hour] / jobs if hour * HOUR <= known else None for hour in SHOWN_HOURS}
 
 
-def told_calls(calls: float | None) -> str:
+def describe_calls(calls: float | None) -> str:
     """Calls of a job in an hour, for people."""
     return "too many to count" if calls is None else f"{calls:.1f}"

@@ -7,7 +7,7 @@ from jobs.durations import span
 from jobs.retries import ALGORITHMS, LARGEST, Rule
 from operations.backoff.figures import Figures, figures
 from operations.backoff.series import Series, series
-from operations.backoff.waits import told_giving_up
+from operations.backoff.waits import describe_giving_up
 
 JOBS = 100
 RETRIES = 12
@@ -78,7 +78,7 @@ class Study:
 
     @property
     def gives_up(self) -> str:
-        return told_giving_up(self.subject.rule)
+        return describe_giving_up(self.subject.rule)
 
 
 def study(subject: Subject, *, jobs: int = JOBS, retries: int = RETRIES, seed: int = 0, first_id: int = 1) -> Study:

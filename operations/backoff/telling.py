@@ -8,9 +8,9 @@ from rich.text import Text
 
 from jobs.durations import span
 from operations.backlog.rendering import Column, plain, table
-from operations.backoff.figures import told_calls
+from operations.backoff.figures import describe_calls
 from operations.backoff.subjects import Study
-from operations.backoff.waits import told_waits
+from operations.backoff.waits import describe_waits
 
 HEADERS = (
     "", "horizon", "peak a minute", "after three", "idle minutes", "variation of waits", "calls in hour 1", "hour 24",
@@ -52,8 +52,8 @@ def row(study: Study) -> tuple[str, ...]:
         f"{found.peak_after_three:,}",
         f"{found.idle_share:.1%}",
         f"{found.wait_cv:.3f}",
-        told_calls(found.calls_per_hour[1]),
-        told_calls(found.calls_per_hour[24]),
+        describe_calls(found.calls_per_hour[1]),
+        describe_calls(found.calls_per_hour[24]),
     )
 
 
@@ -68,5 +68,10 @@ def view(studies: Sequence[Study], *, waits: bool = True) -> RenderableType:
             rule = study.subject.rule
             name = plain(study.subject.name)
             name.stylize("bold")
-            parts += [name, plain(study.subject.told), plain(f"first waits: {told_waits(rule)}"), plain(study.gives_up)]
+            parts += [
+                name,
+                plain(study.subject.told),
+                plain(f"first waits: {describe_waits(rule)}"),
+                plain(study.gives_up),
+            ]
     return Group(*parts)

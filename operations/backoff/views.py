@@ -15,7 +15,7 @@ from operations.backoff.forms import PARAMETERS, PictureForm, takers
 from operations.backoff.pictures import inline, missing
 from operations.backoff.subjects import Study, study
 from operations.backoff.themes import LIGHT, THEMES
-from operations.backoff.waits import told_waits
+from operations.backoff.waits import describe_waits
 
 TYPES = {"svg": "image/svg+xml", "png": "image/png"}
 
@@ -91,7 +91,7 @@ def _shown(request: HttpRequest, form: PictureForm) -> dict[str, Any]:
             {
                 "study": each,
                 "algorithm": retries.ALGORITHMS[each.subject.rule.algorithm],
-                "waits": told_waits(each.subject.rule),
+                "waits": describe_waits(each.subject.rule),
                 "picture": mark_safe(drawn[place]),  # noqa: S308 - drawn by us; names in it are escaped
             }
             for place, each in enumerate(studies)

@@ -56,7 +56,7 @@ def first_waits(rule: Rule, shown: int = SHOWN) -> list[tuple[float, float]]:
     return [bounds(rule, number) for number in range(1, last + 1)]
 
 
-def told_waits(rule: Rule, shown: int = SHOWN) -> str:
+def describe_waits(rule: Rule, shown: int = SHOWN) -> str:
     """The first waits for people: `1 min, 2 min`, as ranges, `1 min – 3 min`, or the sweeps that are waited for."""
     if rule.waits_for_sweeps:
         return f"by sweeps: {', '.join(_told_tiers())}"
@@ -76,7 +76,7 @@ def _told_tiers() -> Iterator[str]:
         yield f"every {span(tier.every)} up to {span(tier.max_age)}"
 
 
-def told_limits(rule: Rule) -> str:
+def describe_limits(rule: Rule) -> str:
     """When a record gives up, in a few words, without working out when that will be."""
     if rule.waits_for_sweeps and rule.give_up_after is None:
         return f"after {span(tiers.OLDEST)}"
@@ -86,7 +86,7 @@ def told_limits(rule: Rule) -> str:
     return " or ".join(ends) or "never"
 
 
-def told_giving_up(rule: Rule) -> str:
+def describe_giving_up(rule: Rule) -> str:
     """When a record gives up, as a sentence."""
     if rule.max_failures == 1:
         return "It gives up at the first failure: nothing is retried."

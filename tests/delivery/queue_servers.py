@@ -124,7 +124,7 @@ class ToldServer:
 
 
 @contextlib.contextmanager
-def told_server() -> Iterator[ToldServer]:
+def describe_server() -> Iterator[ToldServer]:
     told, ended = ToldServer(), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):

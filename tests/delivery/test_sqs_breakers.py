@@ -14,7 +14,14 @@ from jobs.handlers import Run
 from jobs.models import Attempt, BacklogRecord, Breaker
 from jobs.outcomes import Claimed, Failed, Guarded, Held, Outcome, Succeeded
 from jobs.states import Status
-from tests.delivery.queue_servers import CREDENTIALS, ToldServer, endpoint_at, payload_for, queue_server, told_server
+from tests.delivery.queue_servers import (
+    CREDENTIALS,
+    ToldServer,
+    describe_server,
+    endpoint_at,
+    payload_for,
+    queue_server,
+)
 from tests.factories import NOON, make_record, make_worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
@@ -91,7 +98,7 @@ class TestAServerThatIsKilled:
 class TestWhoseFaultItIs:
     @pytest.fixture
     def told(self) -> Iterator[ToldServer]:
-        with told_server() as running:
+        with describe_server() as running:
             yield running
 
     def deliver_to(self, told: ToldServer, **fields: Any) -> Failed:

@@ -18,10 +18,10 @@ from tests.delivery.queue_servers import (
     CREDENTIALS,
     QueueServer,
     ToldServer,
+    describe_server,
     endpoint_at,
     queue_server,
     run_for,
-    told_server,
 )
 from tests.waiting import PATIENCE
 
@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueServer]:
 
 @pytest.fixture
 def told() -> Iterator[ToldServer]:
-    with told_server() as running:
+    with describe_server() as running:
         yield running
 
 
@@ -295,7 +295,7 @@ class TestAddresses:
 
     def test_no_proxy_is_used(self, told: ToldServer, monkeypatch: pytest.MonkeyPatch) -> None:
         """It would look up the name in place of us."""
-        with told_server() as proxy:
+        with describe_server() as proxy:
             monkeypatch.setenv("http_proxy", proxy.url)
             told.body = json.dumps({"MessageId": "m"})
             delivered(deliver(run_for(endpoint_at(f"{told.url}/1/events"))))

@@ -26,11 +26,11 @@ from jobs.states import Status
 from tests.delivery.queue_servers import (
     CREDENTIALS,
     QueueServer,
+    describe_server,
     endpoint_at,
     payload_for,
     queue_server,
     run_for,
-    told_server,
 )
 from tests.factories import NOON
 from tests.jobs.worker_processes import database_url
@@ -118,7 +118,7 @@ class TestItsThreads:
             connection.close()
             return outcome
 
-        with told_server() as told, ThreadPoolExecutor(THREADS) as pool:
+        with describe_server() as told, ThreadPoolExecutor(THREADS) as pool:
             told.refuses("InternalError", status=500)
             endpoint = endpoint_at(f"{told.url}/1/events")
             if is_open:

@@ -107,7 +107,7 @@ class TestOutage:
         assert (len(calls), known) == (MOST_CALLS_OF_A_JOB, 5 * MOST_CALLS_OF_A_JOB)
         found = figures.calls_per_hour(series(Rule("constant", {"base": 5}), jobs=1, retries=1))
         assert found == {1: 719, 2: None, 3: None, 24: None}
-        assert figures.told_calls(None) == "too many to count"
+        assert figures.describe_calls(None) == "too many to count"
 
 
 instants = st.lists(st.integers(0, 40 * 60 * 4).map(lambda quarter: quarter / 4), max_size=8).map(sorted)

@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.retries import RNG, Failure, Rule, delay, phases
-from operations.backoff.waits import bounds, outermost_records, told_giving_up, told_waits
+from operations.backoff.waits import bounds, describe_giving_up, describe_waits, outermost_records
 
 
 class TestBounds:
@@ -38,7 +38,7 @@ class TestBounds:
 
 class TestWords:
     def test_progressive_waits_for_sweeps(self) -> None:
-        said = told_waits(Rule("progressive"))
+        said = describe_waits(Rule("progressive"))
         assert said.startswith("by sweeps: every 5 min up to 1 d, every 1 h up to 7 d")
         assert said.endswith("every 8 d up to 360 d")
 
@@ -59,4 +59,4 @@ class TestWords:
         ],
     )  # fmt: skip
     def test_when_it_gives_up(self, rule: Rule, said: str) -> None:
-        assert told_giving_up(rule) == said
+        assert describe_giving_up(rule) == said
