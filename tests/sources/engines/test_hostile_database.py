@@ -76,7 +76,7 @@ def dump(source: SourceSpec, destination: Path, stall_timeout: float = PATIENCE)
         nonlocal most
         with suppress(psutil.Error):
             programs = psutil.Process().children(recursive=True)
-            most = max(each.memory_info().rss for each in programs if each.name() == "pg_dump")
+            most = max([most, *(each.memory_info().rss for each in programs if each.name() == "pg_dump")])
             if most > TOO_MUCH:
                 stop.set()
 
