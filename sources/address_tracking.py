@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from delivery import extras
-from jobs.sockets import sockets
+from jobs.worker.sockets import sockets
 from sources import availability, contact
 from sources.availability import Answer
 from sources.models import Policy, Source
