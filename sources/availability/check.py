@@ -20,8 +20,9 @@ from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unavailable
 from jobs.states import WaitingFor
 from jobs.worker.database_threads import AskedTogether, ask_database
-from sources import address_tracking, contact, planning, repository_breaker, wake
-from sources.conditions import unwilling
+from sources import planning, repository_breaker
+from sources.availability import address_tracking, contact, wake
+from sources.domain.conditions import unwilling
 from sources.models import Assignment, Source
 
 ARRIVAL_SECONDS = 5.0
