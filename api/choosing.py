@@ -7,8 +7,8 @@ from typing import Any
 from django.db import connection
 
 from api.errors import ApiError, not_valid
-from jobs.backlog.selection import Filters
 from jobs.states import Status
+from operations.backlog.selection import Filters
 from operations.patience import PAGE_SECONDS, TookTooLong, at_most
 from operations.web.database_away import DATABASE_AWAY_SECONDS
 

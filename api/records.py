@@ -19,7 +19,6 @@ from api.record_schemas import (
 )
 from api.resources import Resource
 from api.retrying import cancel_row, first_ids, retry_many, retry_row
-from jobs.backlog.selection import Filters
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord
 from jobs.models.backlog_record import BacklogRecordQuerySet
@@ -27,6 +26,7 @@ from jobs.states import Status
 from operations.backlog.dead_letters import ids_like
 from operations.backlog.facts import attempt_facts, record_facts
 from operations.backlog.reasons import reasons
+from operations.backlog.selection import Filters
 
 SHOWN_ATTEMPTS = 100
 

@@ -8,8 +8,8 @@ from django.http import HttpRequest
 
 from jobs import backlog
 from jobs.backlog.rows import BATCH
-from jobs.backlog.selection import locked_batches
 from jobs.states import Status
+from operations.backlog.selection import locked_batches
 from operations.web import audit
 
 MOST_AT_ONCE = 10_000

@@ -4,7 +4,7 @@ Its latest attempts are kept, the others deleted. Silences of the same queue tha
 is asked every 15 minutes for a month, become one row a record: that of the last, with the first one's start and their
 number among its facts. Likewise their lines in the log of decisions.
 
-A settle that is tried again looks for its own attempt in the history (`claiming._without_history`): that is one of the
+A settle that is tried again looks for its own attempt in the history (`settling._without_history`): that is one of the
 latest, and younger than what is compacted, since a result is kept for a lease.
 """
 

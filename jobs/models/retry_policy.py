@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 class RetryPolicy(models.Model):
     """How long a record waits after its k-th failure, and when it gives up. All durations are in seconds.
 
-    An edit takes effect at the next failure of each record; `jobs/rescheduling.py` gives it to what waits already.
+    An edit takes effect at the next failure of each record.
     """
 
     name = models.CharField(max_length=100, unique=True)

@@ -22,7 +22,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.functions import Now
 from django.db.utils import Error
 
-from jobs import claiming, conf, decisions, periodic, throttles, tick, wakeups
+from jobs import claiming, conf, decisions, periodic, rescuing, throttles, tick, wakeups
 from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
 from jobs.database_errors import is_away, is_busy
@@ -30,16 +30,16 @@ from jobs.handlers import Run, registry
 from jobs.models import Worker
 from jobs.outcomes import Claimed, Failed, Outcome, Released, Unavailable
 from jobs.prepared import prepare_in_this_thread
-from jobs.sockets import sockets
+from jobs.rescuing import LeaseWatch
 from jobs.worker import outage
 from jobs.worker.guard import Guard
 from jobs.worker.heartbeat import Heartbeat, clock_skew
 from jobs.worker.hints import Bell, Hints, Tokens
-from jobs.worker.lease_watch import LeaseWatch
 from jobs.worker.listener import Listener
 from jobs.worker.lookahead import PATIENCE_SECONDS, shortage, to_ask
 from jobs.worker.loop_watch import EXIT_CODE, LoopWatch
 from jobs.worker.settler import Settler
+from jobs.worker.sockets import sockets
 from jobs.worker.units import STARVED_SECONDS, Units
 
 log = logging.getLogger(__name__)
@@ -173,7 +173,7 @@ class WorkerProcess:
         """Look, tick and claim once. Returns whether there was anything to do."""
         if self._was_cut_off:
             known = {run.record.id for run in self.units.runs()}
-            self._was_cut_off = not claiming.release_strays(worker_id=self.row.pk, known=known)
+            self._was_cut_off = not rescuing.release_strays(worker_id=self.row.pk, known=known)
         moved = boot_seconds() >= self._look_at and self.look()
         self._release(self.units.starved(), "something long has taken the places of its queue")
         return bool(self.claim_what_fits()) or moved

@@ -13,7 +13,6 @@ from unfold.admin import TabularInline
 from unfold.decorators import display
 
 from jobs import attempts, conf
-from jobs.formatting import facts_in_words
 from jobs.models import AttemptEntry, BacklogRecord, PausedQueue, Worker
 from jobs.states import AttemptOutcome, Status
 from operations.admin.base import ReadOnlyAdmin, ReadOnlyRows, ago, moment
@@ -23,6 +22,7 @@ from operations.admin.filters import KindFilter, QueueFilter
 from operations.admin.operating import RecordActions
 from operations.admin.queues import QueueIsPausedFilter
 from operations.backlog.reasons import reasons
+from operations.printable import facts_in_words
 
 STATUS_LABELS = {
     "waiting": "warning",

@@ -1,6 +1,6 @@
 """What a record meets in its queue: a pause, no worker, a closed window, a full throttle, and those before it.
 
-The predicates are those of the claim (`jobs/lease_statements.py`, `jobs/throttles.py`) and of the look-ahead.
+The predicates are those of the claim (`jobs/claiming.py`, `jobs/throttles.py`) and of the look-ahead.
 """
 
 from datetime import datetime, timedelta

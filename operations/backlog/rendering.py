@@ -13,12 +13,13 @@ from rich.text import Text
 
 from jobs.attempts import took
 from jobs.durations import span
-from jobs.formatting import facts_in_words, moment, printable
+from jobs.formatting import moment
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from operations.backlog.attention import attention
 from operations.backlog.dead_letters import DeadLetters
 from operations.backlog.summary import QueueSummary, Summary, WorkerSummary
+from operations.printable import facts_in_words, printable
 
 PIPE_WIDTH = 200
 """Columns where no terminal says how many it has: wide enough that nothing is folded."""

@@ -1,6 +1,6 @@
 from django.db import models
 
-from sources.querysets import SourceQuerySet
+from sources.models.querysets import SourceQuerySet
 
 
 class SourceKind(models.TextChoices):
@@ -89,7 +89,7 @@ class Source(models.Model):
 
     def clean(self) -> None:
         """Check the fields that its kind needs. Raises: ValidationError naming the field."""
-        from sources import overlaps
+        from sources.backups import overlaps
         from sources.validation import check_source
 
         check_source(self)

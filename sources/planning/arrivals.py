@@ -18,7 +18,7 @@ from jobs.order import place_after_an_answer
 from jobs.outcomes import Claimed
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify_at_once
-from sources.conditions import unwilling
+from sources.domain.conditions import unwilling
 from sources.models import Assignment, Source
 from sources.planning.emission import emit_due
 from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND

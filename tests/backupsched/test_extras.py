@@ -14,8 +14,8 @@ from django.test import Client
 from backupsched.embedded import EmbeddedDatabaseError
 from delivery.extras import EXTRAS
 from delivery.sqs import clients
-from sources.address_tracking import ask_where_it_is
-from sources.availability import Answer
+from sources.availability.address_tracking import ask_where_it_is
+from sources.availability.answers import Answer
 from sources.models import Policy
 from tests.sources.factories import MONDAY, make_source
 from tests.waiting import PATIENCE

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from jobs import attempts, claiming
+from jobs import attempts, claiming, settling
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, Decision
 from jobs.outcomes import Failed
@@ -72,9 +72,9 @@ def test_a_settle_that_is_tried_again_still_finds_its_attempt(monkeypatch: pytes
     worker, record = make_worker(), tried(30, Status.READY)
     [claimed] = claiming.claim("default", worker_id=worker.pk, limit=1, now=NOON + timedelta(hours=1))
     result = [(claimed, Failed("boom"))]
-    assert claiming.settle(result, now=NOON + timedelta(hours=2)).written == {record.pk}
+    assert settling.settle(result, now=NOON + timedelta(hours=2)).written == {record.pk}
     attempts.prune(kept=1)
-    assert claiming.settle(result, now=NOON + timedelta(hours=2)).lost == frozenset()
+    assert settling.settle(result, now=NOON + timedelta(hours=2)).lost == frozenset()
 
 
 def test_the_search_for_candidates_reads_no_finished_record() -> None:

@@ -25,7 +25,8 @@ from jobs.outcomes import (
 from jobs.priorities import FIRST_IN_LINE
 from jobs.states import Status, WaitingFor
 from schedules.models import Schedule
-from sources import availability_check, planning
+from sources import planning
+from sources.availability import check
 from sources.engines.base import EngineResult, Verdict
 from sources.models import Assignment, Policy, Source
 from sources.planning import replanning, requests
@@ -55,7 +56,7 @@ SILENT = Unavailable("silent", 900)
 
 def without_asking(assignment: Assignment, record: object) -> Outcome | None:
     related = Assignment.objects.select_related("source", "policy__schedule")
-    return availability_check._without_asking(related.get(pk=assignment.pk), record)  # type: ignore[arg-type]
+    return check._without_asking(related.get(pk=assignment.pk), record)  # type: ignore[arg-type]
 
 
 class TestBackUpNow:
@@ -211,7 +212,7 @@ def test_two_policies_of_one_source_wake_it_once() -> None:
     source = make_source(kind="sftp", address="192.0.2.9", mac_address="02:00:00:aa:bb:cc", wake_address="127.0.0.1")
     both = [make_assignment(make_policy(wake_allowed=True, wake_wait=180), source) for _ in range(2)]
     read = [Assignment.objects.select_related("source", "policy__schedule").get(pk=one.pk) for one in both]
-    outcomes = [availability_check._after_silence(claimed_for(one), one, "silent", True) for one in read]
+    outcomes = [check._after_silence(claimed_for(one), one, "silent", True) for one in read]
     source.refresh_from_db()
     assert source.wakes == 1
     assert all(isinstance(outcome, Unavailable) and outcome.first_in_line for outcome in outcomes)
@@ -222,9 +223,9 @@ def test_a_database_that_is_away_is_nobodys_failure(monkeypatch: pytest.MonkeyPa
     def away(_: object) -> None:
         raise OperationalError("server closed the connection")
 
-    monkeypatch.setattr(availability_check, "_look_up", away)
+    monkeypatch.setattr(check, "_look_up", away)
     record = claimed_for(make_assignment(), started_at=NINE)
-    outcome = async_to_sync(availability_check.ask_source)(Run(record))
+    outcome = async_to_sync(check.ask_source)(Run(record))
     assert isinstance(outcome, Postponed)
     assert (outcome.until, outcome.waiting_for) == (NINE + timedelta(seconds=30), WaitingFor.RECHECK)
 
@@ -264,9 +265,9 @@ class TestTwoAtOnce:
             policy.schedule.save()
             planning.replan(Policy.objects.select_related("schedule").get(pk=policy.pk), NINE)
             done = Succeeded(EngineResult(Verdict.SUCCEEDED))
-            settling = beside(lambda: settle(copied, done, NINE + MINUTE))
+            under_way = beside(lambda: settle(copied, done, NINE + MINUTE))
             eventually(somebody_waits_for_a_lock)
-        settling.result(PATIENCE)
+        under_way.result(PATIENCE)
         assignment.refresh_from_db()
         assert assignment.next_backup_at == NINE + HOUR
 
@@ -287,9 +288,9 @@ class TestTwoAtOnce:
             else:
                 Schedule.objects.filter(pk=first.policy.schedule_id).update(enabled=False)
                 planning.replan(Policy.objects.get(pk=first.policy_id), NINE)
-            settling = beside(lambda: settle(asked, to_backups, NINE))
+            under_way = beside(lambda: settle(asked, to_backups, NINE))
             eventually(somebody_waits_for_a_lock)
-        settling.result(PATIENCE)
+        under_way.result(PATIENCE)
         assert record_of(second).status == Status.READY
 
     def test_an_edit_lets_the_one_behind_look_again(self) -> None:

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from sources import availability
-from sources.availability import Answer, ask, ask_now, contact_point
-from sources.bounded_threads import BoundedThreads
+from sources.availability import answers
+from sources.availability.answers import Answer, ask, ask_now, contact_point
+from sources.availability.bounded_threads import BoundedThreads
 from sources.engines.base import SourceSpec
 from sources.models import Source
 from tests.sources.engines.peers import free_port, loopback_address, s3_bucket, webdav_share
@@ -204,7 +204,7 @@ class TestDeadShares:
             return really(path)
 
         self.hanging = 0
-        monkeypatch.setattr(availability, "folders", BoundedThreads("look-at-folder", availability.FOLDER_THREADS))
+        monkeypatch.setattr(answers, "folders", BoundedThreads("look-at-folder", answers.FOLDER_THREADS))
         monkeypatch.setattr(Path, "is_dir", look)
         yield lambda number: folder(tmp_path / f"dead-{number}")
         revived.set()
@@ -229,7 +229,7 @@ class TestDeadShares:
     def test_when_all_threads_hang_it_is_said_why_nobody_looks(
         self, dead: Callable[[int], Source], tmp_path: Path
     ) -> None:
-        for number in range(availability.FOLDER_THREADS):
+        for number in range(answers.FOLDER_THREADS):
             assert not ask_now(dead(number), 0.001).present
         answer = ask_now(folder(tmp_path), 0.1)
         assert not answer.present

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from sources import availability
-from sources.availability import Answer, ask_now
-from sources.backup_handler import specification_of
+from sources.availability import answers
+from sources.availability.answers import Answer, ask_now
+from sources.backups.handler import specification_of
 from sources.engines.pg_dump import connection_environment, dump_arguments
 from sources.engines.programs import find_postgresql_program
 from sources.models import Source
@@ -47,7 +47,7 @@ class TestDatabases:
 
     def test_a_server_that_answers_a_query_is_present(self) -> None:
         answer = ask_now(database(), PATIENCE)
-        assert answer == Answer(True, f"{availability.place_of(database())} answered")
+        assert answer == Answer(True, f"{answers.place_of(database())} answered")
 
     @pytest.mark.parametrize(
         "fields",

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from sources import contact
-from sources.availability import Answer, ask, ask_now
-from sources.bounded_threads import BoundedThreads
-from sources.contact import addresses_of, first_of
+from sources.availability import contact
+from sources.availability.answers import Answer, ask, ask_now
+from sources.availability.bounded_threads import BoundedThreads
+from sources.availability.contact import addresses_of, first_of
 from tests.sources.hosts import another_address
 from tests.sources.strangers import host_at, talker
 from tests.waiting import PATIENCE, eventually
@@ -171,7 +171,7 @@ class TestBoundedThreads:
         assert [type(error) for error in asyncio.run(call_twice())] == [KeyError, KeyError]
 
     def test_idle_threads_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sources.bounded_threads.IDLE_SECONDS", 0.05)
+        monkeypatch.setattr("sources.availability.bounded_threads.IDLE_SECONDS", 0.05)
         threads = BoundedThreads("soon-idle", 5)
         assert threads.call_now(1, lambda: 7, PATIENCE) == 7
         eventually(lambda: "soon-idle" not in [thread.name for thread in threading.enumerate()])
@@ -180,7 +180,7 @@ class TestBoundedThreads:
     def test_a_hung_call_does_not_keep_the_process_from_ending(self) -> None:
         script = (
             "import asyncio, threading\n"
-            "from sources.bounded_threads import BoundedThreads\n"
+            "from sources.availability.bounded_threads import BoundedThreads\n"
             "hang = lambda: threading.Event().wait()\n"
             "try: asyncio.run(asyncio.wait_for(BoundedThreads('hung', 1).call('k', hang), 0.05))\n"
             "except TimeoutError: pass\n"

@@ -9,9 +9,9 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from sources import address_tracking, contact
-from sources.address_tracking import ask_where_it_is, candidates_of, find, pinned_keys, shows_pinned_key
-from sources.availability import Answer
+from sources.availability import address_tracking, contact
+from sources.availability.address_tracking import ask_where_it_is, candidates_of, find, pinned_keys, shows_pinned_key
+from sources.availability.answers import Answer
 from sources.models import Policy, Source
 from tests.sources.factories import MONDAY
 from tests.sources.hosts import Host, Hosts, another_address

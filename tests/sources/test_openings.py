@@ -10,10 +10,10 @@ from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Released, Succeeded
 from jobs.states import Status, WaitingFor
 from sources import planning
+from sources.backups.stopping import StopAtClose
 from sources.engines.base import EngineResult, Verdict
 from sources.models import Assignment, AtClose, Policy
 from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER, stops_at
-from sources.stopping import StopAtClose
 from tests.sources.factories import MONDAY, backed_up, handed_on, make_assignment, make_policy, record_of, settle
 from tests.waiting import eventually
 

@@ -11,12 +11,12 @@ import pytest
 
 from jobs.handlers import Run
 from jobs.outcomes import Unavailable
-from sources import availability, liveness
-from sources.availability import Answer
-from sources.backup_handler import copy_source
+from sources.availability import answers, liveness
+from sources.availability.answers import Answer
+from sources.availability.liveness import LivenessMonitor, Silence
+from sources.backups.handler import copy_source
 from sources.engines import engine_for
 from sources.engines.base import EngineProgress, EngineResult, Verdict
-from sources.liveness import LivenessMonitor, Silence
 from sources.models import Policy, Repository, Source
 from sources.planning import BACKUPS
 from tests.sources.engines.peers import PASSWORD, task_for
@@ -270,7 +270,7 @@ class TestRealCopies:
         host = self.host(hosts)
         result, watch = self.copy(host, tmp_path / "copy", grace=60, meanwhile=lambda _: host.go())
         assert (watch.vanished, result.verdict) == (False, Verdict.UNAVAILABLE)  # its engine noticed by itself
-        assert not availability.ask_now(host.source(), 1).present
+        assert not answers.ask_now(host.source(), 1).present
 
 
 @pytest.mark.promise

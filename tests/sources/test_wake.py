@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from sources import availability, contact, wake, wake_networks
+from sources.availability import answers, contact, wake, wake_networks
 from sources.models import Policy, Source
 from tests.sources.engines.peers import loopback_address
 from tests.sources.factories import MONDAY, make_source
@@ -165,13 +165,13 @@ def test_a_host_that_sleeps_is_silent_until_it_is_woken(tmp_path: Path) -> None:
         waking = {"mac_address": host.mac_address, "wake_address": host.address, "wake_port": host.wake_port}
         source = host.source(**waking)
         source.save()
-        assert not availability.ask_now(source, 1).present
+        assert not answers.ask_now(source, 1).present
         neighbour = host.source(**waking | {"name": "neighbour", "mac_address": "02:00:00:00:00:01"})
         neighbour.save()
         assert wake.wake(neighbour, MONDAY) is None  # not its packet
-        assert not availability.ask_now(source, 1).present
+        assert not answers.ask_now(source, 1).present
         assert wake.wake(source, MONDAY) is None
-        eventually(lambda: availability.ask_now(source, 1).present)
+        eventually(lambda: answers.ask_now(source, 1).present)
     finally:
         hosts.end()
 

@@ -11,7 +11,6 @@ from rich.live import Live
 
 from jobs.backlog import cancel, pause_queue, resume_queue, retry
 from jobs.backlog.rows import BATCH, in_batches
-from jobs.backlog.selection import Filters, locked_batches
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord
 from jobs.models.backlog_record import BacklogRecordQuerySet
@@ -28,6 +27,7 @@ from operations.backlog.rendering import (
     summary_view,
     text_of,
 )
+from operations.backlog.selection import Filters, locked_batches
 from operations.backlog.summary import summary
 from operations.management.base import VerbCommand
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import psutil
 
-from sources import repositories
-from sources.availability import ask_now
+from sources.availability.answers import ask_now
+from sources.backups import repositories
 from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.engines.results import ERROR_LENGTH
 from sources.models import Source

@@ -3,12 +3,13 @@
 import pytest
 from django.db import connection, transaction
 
-from jobs import rescheduling
-from jobs.claiming import claim, settle
+from jobs.claiming import claim
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.outcomes import Failed
+from jobs.settling import settle
 from jobs.states import Status, WaitingFor
 from jobs.tick import promote
+from operations import rescheduling
 from tests.factories import NOON, build_record, make_record, make_retry_policy, make_worker
 from tests.jobs.backoffs import HOUR, LATER, MINUTE, failing, wait
 from tests.threads import another_connection, at_once, beside, impatience, somebody_waits_for_a_lock

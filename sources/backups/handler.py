@@ -20,14 +20,17 @@ from jobs.durations import span
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
 from jobs.states import WaitingFor
-from sources import availability, cleartext, engines, overlaps, planning, repositories, repository_breaker
-from sources.availability_check import assignment_of, database_away, not_wanted
+from sources import engines, planning, repository_breaker
+from sources.availability import answers
+from sources.availability.check import assignment_of, database_away, not_wanted
+from sources.availability.liveness import LivenessMonitor
+from sources.backups import overlaps, repositories
+from sources.backups.stopping import StopAtClose
+from sources.engines import cleartext
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
-from sources.liveness import LivenessMonitor
 from sources.models import Assignment, Policy, Progress, Source
 from sources.models.source import SourceKind
 from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
-from sources.stopping import StopAtClose
 
 PROGRESS_EVERY_SECONDS = 0.5
 
@@ -160,7 +163,7 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
             fault_of = repository_breaker.fault_of(policy.repository, monitor.stop)
             return Failed(f"repository {policy.repository}: {result.error}", fault_of=fault_of)
         case Verdict.SOURCE_FAILED:
-            answer = availability.ask_now(assignment.source, policy.connect_timeout)
+            answer = answers.ask_now(assignment.source, policy.connect_timeout)
             if not answer.present:
                 return _lost(policy, answer.said)
             return Failed(result.error)

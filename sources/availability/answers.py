@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sources import contact
-from sources.availability_of_postgresql import ask_server
-from sources.bounded_threads import BoundedThreads
+from sources.availability import contact
+from sources.availability.bounded_threads import BoundedThreads
+from sources.availability.postgresql import ask_server
 from sources.models import Source
 from sources.models.source import SourceKind
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sources.engines.base import Verdict
-from sources.engines.rclone_log import BREAKDOWN, IGNORED, REDIRECTED, Problem, RcloneLog
+from sources.engines.rclone.log import BREAKDOWN, IGNORED, REDIRECTED, Problem, RcloneLog
 from sources.engines.versions import PARTIAL_SUFFIX
 
 EXIT_CODES = {

@@ -26,7 +26,7 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from ipaddress import ip_address
 
-from sources import contact
+from sources.availability import contact
 
 READ_BYTES = 2**18
 IPV4, NAME, IPV6 = 1, 3, 4

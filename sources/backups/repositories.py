@@ -24,7 +24,7 @@ SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
 ANSWER_SECONDS = 20.0
 """For a single question, which a person or an execution unit waits for."""
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from sources.engines.apart import main; main()"
 
 

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from jobs import backlog, claiming, rescheduling
-from jobs.formatting import LARGEST_FACTS, facts_in_words
+from jobs import backlog, claiming, settling
+from jobs.formatting import LARGEST_FACTS
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Failed, Outcome
 from jobs.states import Status, WaitingFor
 from jobs.tick import promote
+from operations import rescheduling
+from operations.printable import facts_in_words
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_worker
 from tests.jobs.backoffs import DAY, HOUR, LATER, MINUTE, wait
 
@@ -21,7 +23,7 @@ BUSY = Failed("busy", retry_after=5 * 3600, facts={"status": 429})
 
 def settled(outcome: Outcome, now: datetime = NOON) -> BacklogRecord:
     [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=now)
-    claiming.settle([(claimed, outcome)], now=now)
+    settling.settle([(claimed, outcome)], now=now)
     return BacklogRecord.objects.get(pk=claimed.id)
 
 

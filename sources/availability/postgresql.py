@@ -16,7 +16,7 @@ from psycopg.pq import ExecStatus, PGconn, PollingStatus
 from psycopg.pq.abc import PGconn as Connection
 
 from delivery.redaction import redacted
-from sources.cleartext import libpq_parameters
+from sources.engines.cleartext import libpq_parameters
 from sources.models import Source
 from sources.secrets_by_reference import SecretNotFound, read_secret, secrets
 

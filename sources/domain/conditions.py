@@ -1,12 +1,21 @@
-"""What an agent said of its source's present state, against what the policy allows."""
+"""What an agent reported of its source's present state, against what the policy allows."""
 
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from sources.models import Source
-
 STALE_AFTER = timedelta(hours=1)
-"""What was said longer ago is no longer believed: agents announce themselves every few minutes."""
+"""An older report is no longer believed: agents announce themselves every few minutes."""
+
+
+class State(Protocol):
+    """What its agent reported of a source."""
+
+    @property
+    def checked_in_at(self) -> datetime | None: ...
+    @property
+    def on_battery(self) -> bool | None: ...
+    @property
+    def metered(self) -> bool | None: ...
 
 
 class Allows(Protocol):
@@ -18,7 +27,7 @@ class Allows(Protocol):
     def on_metered(self) -> bool: ...
 
 
-def unwilling(source: Source, policy: Allows, now: datetime) -> str | None:
+def unwilling(source: State, policy: Allows, now: datetime) -> str | None:
     """Why the source should not be backed up at `now` although it is there, in words; None: it may."""
     if source.checked_in_at is None or now - source.checked_in_at > STALE_AFTER:
         return None

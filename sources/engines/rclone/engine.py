@@ -21,13 +21,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from sources.engines import rclone_options, runner
+from sources.engines import runner
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, StopSignal, Verdict
-from sources.engines.gate import gate_to
 from sources.engines.programs import ProgramMissing, find_rclone
 from sources.engines.rate import LeastRate
-from sources.engines.rclone_log import RcloneLog
-from sources.engines.rclone_remotes import (
+from sources.engines.rclone.gate import gate_to
+from sources.engines.rclone.log import RcloneLog
+from sources.engines.rclone.options import check_options, option_arguments
+from sources.engines.rclone.remotes import (
     SourceIncomplete,
     known_hosts_lines,
     remote_environment,
@@ -35,7 +36,7 @@ from sources.engines.rclone_remotes import (
     remote_settings,
     servers_of,
 )
-from sources.engines.rclone_verdicts import Judgement, judge
+from sources.engines.rclone.verdicts import Judgement, judge
 from sources.engines.results import STOPPED, GuardedProgress, failure, judge_ending, without_secret
 from sources.engines.runner import Command, Ended, Ending
 from sources.engines.space import Space
@@ -46,13 +47,13 @@ OBSCURE_SECONDS = 30.0
 
 
 class RcloneEngine:
-    """Copies a source of kind sftp, s3, webdav or local. Options: `rclone_options.OPTIONS`."""
+    """Copies a source of kind sftp, s3, webdav or local. Options: `options.py`."""
 
     name = "rclone"
 
     def check_options(self, options: dict[str, Any]) -> None:
         """Raises: ValueError naming an option that rclone is not given, or a bad value."""
-        rclone_options.check_options(options)
+        check_options(options)
 
     def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
         """Mirror the source into `<destination>/current`, keeping what that replaces. See `Engine.run`.
@@ -240,7 +241,7 @@ def sync_arguments(task: BackupTask, copy: Copy, version: Path) -> tuple[str, ..
         # a source that names a huge size would get all free space before its first byte
         "--local-no-preallocate",
         *common_arguments(task),
-        *rclone_options.option_arguments(task.options),
+        *option_arguments(task.options),
     )
 
 

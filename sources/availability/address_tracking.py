@@ -2,7 +2,7 @@
 
 Its agent names addresses, but is only believed when a key exchange at one of them proves the pinned key: whoever has an
 agent's token cannot have backups fetched from a host of his own. Without a pinned key, a check-in from elsewhere, or a
-policy that lets addresses follow, this is the plain question of `sources.availability`.
+policy that lets addresses follow, this is the plain question of `sources.availability.answers`.
 
 The address that is known gets a head start. After that whichever proves the pinned key first is the source.
 """
@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from delivery import extras
-from jobs.sockets import sockets
-from sources import availability, contact
-from sources.availability import Answer
+from jobs.worker.sockets import sockets
+from sources.availability import answers, contact
+from sources.availability.answers import Answer
 from sources.models import Policy, Source
 from sources.models.source import SourceKind
 
@@ -39,9 +39,9 @@ async def ask_where_it_is(source: Source, policy: Policy, timeout: float) -> tup
     The second is its new address, where its pinned host key has just answered; None: it is where it was, or silent.
     """
     if not policy.address_follows or not candidates_of(source):
-        return await availability.ask(source, timeout), None
+        return await answers.ask(source, timeout), None
     if lacking := extras.missing("asyncssh", "looking for it where it checked in"):
-        answer = await availability.ask(source, timeout)
+        answer = await answers.ask(source, timeout)
         return answer if answer.present else replace(answer, said=f"{answer.said}; {lacking}"), None
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
@@ -53,7 +53,7 @@ async def ask_where_it_is(source: Source, policy: Policy, timeout: float) -> tup
     try:
         await asyncio.wait({here, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
         if not (here.done() and here.result().is_pinned) and (address := await elsewhere):
-            return Answer(True, f"{availability.place_of(source)} is not it any more, {address} is"), address
+            return Answer(True, f"{answers.place_of(source)} is not it any more, {address} is"), address
         return (await here).answer, None
     finally:
         here.cancel()
@@ -65,7 +65,7 @@ async def find(source: Source, timeout: float) -> str | None:
     """The first of the addresses of its last check-in, but the one that is known, at which the pinned host key of
     `source` answers within `timeout` seconds; None: at none.
     """
-    _, port = availability.contact_point(source)
+    _, port = answers.contact_point(source)
     pinned = pinned_keys(source.host_key)
     places = asyncio.Semaphore(AT_ONCE)
 
@@ -153,8 +153,8 @@ class _Here:
 
 
 async def _ask_here(source: Source, timeout: float) -> _Here:
-    place = availability.place_of(source)
-    host, port = availability.contact_point(source)
+    place = answers.place_of(source)
+    host, port = answers.contact_point(source)
     pinned = pinned_keys(source.host_key)
     try:
         async with asyncio.timeout(timeout):

@@ -10,7 +10,7 @@ import wakeonlan
 from django.db import Error
 from django.db.models import F
 
-from sources import contact, wake_networks
+from sources.availability import contact, wake_networks
 from sources.models import Policy, Source
 
 log = logging.getLogger(__name__)

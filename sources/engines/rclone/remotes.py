@@ -11,7 +11,7 @@
 import itertools
 from collections.abc import Callable
 
-from sources import contact
+from sources.availability import contact
 from sources.engines.base import SourceSpec
 
 REMOTE = "src"

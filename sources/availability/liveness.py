@@ -17,8 +17,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Self
 
-from sources import availability
-from sources.availability import Answer
+from sources.availability import answers
+from sources.availability.answers import Answer
 from sources.engines.base import EngineProgress, StopSignal
 from sources.models import Policy, Source
 
@@ -79,7 +79,7 @@ class LivenessMonitor:
         policy: Policy,
         stop: StopSignal,
         *,
-        ask: Asker = availability.ask,
+        ask: Asker = answers.ask,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.vanished = False

@@ -14,8 +14,8 @@ from contextvars import ContextVar
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from jobs.sockets import sockets
-from sources.bounded_threads import BoundedThreads
+from jobs.worker.sockets import sockets
+from sources.availability.bounded_threads import BoundedThreads
 
 LOOKUP_THREADS = 256
 """A resolver that is silent takes half a minute over each name."""

@@ -15,13 +15,13 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import QuerySet
 
-from jobs import rollouts
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Origin, RetryPolicy
 from jobs.prepared import execute
 from jobs.retries import DEFAULT, RNG, Failure, Rng, Rule
 from jobs.states import Status, WaitingFor
 from jobs.transitions import RETRY_AFTER, heeded, wait_after
+from operations import rollouts
 
 BY_POLICY = (WaitingFor.BACKOFF, WaitingFor.SWEEP)
 FACTS = (
@@ -109,7 +109,7 @@ def apply(policy: RetryPolicy, *, now: datetime | None = None, rng: Rng = RNG) -
 
     To be called after the edit is committed, else nobody else gets at the records until it is. In batches, each a
     transaction that locks its records in id order; what is claimed or settled meanwhile is skipped. Returns how many
-    records wait until another instant than before; a long backlog is done by a worker behind that (`jobs/rollouts.py`).
+    records wait until another instant than before; a long backlog is done by a worker behind that (`rollouts`).
     """
     waiting = _waiting_by(policy.pk)
     return rollouts.roll_out("retry policy", policy.pk, title=policy.name, of=waiting.count, now=now, rng=rng)
