@@ -17,9 +17,6 @@ from django.db import connection, transaction
 
 from jobs import conf
 from jobs.clock import database_clock
-from jobs.durations import span
-from jobs.formatting import moment
-from jobs.models import Attempt, AttemptEntry
 from jobs.states import UNFINISHED, AttemptOutcome
 
 KEPT = 1000
@@ -124,13 +121,6 @@ UPDATE jobs_decision d
   FROM line
  WHERE d.id = line.id AND line.is_last
 """
-
-
-def took(attempt: Attempt | AttemptEntry) -> str:
-    """How long it took, for people; of silences that were compacted how many there were, and until when."""
-    if times := (attempt.facts or {}).get(SILENCES):
-        return f"{times:,} times until {moment(attempt.ended_at)}"
-    return span((attempt.ended_at - attempt.started_at).total_seconds())
 
 
 def prune(*, kept: int = KEPT, now: datetime | None = None) -> int:
