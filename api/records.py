@@ -21,7 +21,7 @@ from api.resources import Resource
 from api.retrying import cancel_row, first_ids, retry_many, retry_row
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord
-from jobs.models.backlog_record import BacklogRecordQuerySet
+from jobs.models.record import BacklogRecordQuerySet
 from jobs.states import Status
 from operations.backlog.dead_letters import ids_like
 from operations.backlog.facts import attempt_facts, record_facts

@@ -3,7 +3,7 @@ from typing import Any, ClassVar
 from django.db import models
 
 from delivery.models import EndpointKind
-from jobs.models.backlog_record import BacklogRecord, BacklogRecordQuerySet
+from jobs.models.record import BacklogRecord, BacklogRecordQuerySet
 
 
 class EventManager(models.Manager.from_queryset(BacklogRecordQuerySet)):  # type: ignore[misc]

@@ -12,7 +12,7 @@ from django.utils.html import format_html, format_html_join
 from unfold.admin import TabularInline
 from unfold.decorators import display
 
-from jobs import attempts, conf
+from jobs import conf
 from jobs.models import AttemptEntry, BacklogRecord, PausedQueue, Worker
 from jobs.states import AttemptOutcome, Status
 from operations.admin.base import ReadOnlyAdmin, ReadOnlyRows, ago, moment
@@ -21,6 +21,7 @@ from operations.admin.decisions import log_url_of_record
 from operations.admin.filters import KindFilter, QueueFilter
 from operations.admin.operating import RecordActions
 from operations.admin.queues import QueueIsPausedFilter
+from operations.backlog.facts import took
 from operations.backlog.reasons import reasons
 from operations.printable import facts_in_words
 
@@ -52,7 +53,7 @@ class AttemptColumns:
 
     @admin.display(description="took")
     def took(self, attempt: AttemptEntry) -> str:
-        return attempts.took(attempt)
+        return took(attempt)
 
     @admin.display(description="found")
     def found(self, attempt: AttemptEntry) -> str:

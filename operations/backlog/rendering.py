@@ -11,13 +11,13 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from jobs.attempts import took
 from jobs.durations import span
 from jobs.formatting import moment
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from operations.backlog.attention import attention
 from operations.backlog.dead_letters import DeadLetters
+from operations.backlog.facts import took
 from operations.backlog.summary import QueueSummary, Summary, WorkerSummary
 from operations.printable import facts_in_words, printable
 

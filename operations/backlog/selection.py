@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from jobs import conf
 from jobs.handlers import registry
 from jobs.models import BacklogRecord
-from jobs.models.backlog_record import BacklogRecordQuerySet
+from jobs.models.record import BacklogRecordQuerySet
 from jobs.states import Status
 
 

@@ -13,7 +13,7 @@ from jobs.backlog import cancel, pause_queue, resume_queue, retry
 from jobs.backlog.rows import BATCH, in_batches
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord
-from jobs.models.backlog_record import BacklogRecordQuerySet
+from jobs.models.record import BacklogRecordQuerySet
 from jobs.states import FINISHED, UNFINISHED, Status
 from operations.backlog import arguments
 from operations.backlog.dead_letters import dead_letters, facts_of, ids_like
