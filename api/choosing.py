@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from django.db import connection
 
 from api.errors import ApiError, not_valid
-from operations.backlog.filters import check_names
+from operations.backlog.selection import check_names
 from operations.patience import PAGE_SECONDS, TookTooLong, at_most
 from operations.web.database_away import DATABASE_AWAY_SECONDS
 

@@ -21,13 +21,12 @@ from api.record_schemas import (
 from api.resources import Resource
 from jobs import backlog
 from jobs.backlog.rows import BATCH
-from jobs.backlog.selection import locked_batches
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import Status
 from operations.backlog.facts import attempt_facts, record_facts
-from operations.backlog.filters import filtered, with_answers
 from operations.backlog.reasons import reasons
+from operations.backlog.selection import filtered, locked_batches, with_answers
 from operations.web import audit
 
 SHOWN_ATTEMPTS = 100

@@ -5,6 +5,12 @@ from datetime import datetime
 
 from django.db import connection
 
+CLOCK = "COALESCE(%(now)s::timestamptz, clock_timestamp())"
+"""The present in a statement that may have waited for a lock; tests give `now`."""
+
+ARRIVAL = "COALESCE(%(now)s::timestamptz, statement_timestamp())"
+"""The present in a statement that waits for no lock: a claim, or a settle of plain successes."""
+
 
 def database_clock() -> datetime:
     """The database's present instant, aware UTC. Host clocks may disagree; nothing correct depends on them."""

@@ -1,7 +1,7 @@
 """What a handler is given, and what it may return.
 
 A handler returns a value; it never writes the record. `jobs.transitions` says what the record becomes after it, and
-`jobs.claiming.settle` writes that, fenced.
+`jobs.settling.settle` writes that, fenced.
 """
 
 from dataclasses import dataclass
@@ -44,6 +44,9 @@ class Claimed(NamedTuple):
     worker_id: int
     lease_token: UUID
 
+
+RECORD_COLUMNS = ", ".join(Claimed._fields[:-2])
+"""Of the table, as the fields of `Claimed`, without those of the lease, which a claim knows."""
 
 Facts = dict[str, Any]
 

@@ -1,6 +1,7 @@
 """The statements of `jobs/throttles.py`: which index serves each, and why it has its shape."""
 
-from jobs.lease_statements import CLOCK, RECORD_COLUMNS
+from jobs.clock import CLOCK
+from jobs.outcomes import RECORD_COLUMNS
 from jobs.states import Status
 
 BOUND = 10_000

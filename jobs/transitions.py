@@ -1,7 +1,7 @@
 """What an outcome does to its record.
 
 `transition` says what a record becomes after what its handler returned (`jobs/outcomes.py`), without clock or database;
-`changes_of` reads what it has to know of many records, and `jobs.claiming.settle` writes what they become, fenced.
+`changes_of` reads what it has to know of many records, and `jobs.settling.settle` writes what they become, fenced.
 """
 
 import json

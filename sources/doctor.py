@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db.backends.utils import CursorWrapper
 
 from operations.doctor.finding import Finding, listed, ok, several, warning
-from sources import repositories
+from sources.backups import repositories
 from sources.models import Repository
 
 

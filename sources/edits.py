@@ -9,10 +9,11 @@ from functools import partial
 from django.db import transaction
 from django.db.models import Model, QuerySet
 
-from jobs import rescheduling, rollouts
 from jobs.breakers import verbs
+from operations import rescheduling, rollouts
 from schedules.models import Schedule
-from sources import planning, repositories
+from sources import planning
+from sources.backups import repositories
 from sources.models import Backup, Policy, Repository
 from sources.repository_breaker import guarded_by, try_again
 

@@ -23,10 +23,10 @@ from delivery.http.lookup import Targets
 from delivery.targets import Key, Target
 from jobs import breakers
 from jobs.database_errors import Trouble, trouble_of
-from jobs.database_threads import ask_database
 from jobs.handlers import Run
 from jobs.outcomes import Claimed, Facts, Failed, Outcome, Postponed, Succeeded
 from jobs.states import WaitingFor
+from jobs.worker.database_threads import ask_database
 
 DATABASE_AWAY_SECONDS = 30.0
 

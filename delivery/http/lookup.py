@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from delivery.handlers import QUEUE
 from delivery.targets import Host, Key, Target, load
-from jobs.database_threads import ask_database
+from jobs.worker.database_threads import ask_database
 
 FRESH_SECONDS = 1.0
 MOST_KEPT = 10_000

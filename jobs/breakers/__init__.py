@@ -20,7 +20,6 @@ first, skips locked records. Michael Nygard describes the pattern in Release It!
 
 import time
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -80,10 +79,10 @@ def state_of(breaker: Breaker) -> str:
 
 def describe(breaker: Breaker) -> str:
     """An open breaker in words, on one line."""
-    said = (breaker.last_error.splitlines() or [""])[0]
+    reason = (breaker.last_error.splitlines() or [""])[0]
     return (
         f"the breaker of {breaker} is open since {breaker.opened_at:%Y-%m-%d %H:%M:%S} UTC: "
-        f"{breaker.failures} failures in a row, the last one: {said}"
+        f"{breaker.failures} failures in a row, the last one: {reason}"
     )
 
 
@@ -121,9 +120,8 @@ def judge(
     was counted by an earlier try of this settle. Returns the results: of a failure that an open breaker answers for,
     and of a refusal, what is true now.
     """
-    found = _Found({each.key: each for each in locked}, {each.pk: each for each in locked}, now)
     judged = [
-        found.judge(record, outcome) if (record.id, record.lease_token) in leases else (record, outcome)
+        _judged(record, outcome, locked, now) if (record.id, record.lease_token) in leases else (record, outcome)
         for record, outcome in results
     ]
     for breaker in locked:
@@ -144,31 +142,26 @@ def _make_missing(failed: dict[str, Guarded]) -> None:
     Breaker.objects.bulk_create(missing, ignore_conflicts=True)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """The locked breakers of some results."""
-
-    by_key: dict[str, Breaker]
-    by_id: dict[int, Breaker]
-    now: datetime
-
-    def judge(self, record: Claimed, outcome: Outcome) -> tuple[Claimed, Outcome]:
-        match outcome:
-            case Succeeded(proves=Guarded() as guarded) if breaker := self.by_key.get(key_of(guarded)):
-                _count_success(breaker, record, self.now)
-            case Failed(fault_of=Guarded() as guarded) if breaker := self.by_key.get(key_of(guarded)):
+def _judged(record: Claimed, outcome: Outcome, locked: list[Breaker], now: datetime) -> tuple[Claimed, Outcome]:
+    match outcome:
+        case Succeeded(proves=Guarded() as guarded):
+            if breaker := _of(guarded, locked):
+                _count_success(breaker, record, now)
+        case Failed(fault_of=Guarded() as guarded):
+            if breaker := _of(guarded, locked):
                 breaker.title = storable(guarded.title)[:LONGEST_NAME]
-                _count_failure(breaker, record, outcome.error, self.now)
+                _count_failure(breaker, record, outcome.error, now)
                 if breaker.is_open:
                     # it keeps its day and its priority, and comes behind what was not tried
-                    return record._replace(tried_at=self.now), Held(
-                        breaker.pk, outcome.error, tried=True, facts=outcome.facts
-                    )
-            case Held(breaker_id=breaker_id):
-                held_by_it = self.by_id.get(breaker_id)
-                if held_by_it is None or not held_by_it.is_open:
-                    return record, Released("the breaker that it waited for has closed meanwhile")
-        return record, outcome
+                    held = Held(breaker.pk, outcome.error, tried=True, facts=outcome.facts)
+                    return record._replace(tried_at=now), held
+        case Held() if not any(each.pk == outcome.breaker_id and each.is_open for each in locked):
+            return record, Released("the breaker that it waited for has closed meanwhile")
+    return record, outcome
+
+
+def _of(guarded: Guarded, locked: list[Breaker]) -> Breaker | None:
+    return next((each for each in locked if each.key == key_of(guarded)), None)
 
 
 def _count_failure(breaker: Breaker, record: Claimed, error: str, now: datetime) -> None:
@@ -188,8 +181,8 @@ def _count_failure(breaker: Breaker, record: Claimed, error: str, now: datetime)
         if breaker.trial_id == record.id:
             breaker.trial_id = None
         breaker.probe_at = now + probe_after(breaker.trials)
-        said = f"trial {breaker.trials} for {breaker} was in vain; the next one at {breaker.probe_at:%H:%M:%S} UTC"
-        write("trial in vain", breaker, said, now)
+        text = f"trial {breaker.trials} for {breaker} was in vain; the next one at {breaker.probe_at:%H:%M:%S} UTC"
+        write("trial in vain", breaker, text, now)
 
 
 def _count_success(breaker: Breaker, record: Claimed, now: datetime) -> None:

@@ -3,9 +3,7 @@
 from collections.abc import Collection
 from queue import Empty, SimpleQueue
 
-from jobs import throttles
 from jobs.clock import boot_seconds
-from jobs.throttles import SHORTEST_WAIT_SECONDS
 from jobs.wakeups import QUIET_SECONDS
 
 LOOK_AGAIN_AFTER_SECONDS = QUIET_SECONDS + 0.001
@@ -104,21 +102,3 @@ class Hints:
             del self._again_at[queue]
             self._worth.add(queue)
         return bool(due)
-
-
-class Tokens:
-    """Asks the database when the next token comes, for each queue once in `SHORTEST_WAIT_SECONDS` at most."""
-
-    def __init__(self) -> None:
-        self._found_at: dict[str, float] = {}
-
-    def seconds_until_worth_a_claim(self, queue: str) -> float | None:
-        """How long until a ready record of `queue` finds a token. None: none lacks one. Raises: django.db.Error."""
-        now = boot_seconds()
-        if now - self._found_at.get(queue, float("-inf")) < SHORTEST_WAIT_SECONDS:
-            return SHORTEST_WAIT_SECONDS
-        seconds = throttles.seconds_to_token(queue)
-        if seconds is None:
-            return None
-        self._found_at[queue] = now
-        return max(SHORTEST_WAIT_SECONDS, seconds)

@@ -4,14 +4,13 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 
-from jobs import database_threads
 from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
 from jobs.handlers import Run, registry
 from jobs.outcomes import Claimed, Outcome
-from jobs.sockets import sockets
-from jobs.worker.pace import AHEAD_SECONDS, MAX_CLAIM, Pace
-from jobs.worker.places import Places
+from jobs.worker import database_threads
+from jobs.worker.places import AHEAD_SECONDS, MAX_CLAIM, Pace, Places
+from jobs.worker.sockets import sockets
 from jobs.worker.unit_tasks import EventLoop, UnitTasks
 from jobs.worker.unit_threads import UnitThreads
 

@@ -1,4 +1,4 @@
-"""Filters of the lists about the backlog, each as `operations.backlog.filters` reads it.
+"""Filters of the lists about the backlog, each as `operations.backlog.selection` reads it.
 
 Their choices come from settings and registry: a DISTINCT over the backlog would read all of it.
 """
@@ -13,7 +13,7 @@ from django.utils.dateparse import parse_datetime
 
 from jobs import conf
 from jobs.handlers import registry
-from operations.backlog.filters import ANSWERS, STATUSES, filtered
+from operations.backlog.selection import ANSWERS, STATUSES, filtered
 from schedules.models import Schedule
 
 MOST_SCHEDULES = 200

@@ -16,9 +16,8 @@ from unfold.admin import TabularInline
 from unfold.decorators import display
 from unfold.views import ChangeList
 
-from jobs import attempts, conf
+from jobs import conf
 from jobs.durations import span
-from jobs.formatting import facts_in_words
 from jobs.models import AttemptEntry, BacklogRecord, PausedQueue, Worker
 from jobs.states import AttemptOutcome, Status
 from operations.admin.base import (
@@ -48,8 +47,10 @@ from operations.admin.filters import (
 )
 from operations.admin.operating import RecordActions
 from operations.backlog.deliveries import deliveries, is_event, shown_payload
-from operations.backlog.filters import filtered, with_answers
+from operations.backlog.facts import took
 from operations.backlog.reasons import reasons
+from operations.backlog.selection import filtered, with_answers
+from operations.printable import facts_in_words
 from schedules.models import Trigger
 
 STATUS_LABELS = {
@@ -91,7 +92,7 @@ class AttemptInline(ReadOnlyRows, TabularInline):
 
     @admin.display(description="took")
     def took(self, attempt: AttemptEntry) -> str:
-        return attempts.took(attempt)
+        return took(attempt)
 
     @admin.display(description="found")
     def found(self, attempt: AttemptEntry) -> str:

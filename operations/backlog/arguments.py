@@ -13,7 +13,7 @@ from delivery.models import Endpoint, EndpointKind
 from jobs import durations
 from jobs.clock import database_clock
 from jobs.management.arguments import duration
-from operations.backlog.filters import ANSWERS, STATUSES
+from operations.backlog.selection import ANSWERS, STATUSES
 from schedules.models import Schedule
 
 LARGEST_ID = 2**63 - 1

@@ -20,8 +20,8 @@ def is_event(record: BacklogRecord) -> bool:
 def deliveries(records: Iterable[BacklogRecord]) -> dict[int, dict[str, Any]]:
     """Event's id → its delivery by name: instants are aware, durations are seconds. Two queries for all of them.
 
-    `records`: of `filters.with_answers`. `launch_at` None: it cannot be told any more; `lag`: from then to the start of
-    its last attempt.
+    `records`: of `selection.with_answers`. `launch_at` None: it cannot be told any more; `lag`: from then to the start
+    of its last attempt.
     """
     events = [record for record in records if is_event(record)]
     launches, names = launch_instants(events), endpoint_names(events)

@@ -1,4 +1,4 @@
-"""Records, attempts and summaries by name: labels for statuses, durations in seconds."""
+"""Records, attempts and summaries by name: labels for statuses, durations in seconds; and how long an attempt took."""
 
 import json
 from collections.abc import Iterable
@@ -7,6 +7,9 @@ from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
 
+from jobs.attempts import SILENCES
+from jobs.durations import span
+from jobs.formatting import moment
 from jobs.models import Attempt, AttemptEntry, BacklogRecord
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from operations.backlog.attention import attention
@@ -51,3 +54,10 @@ def summary_facts(summary: Summary) -> dict[str, Any]:
 def as_json(value: Any) -> str:
     """Raises: TypeError for what is no fact."""
     return json.dumps(value, cls=DjangoJSONEncoder, ensure_ascii=False)
+
+
+def took(attempt: Attempt | AttemptEntry) -> str:
+    """How long it took, for people; of silences that were compacted how many there were, and until when."""
+    if times := (attempt.facts or {}).get(SILENCES):
+        return f"{times:,} times until {moment(attempt.ended_at)}"
+    return span((attempt.ended_at - attempt.started_at).total_seconds())

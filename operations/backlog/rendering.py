@@ -12,14 +12,15 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from jobs.attempts import took
 from jobs.durations import span
-from jobs.formatting import facts_in_words, moment, printable
+from jobs.formatting import moment
 from jobs.models import Attempt
 from jobs.states import AttemptOutcome, Status
 from operations.backlog.attention import attention
 from operations.backlog.dead_letters import DeadLetters
+from operations.backlog.facts import took
 from operations.backlog.summary import QueueSummary, Summary, WorkerSummary
+from operations.printable import facts_in_words, printable
 
 PIPE_WIDTH = 200
 """Columns where no terminal says how many it has: wide enough that nothing is folded."""

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
-from jobs.database_threads import THREADS
+from jobs.worker.database_threads import THREADS
 from operations.checks import registered
 from operations.doctor.asking import row
 from operations.doctor.finding import Finding, ok, problem, warning

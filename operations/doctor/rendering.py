@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from jobs.formatting import printable
 from operations.doctor.finding import Finding, Severity, several
+from operations.printable import printable
 
 COLOURS = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.PROBLEM: "bold red"}
 WORST_FIRST = (Severity.PROBLEM, Severity.WARNING, Severity.OK)

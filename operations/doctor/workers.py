@@ -7,8 +7,8 @@ from django.db.backends.utils import CursorWrapper
 from jobs import conf
 from jobs.durations import span
 from jobs.models import Worker
-from jobs.sockets import MOST, RESERVED
 from jobs.states import Status
+from jobs.worker.sockets import MOST, RESERVED
 from operations.doctor.asking import COUNT_TO, counted, row, rows
 from operations.doctor.finding import Finding, listed, ok, problem, several, warning
 

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sources.cleartext import libpq_parameters
 from sources.engines import runner
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, SourceSpec, StopSignal, Verdict
+from sources.engines.cleartext import libpq_parameters
 from sources.engines.programs import ProgramMissing, find_postgresql_program
 from sources.engines.rate import LeastRate
 from sources.engines.results import GuardedProgress, failure, judge_ending, without_secret

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from django.db import connection, transaction
 
-from jobs import backlog, claiming, tick, wakeups
+from jobs import backlog, claiming, settling, tick, wakeups
 from jobs.handlers import Run
 from jobs.outcomes import Released
 from jobs.states import Status
@@ -49,7 +49,7 @@ class TestBell:
     def test_rings_for_what_a_settle_makes_ready(self, bell):
         make_record()
         [record] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)
-        claiming.settle([(record, Released())], now=NOON)
+        settling.settle([(record, Released())], now=NOON)
         assert bell.wait(PATIENCE)
 
     def test_rings_no_sooner_than_the_record_can_be_seen(self, bell):

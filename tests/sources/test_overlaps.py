@@ -11,7 +11,7 @@ from django.db import connection
 from jobs.handlers import Run
 from jobs.outcomes import Succeeded
 from operations import doctor
-from sources.backup_handler import copy_source
+from sources.backups.handler import copy_source
 from sources.models import Repository, Source
 from tests.sources.factories import MONDAY, claimed_for, make_assignment, make_policy, make_source
 

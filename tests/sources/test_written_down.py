@@ -6,14 +6,14 @@ from uuid import uuid4
 import pytest
 
 from jobs import tick
-from jobs.lease_statements import LeaseLost
 from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Failed, Outcome, Released, Succeeded, Unavailable
+from jobs.settling import LeaseLost
 from jobs.states import Status, WaitingFor
 from schedules import emitter
 from schedules.models import Schedule
 from sources import planning
-from sources.backup_handler import ProgressWriter
+from sources.backups.handler import ProgressWriter
 from sources.engines.base import EngineProgress, EngineResult, Verdict
 from sources.models import Assignment, Backup, Progress, Source
 from tests.sources.factories import (

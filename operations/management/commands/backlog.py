@@ -11,17 +11,15 @@ from rich.live import Live
 
 from jobs.backlog import cancel, pause_queue, resume_queue, retry
 from jobs.backlog.rows import BATCH, in_batches
-from jobs.backlog.selection import locked_batches
 from jobs.clock import database_clock
 from jobs.formatting import storable
 from jobs.models import Attempt, BacklogRecord
-from jobs.models.backlog_record import CLAIM_ORDER
+from jobs.models.record import CLAIM_ORDER
 from jobs.states import FINISHED, Status
 from operations.backlog import arguments
 from operations.backlog.arguments import find_endpoint, find_schedule, is_id, no_schedule
 from operations.backlog.dead_letters import dead_letters, facts_of
 from operations.backlog.facts import as_json, attempt_facts, record_facts, summary_facts
-from operations.backlog.filters import FILTERS, Rows, check_names, filtered, with_answers
 from operations.backlog.reasons import reasons
 from operations.backlog.rendering import (
     dead_letters_view,
@@ -31,6 +29,7 @@ from operations.backlog.rendering import (
     summary_view,
     text_of,
 )
+from operations.backlog.selection import FILTERS, Rows, check_names, filtered, locked_batches, with_answers
 from operations.backlog.summary import summary
 from operations.management.base import VerbCommand, patiently
 

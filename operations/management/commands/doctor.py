@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error
 
-from jobs import unreachable
+from jobs import database_errors
 from operations.doctor import NAMES, Severity, examine
 from operations.doctor.rendering import report
 
@@ -41,7 +41,9 @@ class Command(BaseCommand):
         try:
             findings = examine(skip=options["skip"])
         except Error as error:
-            raise CommandError(unreachable.describe(error) or unreachable.describe_away(error), returncode=2) from error
+            raise CommandError(
+                database_errors.describe(error) or database_errors.describe_away(error), returncode=2
+            ) from error
         if options["json"]:
             self.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
         else:

@@ -14,9 +14,9 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from jobs import backlog, claiming
-from jobs.backlog.selection import locked_batches
 from jobs.models import Attempt, BacklogRecord, PausedQueue
 from jobs.states import UNFINISHED, AttemptOutcome, Status
+from operations.backlog.selection import locked_batches
 from tests.factories import NOON, build_record, make_record, make_worker
 from tests.jobs.backlog_command import refused, run
 from tests.jobs.worker_processes import database_url

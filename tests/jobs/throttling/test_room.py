@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import claiming, wakeups
+from jobs import claiming, settling, wakeups
 from jobs.clock import boot_seconds
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Succeeded
@@ -64,7 +64,7 @@ def settle_one_elsewhere(lane: int) -> None:
     """A worker of another queue ends a record of that lane."""
     make_record(lane=lane, queue="elsewhere")
     [record] = claim(queue="elsewhere")
-    claiming.settle([(record, Succeeded())], now=NOON)
+    settling.settle([(record, Succeeded())], now=NOON)
 
 
 @pytest.mark.parametrize("outcome", [Succeeded(), Failed("no")])
@@ -74,7 +74,7 @@ def test_wakes_the_queue_whose_last_claim_met_that_throttle_in_a_lane_of_its_own
     [running] = claim(queue="elsewhere")
     make_record(lane=make_lane(shared, make_throttle(9)))
     assert idle.claim() == []
-    claiming.settle([(running, outcome)], now=NOON)
+    settling.settle([(running, outcome)], now=NOON)
     eventually(lambda: idle.hints.take("default"))
     assert len(idle.claim()) == 1
 
@@ -128,7 +128,7 @@ def test_a_blocked_worker_begins_when_one_of_another_queue_and_process_makes_roo
         free = make_record(kind="quick")
         eventually(lambda: not BacklogRecord.objects.filter(pk=free.pk).exclude(status=Status.SUCCEEDED).exists())
         assert BacklogRecord.objects.get(pk=blocked.pk).status == Status.READY
-        claiming.settle([(running, Succeeded())])
+        settling.settle([(running, Succeeded())])
         eventually(lambda: BacklogRecord.objects.get(pk=blocked.pk).status == Status.SUCCEEDED)
     finally:
         workers.end()

@@ -10,9 +10,9 @@ from django.core.management import call_command
 from django.db import connection
 
 from jobs.clock import database_clock
-from jobs.database_threads import THREADS
 from jobs.handlers import Kind
 from jobs.models import BacklogRecord, Worker
+from jobs.worker.database_threads import THREADS
 from operations import doctor
 from operations.doctor import clocks, connections, server
 from operations.doctor.finding import Finding, ok
