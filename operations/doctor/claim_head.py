@@ -95,9 +95,9 @@ def _measured(queue: str, lane: int, now: datetime) -> dict[str, Any]:
     top = plan["Plan"]
     nodes = list(_nodes(top))
     found = int(top["Actual Rows"])
-    passed_over = sum(int(node.get("Rows Removed by Filter", 0)) for node in nodes)
+    skipped = sum(int(node.get("Rows Removed by Filter", 0)) for node in nodes)
     buffers = int(top["Shared Hit Blocks"]) + int(top["Shared Read Blocks"])
-    expected = BUFFERS_OF_A_DESCENT + BUFFERS_PER_ROW * (found + passed_over)
+    expected = BUFFERS_OF_A_DESCENT + BUFFERS_PER_ROW * (found + skipped)
     return {
         "queue": queue,
         "lane": lane,
