@@ -1,4 +1,4 @@
-"""The worker's main loop: look what is due, claim what fits, sleep until somebody says that there is more.
+"""The worker's main loop: look what is due, claim what fits, sleep until there may be more.
 
 The main thread ticks and claims; the settler writes results on a connection of its own, so one batch is settled while
 the next is claimed. When the database goes away, both wait for it, and results are kept as long as their leases last.
@@ -168,7 +168,7 @@ class WorkerProcess:
         if now >= self._besides_at:
             self._besides_at = now + BESIDES_SECONDS
             self._notice_migrations()
-            periodic.run_minutely()  # what fails there is told there, and must not starve for a tick that always fails
+            periodic.run_minutely()  # it logs what fails, and must not starve for a tick that always fails
         try:
             unchanged = self.lease_watch.unchanged()
             ticked = tick.act_on(due, rescue=bool(unchanged), unchanged=unchanged)
