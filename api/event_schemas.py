@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 from ninja import Field, Schema
 from pydantic import BeforeValidator, model_validator
 
-from api.endpoint_schemas import EndpointKindName
 from api.fields import Body, Instant, Name, RowId
 from api.record_schemas import MOST_IDS, StatusName
+from delivery.declarations import KindOfEndpoint
 from operations.backlog.arguments import LARGEST_ID
 
 StateName = Literal["unfinished", "delivered", "failed", "cancelled"]
@@ -44,7 +44,7 @@ class EventFilters(Schema):
 
     state: StateName | None = Field(None, description=OF_STATE)
     answer: AnswerName | None = Field(None, description=OF_ANSWER)
-    kind: EndpointKindName | None = Field(None, description="How they are delivered")
+    kind: KindOfEndpoint | None = Field(None, description="How they are delivered")
     schedule: RowId | None = Field(None, description=OF_SCHEDULE)
     trigger_at: Instant | None = Field(None, description=OF_TRIGGER)
     endpoint: RowId | None = Field(None, description=OF_ENDPOINT)
@@ -57,7 +57,7 @@ class EventAnswer(Schema):
 
     id: int = Field(description="Of its record: what its path ends with")
     event_id: Told = Field(description="What its receiver is told: the same for each attempt, so that it counts once")
-    kind: EndpointKindName = Field(description="How it is delivered")
+    kind: KindOfEndpoint = Field(description="How it is delivered")
     state: StateName = Field(description=OF_STATE.replace("they are on their", "it is on its"))
     status: StatusName = Field(description="Of its record")
     waiting_for: str | None = Field(description="Why it waits; null: it does not")
@@ -111,7 +111,7 @@ class EventRetryRequest(Body):
     ids: list[RowId] | None = Field(None, min_length=1, max_length=MOST_IDS, description="Of their records")
     state: Literal["unfinished", "failed", "cancelled"] | None = Field(None, description=OF_STATE)
     answer: AnswerName | None = Field(None, description=OF_ANSWER)
-    kind: EndpointKindName | None = Field(None, description="How they are delivered")
+    kind: KindOfEndpoint | None = Field(None, description="How they are delivered")
     schedule: RowId | None = Field(None, description=OF_SCHEDULE)
     trigger_at: Instant | None = Field(None, description=OF_TRIGGER)
     endpoint: RowId | None = Field(None, description=OF_ENDPOINT)

@@ -7,11 +7,11 @@ class SchedulesConfig(AppConfig):
 
     def ready(self) -> None:
         from jobs.handlers import registry
-        from schedules import batches, emitter, finishing, uses
+        from schedules import batches, emitter, finishing, obstacles
 
         registry.steps[:] = [emitter.EMIT]
         registry.at_start[:] = [emitter.correct_watermarks]
         registry.prunes[:] = [batches.prune]
         registry.batches[:] = [finishing]
-        registry.uses[:] = [uses.use_of]
+        registry.uses[:] = [obstacles.use_of]
         registry.add_periodic(batches.keep)
