@@ -112,8 +112,9 @@ class Resource(Generic[Row]):
     def own_facts(self, row: Row) -> dict[str, Any]:
         """What was declared, and the answer's other fields that are fields of the row."""
         declared: dict[str, Any] = self.edits().values(row) if self.service else {}
+        columns = {each.name: each.attname for each in row._meta.concrete_fields}  # a foreign key's is its id
         others = (name for name in self.answer.model_fields if name not in declared and hasattr(row, name))
-        return {**{name: getattr(row, name) for name in others}, **declared}
+        return {**{name: getattr(row, columns.get(name, name)) for name in others}, **declared}
 
     def untold(self, row: Row) -> str:
         """What people edit and no answer tells: part of the ETag, as a digest."""

@@ -61,7 +61,8 @@ def fleets(draw: st.DrawFn) -> dict[str, Any]:
             burst=optional(st.integers(1, 9)),
         ),
         "endpoints": rows(
-            endpoints, url=st.just("https://example.com/hook"), headers=st.dictionaries(st.just("X-Tenant"), TRICKY.filter(str.isascii)),
+            endpoints, url=st.just("https://example.com/hook"),
+            headers=st.dictionaries(st.just("X-Tenant"), TRICKY.filter(str.isascii)),
             timeout=SECONDS.filter(lambda value: value <= 3600), follow_redirects=st.booleans(),
         ),
         "schedules": rows(
