@@ -10,7 +10,8 @@ from pydantic import AfterValidator, StringConstraints
 from api.auth import user_of
 from api.fields import Body, Name, Title, storable_text
 from api.resources import Resource
-from sources import edits, reach
+from sources import edits
+from sources.backups import reach
 from sources.models import Repository
 from sources.repository_breaker import OPEN_BREAKER_OF_REPOSITORY
 

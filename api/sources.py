@@ -26,7 +26,8 @@ from api.source_schemas import (
     StaffSnoozeBody,
 )
 from jobs.clock import database_clock
-from sources import checkins, edits, planning, reach, tokens
+from sources import checkins, edits, planning, tokens
+from sources.backups import reach
 from sources.models import Assignment, Backup, Source
 from sources.protection import present, with_status
 

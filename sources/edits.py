@@ -12,7 +12,8 @@ from django.db.models import Model, QuerySet
 from jobs.breakers import verbs
 from operations import rescheduling, rollouts
 from schedules.models import Schedule
-from sources import planning, repositories
+from sources import planning
+from sources.backups import repositories
 from sources.models import Backup, Policy, Repository
 from sources.repository_breaker import guarded_by, try_again
 

@@ -15,11 +15,13 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ValidationError
 
 from schedules.cron import Period
-from sources import cleartext, contact, repositories, wake_networks
+from sources.availability import contact, wake_networks
+from sources.availability.host_keys import check_host_key
+from sources.backups import repositories
 from sources.domain.excluded_dates import ExcludedDates
 from sources.domain.preview import check_period_meets_window
 from sources.domain.windows import Window
-from sources.host_keys import check_host_key
+from sources.engines import cleartext
 from sources.kinds import RULES, Rule
 from sources.secrets_by_reference import check_reference
 

@@ -13,8 +13,9 @@ from unfold.decorators import display
 from jobs import breakers
 from jobs.models import Breaker
 from operations.admin.breakers import link_to
-from sources import edits, reach
+from sources import edits
 from sources.admin.reach import ReachAdmin, ReachForm
+from sources.backups import reach
 from sources.models import Repository
 from sources.repository_breaker import OPEN_BREAKER_OF_REPOSITORY, guarded_by
 

@@ -19,7 +19,7 @@ from jobs.durations import span
 from operations.admin.base import SMALL_TEXT_AREAS, ago, moment
 from operations.admin.decisions import log_url
 from operations.admin.tables import table
-from sources import edits, planning, reach
+from sources import edits, planning
 from sources.admin.agents import AGENT_FIELDS, AgentActions, AgentFields
 from sources.admin.protection import (
     LABELS,
@@ -31,6 +31,7 @@ from sources.admin.protection import (
     with_status,
 )
 from sources.admin.reach import ReachAdmin, ReachForm
+from sources.backups import reach
 from sources.models import Assignment, Backup, Source
 
 SHOWN_BACKUPS = 10

@@ -5,8 +5,8 @@ from django.db.models.functions import Now
 
 from sources.domain.alerts import AlertFacts, AlertState, state
 from sources.models.policy import Policy
+from sources.models.querysets import AssignmentQuerySet
 from sources.models.source import Source
-from sources.querysets import AssignmentQuerySet
 
 
 class Assignment(models.Model):

@@ -15,7 +15,7 @@ class Repository(models.Model):
 
     def clean(self) -> None:
         """Check the location. Raises: ValidationError naming the field."""
-        from sources import overlaps
+        from sources.backups import overlaps
         from sources.validation import check_repository_location
 
         check_repository_location(self.location)

@@ -14,8 +14,8 @@ from django.test import Client
 from backupsched.embedded import EmbeddedDatabaseError
 from delivery.extras import EXTRAS
 from delivery.sqs import clients
-from sources.address_tracking import ask_where_it_is
-from sources.availability import Answer
+from sources.availability.address_tracking import ask_where_it_is
+from sources.availability.answers import Answer
 from sources.models import Policy
 from tests.sources.factories import MONDAY, make_source
 from tests.waiting import PATIENCE
@@ -55,7 +55,7 @@ def test_a_picture_on_a_page(without: Any, admin_client: Client) -> None:
     assert answer.status_code == 200
     assert "a picture needs matplotlib, which is not installed here" in answer.content.decode()
     download = admin_client.get("/backoff/picture.svg")
-    assert (download.status_code, download["Content-Type"]) == (501, "text/plain")
+    assert (download.status_code, download["Content-Type"]) == (501, "text/plain; charset=utf-8")
 
 
 def test_the_embedded_server(without: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_a_source_that_moved_is_asked_where_it_was(without: Any) -> None:
 
     there, address = asyncio.run(ask_while_it_is_there())
     assert (there.present, address) == (True, None)
-    assert said not in there.said
+    assert said not in there.text
     silent, address = asyncio.run(ask())
     assert (silent.present, address) == (False, None)
-    assert said in silent.said
+    assert said in silent.text

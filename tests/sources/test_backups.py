@@ -15,9 +15,10 @@ from jobs.handlers import Run
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Cancelled, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
 from jobs.states import Status, WaitingFor
-from sources import backup_handler, planning, repositories
-from sources.availability_check import ask_source
-from sources.backup_handler import copy_source
+from sources import planning
+from sources.availability.check import ask_source
+from sources.backups import handler, repositories
+from sources.backups.handler import copy_source
 from sources.engines.base import BackupTask, EngineResult, Verdict
 from sources.engines.versions import locked
 from sources.models import Assignment, Backup, Policy, Repository, Source
@@ -237,7 +238,7 @@ class TestCopying:
     def test_a_copy_is_stopped_when_its_window_closes(
         self, folder: Path, policy: Policy, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(backup_handler, "_seconds_to_close", lambda *_: 0.5)
+        monkeypatch.setattr(handler, "_seconds_to_close", lambda *_: 0.5)
         (folder / "large").write_bytes(bytes(5_000_000))
         policy.engine_options = {"bwlimit": "100K"}
         policy.save()

@@ -15,8 +15,9 @@ from jobs.handlers import Run
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Failed
 from jobs.states import AttemptOutcome, Status
-from sources import edits, planning, repositories
-from sources.backup_handler import copy_source
+from sources import edits, planning
+from sources.backups import repositories
+from sources.backups.handler import copy_source
 from sources.models import Assignment, Backup, Policy, Repository
 from sources.repository_breaker import guarded_by
 from tests.sources.dead_mount import dead_mount

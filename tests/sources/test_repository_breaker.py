@@ -20,8 +20,8 @@ from jobs.models import Attempt, BacklogRecord, Breaker, Decision
 from jobs.outcomes import Failed, Handoff, Held, Outcome, Succeeded
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from sources import planning, repository_breaker
-from sources.availability_check import _look_up, ask_source
-from sources.backup_handler import copy_source
+from sources.availability.check import _look_up, ask_source
+from sources.backups.handler import copy_source
 from sources.fleet import import_fleet
 from sources.models import Assignment, Backup, Policy, Repository
 from tests.factories import make_retry_policy

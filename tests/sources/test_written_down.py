@@ -13,7 +13,7 @@ from jobs.states import Status, WaitingFor
 from schedules import emitter
 from schedules.models import Schedule
 from sources import planning
-from sources.backup_handler import ProgressWriter
+from sources.backups.handler import ProgressWriter
 from sources.engines.base import EngineProgress, EngineResult, Verdict
 from sources.models import Assignment, Backup, Progress, Source
 from tests.sources.factories import (

@@ -63,7 +63,7 @@ def test_rclone_dies_with_a_killed_worker_and_the_next_run_completes_the_copy(tm
 import sys, threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from sources import repositories
+from sources.backups import repositories
 from tests.sources.engines.peers import *
 
 address, port, host_key, copy = sys.argv[1:]

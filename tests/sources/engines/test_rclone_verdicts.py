@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sources.engines.base import EngineProgress, Verdict
-from sources.engines.rclone_log import MAX_PROBLEMS, RcloneLog
-from sources.engines.rclone_verdicts import judge
+from sources.engines.rclone.log import MAX_PROBLEMS, RcloneLog
+from sources.engines.rclone.verdicts import judge
 
 DESTINATION = Path("/srv/backups/a-1/daily")
 
