@@ -189,7 +189,7 @@ def test_a_socket_directory_of_somebody_else_is_refused(open_dir):
     server = Server(open_dir / ("deep" * 30))
     server.layout.socket_directory.symlink_to(open_dir)
     try:
-        with pytest.raises(EmbeddedDatabaseError, match="belongs to somebody else"):
+        with pytest.raises(EmbeddedDatabaseError, match="belongs to another user"):
             server.ensure_running()
     finally:
         server.layout.socket_directory.unlink()
