@@ -16,7 +16,7 @@ from api.errors import ApiError, not_valid
 from api.models import Scope
 from api.policy_schemas import MOVING, PolicyAnswer, PolicyBody, PolicyFilters
 from api.resources import Resource, names_of
-from jobs import rollouts
+from operations import rollouts
 from schedules.models import Schedule
 from sources import edits, planning, previews
 from sources.models import Policy

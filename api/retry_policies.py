@@ -10,8 +10,9 @@ from pydantic import AfterValidator
 
 from api.fields import DURATION, LARGEST_INTEGER, Body, JsonObject, Name, Title
 from api.resources import Resource
-from jobs import rescheduling, retries
+from jobs import retries
 from jobs.models import RetryPolicy
+from operations import rescheduling
 from operations.retry_policy_uses import uses_of
 
 SHOWN_DELAYS = 10

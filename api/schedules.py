@@ -30,7 +30,7 @@ from api.schedule_schemas import (
 )
 from api.triggers import resource as triggers
 from api.wording import model_errors
-from jobs import rescheduling
+from operations import rescheduling
 from schedules import verbs
 from schedules.capacity import check
 from schedules.capacity_report import facts_of

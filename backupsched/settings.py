@@ -245,7 +245,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {
         "line": {
-            "()": "jobs.formatting.PrintableFormatter",
+            "()": "operations.printable.PrintableFormatter",
             "format": "%(asctime)s %(levelname)-7s %(name)s %(message)s",
         }
     },

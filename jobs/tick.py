@@ -18,7 +18,7 @@ from typing import Any
 from django.db import connection
 from django.utils import timezone
 
-from jobs import breakers, claiming
+from jobs import breakers, rescuing
 from jobs.closing import close_windows
 from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import StepDue, TickStep, registry
@@ -156,11 +156,11 @@ def act_on(
     *,
     now: datetime | None = None,
     rescue: bool = True,
-    unchanged: Collection[claiming.Lease] | None = None,
+    unchanged: Collection[rescuing.Lease] | None = None,
     emit_for: float = EMIT_SECONDS,
 ) -> Ticked:
     """Do what a look has found due. `now` replaces the database's clock for leases, in tests. `unchanged`: what may be
-    rescued (`claiming.rescue`). `emit_for`: seconds after which the rest of what is to be emitted is left for the next
+    rescued (`rescuing.rescue`). `emit_for`: seconds after which the rest of what is to be emitted is left for the next
     tick."""
 
     move_for = emit_for * MOVE_SECONDS / EMIT_SECONDS
@@ -169,7 +169,7 @@ def act_on(
         return _or_complain(what, step) if if_due else 0
 
     def rescue_others() -> int:
-        return claiming.rescue(unchanged=unchanged, now=now)
+        return rescuing.rescue(unchanged=unchanged, now=now)
 
     emitted = sum(
         done(step.name, partial(step.do, due.now, emit_for), found.is_due)

@@ -6,4 +6,10 @@ class OperationsConfig(AppConfig):
     verbose_name = "Operations"
 
     def ready(self) -> None:
-        from operations import checks  # noqa: F401 - registers the system checks
+        from operations import (
+            checks,  # noqa: F401 - registers the system checks
+            rescheduling,  # noqa: F401 - registers what an edit of a retry policy rolls out
+            rollouts,
+        )
+
+        rollouts.register_kind()

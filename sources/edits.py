@@ -9,8 +9,8 @@ from functools import partial
 from django.db import transaction
 from django.db.models import Model, QuerySet
 
-from jobs import rescheduling, rollouts
 from jobs.breakers import verbs
+from operations import rescheduling, rollouts
 from schedules.models import Schedule
 from sources import planning
 from sources.backups import repositories

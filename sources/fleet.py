@@ -16,8 +16,8 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, OuterRef
 
-from jobs import rescheduling, rollouts
 from jobs.models import RetryPolicy
+from operations import rescheduling, rollouts
 from schedules.models import Schedule
 from sources import edits, planning
 from sources.engines import ENGINES, missing_program

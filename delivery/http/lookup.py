@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from delivery.handlers import QUEUE
 from delivery.targets import Host, Key, Target, load
-from jobs.database_threads import ask_database
+from jobs.worker.database_threads import ask_database
 
 FRESH_SECONDS = 1.0
 MOST_KEPT = 10_000
@@ -65,7 +65,7 @@ class Targets:
             for future in wanted.values():
                 if isinstance(error, Exception):
                     future.set_exception(error)
-                    future.exception()  # heard: nobody may be left who waits for it
+                    future.exception()  # seen: perhaps no coroutine waits for it any more
                 else:
                     future.cancel()
             if not isinstance(error, Exception):

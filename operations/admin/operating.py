@@ -13,10 +13,10 @@ from unfold.decorators import action
 
 from jobs import backlog
 from jobs.backlog.rows import BATCH
-from jobs.backlog.selection import locked_batches
 from jobs.models import BacklogRecord
 from jobs.states import FINISHED, Status
 from operations.admin.asking import AsksFirst, is_confirmed, question
+from operations.backlog.selection import locked_batches
 from operations.web import audit
 
 SHOWN_TO_CONFIRM = 10

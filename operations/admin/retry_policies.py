@@ -11,9 +11,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 
-from jobs import rescheduling, retries
+from jobs import retries
 from jobs.durations import span
 from jobs.models import RetryPolicy
+from operations import rescheduling
 from operations.admin.base import SMALL_TEXT_AREAS
 from operations.admin.deleting import ToldObstacles
 from operations.admin.previewing import PreviewedForm

@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from jobs import rescheduling
 from jobs.durations import span
+from operations import rescheduling
 from operations.admin.base import SMALL_TEXT_AREAS, moment
 from operations.admin.deleting import ToldWhyNot
 from operations.admin.previewing import PreviewedForm

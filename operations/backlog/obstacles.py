@@ -1,6 +1,6 @@
 """What a record meets in its queue: a pause, no worker, a closed window, a full throttle, and those before it.
 
-The predicates are those of the claim (`jobs/lease_statements.py`, `jobs/throttles.py`) and of the look-ahead.
+The predicates are those of the claim (`jobs/claiming.py`, `jobs/throttles.py`) and of the look-ahead.
 """
 
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from jobs.durations import span
 from jobs.formatting import moment
 from jobs.models import BacklogRecord, Lane, PausedQueue, Worker
 from jobs.order import claim_key
-from jobs.worker.lookahead import shortage
+from jobs.worker.claimer import shortage
 
 COUNTED = 500
 """Of a lane, no more than so many of those before a record are counted."""

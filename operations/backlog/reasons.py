@@ -15,10 +15,10 @@ from jobs import breakers
 from jobs.durations import span
 from jobs.formatting import moment
 from jobs.models import BacklogRecord, Breaker, RetryPolicy, Sweep
-from jobs.rescheduling import last_failure_of
 from jobs.retries import tiers
 from jobs.states import Status, WaitingFor
 from operations.backlog import obstacles
+from operations.rescheduling import last_failure_of
 
 
 def reasons(record: BacklogRecord, now: datetime) -> list[str]:

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error, IntegrityError
 from rich.console import RenderableType
 
-from jobs import unreachable
+from jobs import database_errors
 from jobs.decisions import LOGGERS
 from jobs.models import Level
 from operations.backlog.rendering import text_of
@@ -67,7 +67,7 @@ class VerbCommand(TerminalCommand):
 def unanswered(error: Error, before: str = "") -> CommandError:
     """What to raise when the database does not answer, or lacks what is asked of it. `before`: what was not done."""
     otherwise = f"{str(error).strip()}\nTry again; `manage.py doctor` looks what is wrong with the database."
-    return CommandError(f"{before}{unreachable.describe(error) or otherwise}", returncode=2)
+    return CommandError(f"{before}{database_errors.describe(error) or otherwise}", returncode=2)
 
 
 def describe_taken_name(error: ValidationError, field_texts: str, change: str, name: str) -> str:

@@ -6,7 +6,7 @@ from django.contrib import admin, messages
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 
-from jobs import rollouts
+from operations import rollouts
 from operations.admin.base import SMALL_TEXT_AREAS, moment
 from operations.admin.previewing import PreviewedForm
 from sources import edits

@@ -16,10 +16,10 @@ from django.db import Error, close_old_connections
 from jobs import decisions
 from jobs.clock import boot_seconds, database_clock
 from jobs.database_errors import Trouble, trouble_of
-from jobs.database_threads import AskedTogether, ask_database
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unavailable
 from jobs.states import WaitingFor
+from jobs.worker.database_threads import AskedTogether, ask_database
 from sources import planning, repository_breaker
 from sources.availability import address_tracking, contact, wake
 from sources.models import Assignment, Source

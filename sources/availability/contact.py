@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from jobs.sockets import sockets
+from jobs.worker.sockets import sockets
 from sources.availability.bounded_threads import BoundedThreads
 
 LOOKUP_THREADS = 256

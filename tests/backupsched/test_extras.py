@@ -55,7 +55,7 @@ def test_a_picture_on_a_page(without: Any, admin_client: Client) -> None:
     assert answer.status_code == 200
     assert "a picture needs matplotlib, which is not installed here" in answer.content.decode()
     download = admin_client.get("/backoff/picture.svg")
-    assert (download.status_code, download["Content-Type"]) == (501, "text/plain")
+    assert (download.status_code, download["Content-Type"]) == (501, "text/plain; charset=utf-8")
 
 
 def test_the_embedded_server(without: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-LONGEST_SECONDS = 900
-"""Three minutes on two cores that six processes share."""
+LONGEST_SECONDS = 300
+"""A quarter of a minute on two idle cores, which six processes may share."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(LONGEST_SECONDS + 60)]
 
-SMALL = ("--repeats", "1", "--jobs", "100", "--others", "100")
+SMALL = ("--repeats", "1", "--jobs", "100", "--others", "0")
 
 
 def start(tmp_path: Path, *arguments: str) -> "subprocess.Popen[str]":
@@ -41,10 +41,6 @@ def measure(tmp_path: Path, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def contestants(found: dict[str, Any], case: str) -> set[str]:
-    return {row["contestant"] for row in found["measured"] if row["case"] == case}
-
-
 @pytest.fixture
 def directory() -> Iterator[Path]:
     """Not pytest's: the server's user must be able to reach it."""
@@ -54,10 +50,12 @@ def directory() -> Iterator[Path]:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def test_a_drain_is_measured_with_and_without_others(directory):
-    found = measure(directory, "drain", *SMALL, "--only", "ours-async,raw-batched")
+def test_a_drain_is_measured(directory):
+    found = measure(directory, "drain", *SMALL, "--only", "ours-async")
     assert found["failures"] == []
-    assert contestants(found, "2 workers") == {"ours-async", "raw-batched"}
-    assert contestants(found, "100 behind") == contestants(found, "100 beside") == {"ours-async", "raw-batched"}
+    assert {(row["case"], row["contestant"]) for row in found["measured"]} == {
+        ("1 worker", "ours-async"),
+        ("2 workers", "ours-async"),
+    }
     assert found["machine"]["postgresql"]["fsync"] == "on"
     assert list(directory.iterdir()) == []

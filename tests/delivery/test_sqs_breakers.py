@@ -9,7 +9,7 @@ import pytest
 from delivery.models import Endpoint
 from delivery.sqs import clients, message
 from delivery.sqs.message import deliver
-from jobs import breakers, claiming, tick
+from jobs import breakers, claiming, settling, tick
 from jobs.handlers import Run
 from jobs.models import Attempt, BacklogRecord, Breaker
 from jobs.outcomes import Claimed, Failed, Guarded, Held, Outcome, Succeeded
@@ -53,7 +53,7 @@ def claim(now: datetime, limit: int = 100) -> list[Claimed]:
 def work(now: datetime) -> list[Outcome]:
     """Claim all that is ready, deliver it and settle it."""
     results = [(record, deliver(Run(record))) for record in claim(now)]
-    claiming.settle(results, now=now)
+    settling.settle(results, now=now)
     return [outcome for _, outcome in results]
 
 

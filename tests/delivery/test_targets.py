@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from delivery.http import callback, lookup
 from delivery.models import Endpoint
 from delivery.targets import Key, Target, load
-from jobs import claiming
+from jobs import claiming, settling
 from jobs.handlers import Run
 from jobs.models import Breaker
 from jobs.outcomes import Claimed, Failed, Guarded, Held, Postponed, Succeeded
@@ -119,7 +119,7 @@ class TestAnOpenBreaker:
             Breaker.objects.filter(pk=opened.pk).update(trial_id=record.id, opened_at=NOON)
             [outcome] = deliver(record)
         assert isinstance(outcome, Succeeded)
-        claiming.settle([(record, outcome)])
+        settling.settle([(record, outcome)])
         assert not Breaker.objects.get().is_open
 
     def test_lets_a_trial_through_that_was_chosen_a_moment_ago(self):
@@ -176,7 +176,7 @@ class TestASuccess:
         with receiving(answering_in_turn(answers)) as receiver:
             records = [a_claim(receiver) for _ in answers]
             outcomes = deliver(*records)
-        claiming.settle(list(zip(records, outcomes, strict=True)))
+        settling.settle(list(zip(records, outcomes, strict=True)))
         assert not Breaker.objects.get().is_open
         assert Breaker.objects.get().failures == 0
 
@@ -184,7 +184,7 @@ class TestASuccess:
         with receiving(answering_in_turn([500] * 3)) as receiver:
             records = [a_claim(receiver) for _ in range(3)]
             outcomes = deliver(*records)
-        claiming.settle(list(zip(records, outcomes, strict=True)))
+        settling.settle(list(zip(records, outcomes, strict=True)))
         assert Breaker.objects.get().key == guarded(receiver).key
         assert Breaker.objects.get().is_open
 

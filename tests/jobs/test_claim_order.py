@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg._queries import PostgresQuery
 
-from jobs import claiming, tick
-from jobs.lease_statements import SETTLE_SUCCEEDED
+from jobs import claiming, rescuing, tick
 from jobs.models import BacklogRecord, Lane
 from jobs.order import claim_key, in_claim_order
+from jobs.settling import SETTLE_SUCCEEDED
 from jobs.states import Status, WaitingFor
 from schedules import emitter
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
@@ -172,7 +172,7 @@ def test_the_plan_of_a_settle_goes_from_the_results_to_the_primary_key(crowded, 
 @pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])
 def test_the_plan_of_a_rescue_reads_the_lease_index(crowded, cache_mode):
     plan = plans_of_the_prepared(
-        claiming.EXPIRED,
+        rescuing.EXPIRED,
         {"limit": 1000, "lease": 60.0, "now": NOON, "ids": [1], "instants": [NOON], "set_aside": []},
         cache_mode,
     )

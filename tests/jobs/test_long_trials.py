@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from jobs import breakers, claiming
+from jobs import breakers, settling
 from jobs.breakers import verbs
 from jobs.outcomes import Claimed
 from tests.factories import NOON
@@ -22,7 +22,7 @@ def let_through(now: datetime) -> list[Claimed]:
     begun = []
     for record in claim_ready(now):
         if held := breakers.refusal(OFFICE, record):
-            claiming.settle([(record, held)], now=now)
+            settling.settle([(record, held)], now=now)
         else:
             begun.append(record)
     return begun

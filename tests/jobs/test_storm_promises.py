@@ -12,7 +12,7 @@ from django.db import connection
 from chaos import journal
 from chaos.audit_runs import highest
 from chaos.fleet import Fleet, Member
-from jobs import claiming
+from jobs import claiming, settling
 from jobs.clock import boot_seconds, database_clock
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Succeeded
@@ -54,7 +54,7 @@ class TestNothingIsHandedOutTwice:
             luck, handed_out = Random(worker_id), []
             while claimed := claiming.claim("default", worker_id=worker_id, limit=luck.randrange(1, 60)):
                 handed_out += [record.id for record in claimed]
-                assert claiming.settle([(record, Succeeded()) for record in claimed]).lost == frozenset()
+                assert settling.settle([(record, Succeeded()) for record in claimed]).lost == frozenset()
             return handed_out
 
         shares = at_once(*[lambda worker_id=worker_id: work(worker_id) for worker_id in workers])

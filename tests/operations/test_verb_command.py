@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 from django.db import connection
 from django.db.utils import Error, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
-from jobs import unreachable
+from jobs import database_errors
 from operations.management import base
 from operations.management.base import VerbCommand
 
@@ -85,15 +85,15 @@ class TestWithoutTheDatabase:
     )
     def test_it_names_the_place_and_what_to_do(self, error, monkeypatch):
         shop = {"NAME": "shop", "HOST": "db", "PORT": "", "PASSWORD": "hunter2"}
-        monkeypatch.setattr(unreachable, "settings", SimpleNamespace(DATABASES={"default": shop}))
-        assert unreachable.describe(error) == (
+        monkeypatch.setattr(database_errors, "settings", SimpleNamespace(DATABASES={"default": shop}))
+        assert database_errors.describe(error) == (
             "the database 'shop' at db:5432 does not answer: refused\n"
             "Check the setting DATABASES, and that the server runs."
         )
 
     def test_one_without_tables_is_not_migrated(self):
         error = caused(ProgrammingError("no relation x\nLINE 1"), psycopg.errors.UndefinedTable())
-        assert unreachable.describe(error) == (
+        assert database_errors.describe(error) == (
             "the database is not migrated (no relation x). Run `manage.py migrate` first."
         )
 
@@ -106,7 +106,7 @@ class TestWithoutTheDatabase:
         ],
     )
     def test_one_that_has_answered_is_not_said_to_be_away(self, error):
-        assert unreachable.describe(error) == ""
+        assert database_errors.describe(error) == ""
 
 
 class TestPatience:

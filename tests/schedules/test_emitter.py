@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import IntegrityError
 
-from jobs import claiming, closing, tick
+from jobs import closing, rescuing, tick
 from jobs.clock import database_clock
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord
@@ -228,7 +228,7 @@ class TestTick:
         [
             (Status.WAITING, {"run_after": NOON}, tick.promote),
             (Status.READY, {"closes_at": NOON}, closing.close_windows),
-            (Status.RUNNING, {}, lambda now: claiming.rescue(now=database_clock() + DAY)),
+            (Status.RUNNING, {}, lambda now: rescuing.rescue(now=database_clock() + DAY)),
         ],
         ids=["promote", "close windows", "rescue"],
     )

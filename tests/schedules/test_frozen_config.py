@@ -9,10 +9,11 @@ from django.db import DataError
 
 from delivery import endpoints
 from delivery.models import Endpoint
-from jobs import rescheduling, throttle_verbs, tick
+from jobs import throttle_verbs, tick
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Decision, Lane
 from jobs.states import Status
+from operations import rescheduling
 from schedules import batches, chunks, emitter, events, providers, validation, verbs
 from schedules.models import Schedule, Trigger
 from schedules.stagger import offsets

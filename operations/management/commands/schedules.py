@@ -10,10 +10,10 @@ from django.db.models import Q
 from rich.console import Group
 from rich.text import Text
 
-from jobs import rescheduling
 from jobs.formatting import moment
 from jobs.models import BacklogRecord
 from jobs.states import UNFINISHED
+from operations import rescheduling
 from operations.backlog.facts import as_json
 from operations.capacity import capacity_view, messages_view
 from operations.management.base import VerbCommand, without_its_log_lines

@@ -4,7 +4,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from jobs import backlog, claiming, closing
+from jobs import backlog, claiming, closing, settling
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Released, Succeeded
@@ -79,17 +79,17 @@ class TestRetryWhatEnded:
         make_record(queue="home")
         old = claim_one("home")
         backlog.cancel([old.id], now=NOON)
-        claiming.settle([(old, Released())], now=NOON)
+        settling.settle([(old, Released())], now=NOON)
         backlog.retry([old.id], now=NOON)
         current = claim_one("home")
         late = make_claimed(**{**old._asdict(), "attempt": old.attempt + 1})
-        assert claiming.settle([(late, Succeeded())], now=LATER).lost == {old.id}
+        assert settling.settle([(late, Succeeded())], now=LATER).lost == {old.id}
         assert fresh(BacklogRecord(pk=current.id)).status == Status.RUNNING
 
     def test_a_retried_record_can_fail_again_and_its_series_starts_at_one(self, kind):
         record = make_record(Status.FAILED, failures=6)
         backlog.retry([record.pk], now=NOON)
-        claiming.settle([(claim_one("home"), Failed("again"))], now=LATER)
+        settling.settle([(claim_one("home"), Failed("again"))], now=LATER)
         assert (fresh(record).failures, fresh(record).first_failure_at) == (1, LATER)
 
     def test_a_window_that_has_closed_is_met_by_the_next_tick(self, monkeypatch):

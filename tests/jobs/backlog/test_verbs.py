@@ -7,7 +7,7 @@ from django.forms.models import model_to_dict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs import backlog, claiming, tick
+from jobs import backlog, claiming, settling, tick
 from jobs.models import BacklogRecord, PausedQueue
 from jobs.outcomes import Failed, Succeeded
 from jobs.states import UNFINISHED, Status
@@ -98,7 +98,7 @@ class TestAnyOrderOfVerbs:
             elif step == "claim":
                 running |= {record.id: record for record in claiming.claim("default", worker_id=1, limit=1, now=now)}
             elif step in ("settle", "fail") and (record := running.pop(ids[index], None)):
-                claiming.settle([(record, Succeeded() if step == "settle" else Failed("x"))], now=now)
+                settling.settle([(record, Succeeded() if step == "settle" else Failed("x"))], now=now)
             elif step == "tick":
                 tick.promote(now)
             current = dict(BacklogRecord.objects.values_list("pk", "attempt"))

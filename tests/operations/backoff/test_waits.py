@@ -1,4 +1,4 @@
-"""What is told of a rule in words: its first waits, and when it gives up."""
+"""A rule in words: its first waits, and when it gives up."""
 
 import pytest
 
@@ -38,12 +38,12 @@ class TestBounds:
 
 class TestWords:
     def test_progressive_waits_for_sweeps(self) -> None:
-        said = describe_waits(Rule("progressive"))
-        assert said.startswith("by sweeps: every 5 min up to 1 d, every 1 h up to 7 d")
-        assert said.endswith("every 8 d up to 360 d")
+        words = describe_waits(Rule("progressive"))
+        assert words.startswith("by sweeps: every 5 min up to 1 d, every 1 h up to 7 d")
+        assert words.endswith("every 8 d up to 360 d")
 
     @pytest.mark.parametrize(
-        ("rule", "said"),
+        ("rule", "message"),
         [
             (Rule("constant"), "It never gives up."),
             (Rule("constant", max_failures=1), "It gives up at the first failure: nothing is retried."),
@@ -58,5 +58,5 @@ class TestWords:
              "1,000 failures away."),
         ],
     )  # fmt: skip
-    def test_when_it_gives_up(self, rule: Rule, said: str) -> None:
-        assert describe_giving_up(rule) == said
+    def test_when_it_gives_up(self, rule: Rule, message: str) -> None:
+        assert describe_giving_up(rule) == message

@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 
 from jobs import tick
-from jobs.lease_statements import LeaseLost
 from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Failed, Outcome, Released, Succeeded, Unavailable
+from jobs.settling import LeaseLost
 from jobs.states import Status, WaitingFor
 from schedules import emitter
 from schedules.models import Schedule

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import connection
 
-from jobs import breakers, claiming, periodic
+from jobs import breakers, periodic, settling
 from jobs.models import Breaker
 from jobs.outcomes import Succeeded
 from sources import planning, repository_breaker
@@ -69,15 +69,15 @@ def test_a_settle_reads_the_clock_after_the_last_lock_that_it_waits_for(clock, h
     def settle() -> None:
         clock.is_this_threads()
         copied = Succeeded(EngineResult(Verdict.SUCCEEDED), proves=repository)
-        claiming.settle([(claimed, copied)]).raise_if_lost()
+        settling.settle([(claimed, copied)]).raise_if_lost()
 
     with another_connection() as other:
         other.execute(HOLDS[hold], {"id": claimed.id, "key": claimed.exclusive_key})
-        settling = beside(settle)
+        under_way = beside(settle)
         eventually(somebody_waits_for_a_lock)
         clock.set(NINE + DAY + SECOND)
         other.commit()
-    settling.result(PATIENCE)
+    under_way.result(PATIENCE)
     assert record_of(assignment).trigger_at == NINE + DAY
 
 

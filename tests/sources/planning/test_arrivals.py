@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 from django.db import transaction
 
-from jobs import claiming, tick
+from jobs import settling, tick
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Failed, Handoff, Unavailable
 from jobs.priorities import FIRST_IN_LINE
@@ -180,16 +180,16 @@ def test_a_check_in_at_the_moment_of_the_settle_is_never_lost() -> None:
 
     def settle_slowly() -> None:
         with transaction.atomic():
-            claiming.settle([(asked, SILENT)], now=NINE)
+            settling.settle([(asked, SILENT)], now=NINE)
             settled.set()
             assert may_commit.wait(PATIENCE)
 
-    settling = beside(settle_slowly)
+    under_way = beside(settle_slowly)
     assert settled.wait(PATIENCE)
     arriving = beside(lambda: announce(assignment.source, NINE + MINUTE))
     eventually(somebody_waits_for_a_lock)
     may_commit.set()
-    settling.result(PATIENCE)
+    under_way.result(PATIENCE)
     assert arriving.result(PATIENCE) == 1
     assert record_of(assignment).status == Status.READY
 
@@ -210,11 +210,11 @@ def test_a_settle_at_the_moment_of_the_check_in_sees_it() -> None:
 
     arriving = beside(announce_slowly)
     assert arrived.wait(PATIENCE)
-    settling = beside(lambda: settle(asked, SILENT, NINE + MINUTE))
+    under_way = beside(lambda: settle(asked, SILENT, NINE + MINUTE))
     eventually(somebody_waits_for_a_lock)
     may_commit.set()
     arriving.result(PATIENCE)
-    settling.result(PATIENCE)
+    under_way.result(PATIENCE)
     record = record_of(assignment)
     assert (record.status, record.queue) == (Status.READY, planning.ARRIVALS)
 

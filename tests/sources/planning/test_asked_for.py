@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection, transaction
 
-from jobs import claiming, tick
+from jobs import settling, tick
 from jobs.models import BacklogRecord
 from jobs.outcomes import Handoff, Released
 from jobs.states import Status, WaitingFor
@@ -84,7 +84,7 @@ class TestBackUpNow:
         first, second = make_assignment(source=source), make_assignment(source=source)
         for assignment in (first, second):
             planning.back_up_now([assignment], NINE)
-            claiming.settle([(claim("availability", NINE), Handoff("backups", source.exclusive_key))], now=NINE)
+            settling.settle([(claim("availability", NINE), Handoff("backups", source.exclusive_key))], now=NINE)
         assert record_of(second).waiting_for == WaitingFor.THROTTLE
         planning.back_up_now([first], NINE)
         tick.promote(NINE)

@@ -249,9 +249,9 @@ class TestTwoAtOnce:
             policy.schedule.save()
             planning.replan(Policy.objects.select_related("schedule").get(pk=policy.pk), NINE)
             done = Succeeded(EngineResult(Verdict.SUCCEEDED))
-            settling = beside(lambda: settle(copied, done, NINE + MINUTE))
+            under_way = beside(lambda: settle(copied, done, NINE + MINUTE))
             eventually(somebody_waits_for_a_lock)
-        settling.result(PATIENCE)
+        under_way.result(PATIENCE)
         assignment.refresh_from_db()
         assert assignment.next_backup_at == NINE + HOUR
 
@@ -272,9 +272,9 @@ class TestTwoAtOnce:
             else:
                 Schedule.objects.filter(pk=first.policy.schedule_id).update(enabled=False)
                 planning.replan(Policy.objects.get(pk=first.policy_id), NINE)
-            settling = beside(lambda: settle(asked, to_backups, NINE))
+            under_way = beside(lambda: settle(asked, to_backups, NINE))
             eventually(somebody_waits_for_a_lock)
-        settling.result(PATIENCE)
+        under_way.result(PATIENCE)
         assert record_of(second).status == Status.READY
 
     def test_an_edit_lets_the_one_behind_look_again(self) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from jobs import claiming, rollouts
+from jobs import rescuing
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Handoff, Outcome, Succeeded
 from jobs.states import Status
+from operations import rollouts
 from schedules.models import Schedule
 from sources import edits, planning
 from sources.domain.due import next_backup_at
@@ -113,7 +114,7 @@ def test_killed_in_the_middle_it_is_completed_by_another_worker(tmp_path: Path, 
         worker.wait(PATIENCE)
     assert Program().get(f"policies/{policy.pk}").json()["edit_under_way"] == {"done": 2000, "of": 2001}
     BacklogRecord.objects.running().update(lease_expires_at=now - DAY)
-    assert claiming.rescue(now=database_clock() + HOUR) == 1
+    assert rescuing.rescue(now=database_clock() + HOUR) == 1
     BacklogRecord.objects.filter(kind=rollouts.KIND).update(status=Status.READY, waiting_for=None)
     claimed, outcome = go_on()
     settle(claimed, outcome, database_clock())

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from django.db import transaction
 
-from jobs import claiming, closing, tick
+from jobs import claiming, closing, settling, tick
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Unavailable
 from jobs.states import Status, WaitingFor
@@ -162,7 +162,7 @@ class TestWindows:
         assignment = make_assignment(make_policy(window=NIGHTS))
         planning.emit_due(MONDAY + 29 * HOUR)
         claimed = claim("availability", MONDAY + 29 * HOUR)
-        claiming.settle([(claimed, Unavailable("silent", 7200))], now=MONDAY + 29 * HOUR)
+        settling.settle([(claimed, Unavailable("silent", 7200))], now=MONDAY + 29 * HOUR)
         tick.tick(MONDAY + 31 * HOUR, rescue=False)
         record = record_of(assignment)
         assert (record.waiting_for, record.run_after) == (WaitingFor.WINDOW, MONDAY + 46 * HOUR)
@@ -220,7 +220,7 @@ class TestReplan:
         policy = make_policy()
         assignment = make_assignment(policy)
         planning.emit_due(NINE)
-        claiming.settle([(claim("availability", NINE), Unavailable("silent", 900))], now=NINE)
+        settling.settle([(claim("availability", NINE), Unavailable("silent", 900))], now=NINE)
         policy.window = NIGHTS
         policy.save()
         planning.replan(policy, NINE + timedelta(minutes=1))

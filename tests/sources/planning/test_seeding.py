@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import claiming
+from jobs import claiming, settling
 from jobs.models import Lane, Throttle
 from jobs.outcomes import Handoff
 from sources import planning
@@ -37,7 +37,7 @@ def test_first_backups_take_no_more_units_than_that_and_the_others_run_on() -> N
     worker = make_worker()
     while asked := claiming.claim("availability", worker_id=worker.pk, limit=1, now=NINE):
         [record] = asked
-        claiming.settle([(record, Handoff("backups"))], now=NINE)
+        settling.settle([(record, Handoff("backups"))], now=NINE)
     running = {record.subject for record in claiming.claim("backups", worker_id=worker.pk, limit=16, now=NINE)}
     assert len(running & {planning.subject_of(assignment.pk) for assignment in new}) == 2
     assert running >= {planning.subject_of(assignment.pk) for assignment in known}
