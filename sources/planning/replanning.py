@@ -20,9 +20,9 @@ from schedules.cron import Period
 from schedules.models import Schedule
 from sources.domain.due import next_backup_at
 from sources.models import Assignment, Policy
-from sources.planning.idle import cancel
 from sources.planning.lanes import lane_of, limit_seeding, make_seeding_throttle
 from sources.planning.names import BACK_UP_NOW_PRIORITY, KIND, subject_of
+from sources.planning.requests import cancel
 
 RESCHEDULE = """
 UPDATE sources_assignment a
