@@ -10,6 +10,7 @@ from api.resources import Resource
 from api.schemas import AttemptAnswer, AttemptFilters
 from jobs.models import AttemptEntry
 from jobs.states import AttemptOutcome
+from operations.backlog.facts import attempt_facts
 
 
 class Attempts(Resource[AttemptEntry]):
@@ -32,12 +33,7 @@ class Attempts(Resource[AttemptEntry]):
 
     def facts(self, rows: Sequence[AttemptEntry]) -> list[dict[str, Any]]:
         """The columns by name."""
-        names = ("number", "queue", "worker_id", "started_at", "ended_at", "error", "facts")
-        return [
-            {name: getattr(row, name) for name in names}
-            | {"record": row.record_id, "outcome": AttemptOutcome(row.outcome).label}
-            for row in rows
-        ]
+        return list(map(attempt_facts, rows))
 
 
 router = Attempts().router()

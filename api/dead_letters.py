@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import Query, Router
 
 from api.auth import looking
-from api.choosing import filters_of, patiently
+from api.choosing import check_known, patiently
 from api.schemas import DeadLettersAnswer, DeadLettersQuery
 from operations.backlog.dead_letters import dead_letters, facts_of
 
@@ -21,6 +21,6 @@ router = Router(tags=["backlog"], auth=looking())
 )
 def list_dead_letters(request: HttpRequest, query: Query[DeadLettersQuery]) -> dict[str, Any]:
     """As `manage.py backlog errors --json`. `POST /api/records/retry` takes a `group`."""
-    filters = filters_of(query)
+    check_known(query.kind, query.queue)
     with patiently():
-        return facts_of(dead_letters(filters.kind, filters.queue))
+        return facts_of(dead_letters(query.kind, query.queue))

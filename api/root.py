@@ -14,7 +14,6 @@ from api import (
     dead_letters,
     endpoints,
     enrolment,
-    events,
     policies,
     queues,
     records,
@@ -43,7 +42,7 @@ api = Api(
 )
 PROTECTED = (enrolment, agents, sources, policies, assignments, repositories, backups)
 BACKLOG = (
-    schedules, triggers, throttles, endpoints, events, retry_policies, records, attempts, dead_letters, queues,
+    schedules, triggers, throttles, endpoints, retry_policies, records, attempts, dead_letters, queues,
     breakers, workers,
 )  # fmt: skip
 me = Router(tags=["who asks"])

@@ -11,14 +11,13 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection
-
 from jobs import conf
 from jobs.clock import database_clock
 from jobs.formatting import storable
 from jobs.models import BacklogRecord, Decision, Lane, Level
 from jobs.order import REASONS, claim_key, deciding_key, in_claim_order
 from jobs.outcomes import MAX_ERROR_LENGTH, Claimed
+from jobs.prepared import execute, execute_in_batches
 
 LOGGERS = {Level.DOING: logging.getLogger("jobs.doing"), Level.CONSIDERING: logging.getLogger("jobs.considering")}
 
@@ -41,7 +40,7 @@ DELETE FROM jobs_decision
 """
 
 # Served by `decision_level_at`.
-FIRST_TOO_OLD = "SELECT at FROM jobs_decision WHERE level = %s ORDER BY at DESC OFFSET %s LIMIT 1"
+FIRST_TOO_OLD = "SELECT at FROM jobs_decision WHERE level = %(level)s ORDER BY at DESC OFFSET %(most)s LIMIT 1"
 
 
 def doing(
@@ -96,7 +95,7 @@ def consider(
 ) -> None:
     """Write what a claim of `queue` looked at: what it took, who would have been next, and the key that decided.
 
-    A claim that found nobody at all writes nothing.
+    A claim that found no record at all writes nothing.
     """
     instant = now or database_clock()
     left = _left(queue, instant)
@@ -104,7 +103,7 @@ def consider(
     if not left and not claimed:
         return
     if not left:
-        decided, text = None, f"{taken}; nobody else was ready"
+        decided, text = None, f"{taken}; no other was ready"
     elif not claimed or claim_key(left[0]) < claim_key(claimed[-1]) or len(claimed) < wanted:
         # a claim takes the first in order: who stands before its last was held back
         decided, text = HELD, f"{taken}; {_title(left[0])} was held by its throttle, a paused queue or another claim"
@@ -161,13 +160,6 @@ def prune(now: datetime | None = None) -> int:
 
 
 def _prune(level: Level, before: datetime) -> int:
-    pruned = 0
-    with connection.cursor() as cursor:
-        cursor.execute(FIRST_TOO_OLD, [level, MAX_ROWS[level]])
-        if row := cursor.fetchone():
-            before = max(before, row[0] + timedelta(microseconds=1))
-        while True:
-            cursor.execute(PRUNE, {"level": level, "before": before, "limit": PRUNE_BATCH})
-            pruned += int(cursor.rowcount)
-            if cursor.rowcount < PRUNE_BATCH:
-                return pruned
+    if row := execute(FIRST_TOO_OLD, {"level": level, "most": MAX_ROWS[level]}).fetchone():
+        before = max(before, row[0] + timedelta(microseconds=1))
+    return execute_in_batches(PRUNE, {"level": level, "before": before}, PRUNE_BATCH)

@@ -15,7 +15,7 @@ from jobs.formatting import facts_as_json
 from jobs.handlers import registry
 from jobs.models import Attempt
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Succeeded
-from jobs.prepared import execute
+from jobs.prepared import array, execute
 from jobs.set_aside import name_once
 from jobs.states import AttemptOutcome, Status
 from jobs.transitions import changes_of, columns_of
@@ -233,10 +233,10 @@ def _settle_succeeded(results: list[tuple[Claimed, Outcome]], now: datetime | No
     facts = [facts_as_json(outcome.facts) for _, outcome in results if isinstance(outcome, Succeeded)]
     tokens = {id(record.lease_token): str(record.lease_token) for record in records}
     values = {
-        "id": _array([str(record.id) for record in records]),
-        "attempt": _array([str(record.attempt) for record in records]),
-        "worker_id": _array([str(record.worker_id) for record in records]),
-        "lease_token": _array([tokens[id(record.lease_token)] for record in records]),
+        "id": array(record.id for record in records),
+        "attempt": array(record.attempt for record in records),
+        "worker_id": array(record.worker_id for record in records),
+        "lease_token": array(tokens[id(record.lease_token)] for record in records),
         "facts": facts if any(facts) else None,
         "now": now,
     }
@@ -245,11 +245,6 @@ def _settle_succeeded(results: list[tuple[Claimed, Outcome]], now: datetime | No
         return Settled(ids, frozenset())
     lost = frozenset(_dropped(_without_history(records)))
     return Settled(ids - lost, lost)
-
-
-def _array(numbers: list[str]) -> str:
-    """A PostgreSQL array as text: a tenth of the time that adapting its elements one by one takes."""
-    return "{" + ",".join(numbers) + "}"
 
 
 def _first_of_each_attempt(results: Results) -> list[tuple[Claimed, Outcome]]:

@@ -9,15 +9,14 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from delivery.models import Endpoint, Event
+from delivery.models import Endpoint
 from jobs import backlog
 from jobs.backlog import NewRecord
 from jobs.clock import database_clock
-from jobs.models import BacklogRecord
+from jobs.models import Attempt, BacklogRecord
 from jobs.priorities import MAX_PRIORITY
 from jobs.states import FINISHED, AttemptOutcome
 from operations.backlog.reasons import reasons
-from operations.event_list import attempts_of
 
 TEST_WITHIN = timedelta(seconds=60)
 """A test event is dropped when nobody has begun to deliver it by then. One that failed waits at least that long for its
@@ -70,12 +69,12 @@ def wait_for_test(record_id: int, seconds: float) -> Verdict:
 
 
 def _look(record_id: int) -> Verdict:
-    record = Event.objects.filter(pk=record_id).first()
+    record = BacklogRecord.objects.filter(pk=record_id).first()
     if record is None:
         return Verdict(record_id, ended=True, said="its record is gone")
-    tried = [each for each in attempts_of(record) if each.outcome != AttemptOutcome.RELEASED]
-    if tried:
-        last, facts = tried[-1], tried[-1].facts or {}
+    tried = Attempt.objects.filter(record_id=record.pk).exclude(outcome=AttemptOutcome.RELEASED)
+    if last := tried.order_by("number").last():
+        facts = last.facts or {}
         delivered = last.outcome == AttemptOutcome.SUCCEEDED
         return Verdict(record_id, True, delivered, facts.get("status"), facts.get("seconds"), last.error)
     if record.status in FINISHED:

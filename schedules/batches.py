@@ -1,6 +1,6 @@
 """Batches that are under way: how far they are, when they have ended, and what comes too late.
 
-Nobody counts down while events are delivered, which would cost every settle something. A batch has ended once none of
+No count goes down while events are delivered: that would cost every settle something. A batch has ended once none of
 its records is unfinished; to see that it has not, one unfinished record is enough, and the last one found is asked
 first: the witness. So a batch of a hundred thousand costs one look at a primary key, until it ends.
 """
@@ -11,14 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q
 
 from jobs import decisions
 from jobs.clock import database_clock
 from jobs.closing import WINDOW_CLOSED, drop
 from jobs.handlers import registry
-from jobs.prepared import execute
+from jobs.prepared import execute, execute_in_batches
 from schedules import finishing
 from schedules.models import Late, Schedule, Trigger
 from schedules.statements import FIND_WITNESSES, LATE, PROGRESS, PRUNE, STILL_UNFINISHED
@@ -139,13 +139,7 @@ def keep(now: datetime | None = None) -> int:
 
 def prune(before: datetime) -> int:
     """Delete triggers whose batch ended before that. Returns how many."""
-    pruned = 0
-    while True:
-        with connection.cursor() as cursor:
-            cursor.execute(PRUNE, {"before": before, "limit": AT_ONCE})
-            pruned += int(cursor.rowcount)
-            if cursor.rowcount < AT_ONCE:
-                return pruned
+    return execute_in_batches(PRUNE, {"before": before}, AT_ONCE)
 
 
 def subject_of(schedule: Schedule) -> str:
@@ -155,5 +149,5 @@ def subject_of(schedule: Schedule) -> str:
 
 def line(schedule: Schedule, what: str, trigger_at: datetime, text: str) -> decisions.Line:
     """A line of the log about one trigger."""
-    told = f"{schedule}, trigger of {trigger_at:%Y-%m-%d %H:%M:%S} UTC: {text}"
-    return decisions.Line(what, told, schedule.kind, subject_of(schedule), {"trigger_at": trigger_at.isoformat()})
+    text = f"{schedule}, trigger of {trigger_at:%Y-%m-%d %H:%M:%S} UTC: {text}"
+    return decisions.Line(what, text, schedule.kind, subject_of(schedule), {"trigger_at": trigger_at.isoformat()})

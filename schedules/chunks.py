@@ -11,7 +11,7 @@ from django.db import transaction
 from jobs import decisions, throttles
 from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import registry
-from jobs.prepared import execute
+from jobs.prepared import array, execute
 from jobs.set_aside import SetAside, name_once
 from jobs.wakeups import notify
 from schedules import batches
@@ -154,9 +154,9 @@ def _insert(parts: list[Part], now: datetime) -> int:
     queues = [registry.kind(schedule.kind).home_queue for schedule in schedules]
     values = {
         "payloads": f"[{','.join(payloads)}]",
-        "batches": _array(of_batch),
-        "numbers": _array(numbers),
-        "milliseconds": _array(milliseconds),
+        "batches": array(of_batch),
+        "numbers": array(numbers),
+        "milliseconds": array(milliseconds),
         "kind": [schedule.kind for schedule in schedules],
         "queue": queues,
         "event_ids": [part.batch.event_ids for part in parts],
@@ -179,11 +179,6 @@ def _insert(parts: list[Part], now: datetime) -> int:
 
 def _key(schedule: Schedule) -> tuple[int, ...]:
     return throttles.key_of([schedule.throttle_id] if schedule.throttle_id else [])
-
-
-def _array(numbers: list[int]) -> str:
-    """A PostgreSQL array as text: a tenth of the time that adapting its elements one by one takes."""
-    return "{" + ",".join(map(str, numbers)) + "}"
 
 
 def _get_on(parts: list[Part], now: datetime) -> None:
@@ -235,6 +230,6 @@ def skip(skipped: dict[Unemitted, str], schedules: dict[int, Schedule], now: dat
 
 def _line(trigger: Unemitted, schedule: Schedule, reason: str) -> decisions.Line:
     if trigger.events:
-        told = f"ended after {trigger.events:,} events: {reason}"
-        return batches.line(schedule, "cut short", trigger.trigger_at, told)
+        text = f"ended after {trigger.events:,} events: {reason}"
+        return batches.line(schedule, "cut short", trigger.trigger_at, text)
     return batches.line(schedule, "skipped", trigger.trigger_at, f"emitted nothing: {reason}")

@@ -18,7 +18,7 @@ from jobs.models import BacklogRecord, Throttle, Worker
 from jobs.outcomes import Unavailable
 from jobs.prepared import prepare_in_this_thread
 from jobs.states import Status
-from jobs.worker.lookahead import shortage, to_ask
+from jobs.worker.claimer import shortage, to_ask
 from sources.planning import AVAILABILITY, BACKUPS
 
 UNITS = 16

@@ -66,7 +66,22 @@ class RetryPolicy(models.Model):
     def usable_rule(self) -> retries.Rule:
         """The same; the default one for a row that was written past the forms, which must not hold up what fails."""
         if found := retries.problems(self.algorithm, self.parameters, self.max_failures):
-            said = "; ".join(f"{field}: {' '.join(problems)}" for field, problems in found.items())
-            log.error("retry policy %s cannot be used, Fibonacci is instead: %s", self, said)
+            problems = "; ".join(f"{field}: {' '.join(each)}" for field, each in found.items())
+            log.error("retry policy %s cannot be used, Fibonacci is instead: %s", self, problems)
             return retries.DEFAULT
         return self.as_rule()
+
+
+class Sweep(models.Model):
+    """When the records of one tier were last swept (`jobs/retries/sweeps.py`): a row a tier."""
+
+    max_age_days = models.PositiveIntegerField(unique=True, help_text="It takes records up to this old.")
+    swept_at = models.DateTimeField()
+    swept = models.PositiveIntegerField(default=0, help_text="How many records it made ready.")
+    left_some = models.BooleanField(default=False, help_text="Whether it reached its greatest number and left others.")
+
+    class Meta:
+        ordering = ["max_age_days"]
+
+    def __str__(self) -> str:
+        return f"sweep of the last {self.max_age_days} day{'s' if self.max_age_days != 1 else ''}"

@@ -3,9 +3,8 @@
 from operations.admin.breakers import BreakerAdmin
 from operations.admin.decisions import DecisionAdmin
 from operations.admin.endpoints import EndpointAdmin
-from operations.admin.events import EventAdmin
 from operations.admin.queues import PausedQueueAdmin
-from operations.admin.records import AttemptEntryAdmin, BacklogRecordAdmin, WorkerAdmin
+from operations.admin.records import BacklogRecordAdmin, WorkerAdmin
 from operations.admin.retry_policies import RetryPolicyAdmin
 from operations.admin.schedules import ScheduleAdmin
 from operations.admin.sweeps import SweepAdmin
@@ -13,12 +12,10 @@ from operations.admin.throttles import LaneAdmin, ThrottleAdmin
 from operations.admin.triggers import TriggerAdmin
 
 __all__ = [
-    "AttemptEntryAdmin",
     "BacklogRecordAdmin",
     "BreakerAdmin",
     "DecisionAdmin",
     "EndpointAdmin",
-    "EventAdmin",
     "LaneAdmin",
     "PausedQueueAdmin",
     "RetryPolicyAdmin",

@@ -1,7 +1,5 @@
 """The page of dead letters: what failed records say, how many say it, and a button to retry all of them."""
 
-from typing import Any
-
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -21,7 +19,7 @@ from operations.admin.asking import button
 from operations.admin.base import moment
 from operations.admin.operating import RETRY_MEANS
 from operations.admin.tables import table
-from operations.backlog.dead_letters import MOST_READ, DeadLetter, DeadLetters, dead_letters, ids_like
+from operations.backlog.dead_letters import DeadLetter, DeadLetters, dead_letters, ids_like
 from operations.web.permissions import may_look, may_operate
 
 COLUMNS = ("records", "what they say", "kinds", "first and last (UTC)", "example", "")
@@ -61,7 +59,7 @@ class DeadLetterPage:
 
 def _failed_like(group: str) -> QuerySet[BacklogRecord]:
     """The records that the page counts under that group."""
-    return BacklogRecord.objects.filter(status=Status.FAILED, pk__in=ids_like(group, most=MOST_READ)).order_by("-pk")
+    return BacklogRecord.objects.filter(status=Status.FAILED, pk__in=ids_like(group)).order_by("-pk")
 
 
 def _page(request: HttpRequest, found: DeadLetters) -> SafeString:
@@ -115,20 +113,4 @@ def _form(request: HttpRequest, each: DeadLetter) -> SafeString:
 
 def list_url(group: str) -> str:
     """The list of the records of a group."""
-    return f"{reverse('admin:jobs_backlogrecord_changelist')}?{DeadLetterFilter.parameter_name}={group}"
-
-
-class DeadLetterFilter(admin.SimpleListFilter):
-    """Failed records that say the same. Shown only once a link of the page has chosen a group."""
-
-    title = "dead letter"
-    parameter_name = "dead_letter"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        group = request.GET.get(self.parameter_name, "")
-        return [(group, f"those that say the same (group {group:.12})")] if group else []
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if not self.value():
-            return queryset
-        return queryset.filter(status=Status.FAILED, pk__in=ids_like(str(self.value()), most=MOST_READ))
+    return f"{reverse('admin:jobs_backlogrecord_changelist')}?group={group}"

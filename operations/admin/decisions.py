@@ -130,7 +130,7 @@ def facts_as_lines(facts: Mapping[str, Any]) -> SafeString | str:
 
 def _describe(name: str, value: Any) -> str:
     if name == "decided_by":
-        return REASONS.get(value, value) or "nothing: nobody else was ready"
+        return REASONS.get(value, value) or "nothing: no other was ready"
     if value is None:
         return "not known"
     if isinstance(value, bool):

@@ -4,7 +4,6 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.middleware.csrf import get_token
 from django.template.loader import render_to_string
@@ -101,22 +100,3 @@ def _form(request: HttpRequest, queue: QueueSummary) -> SafeString:
         reason if verb == "pause" else "",
         render_to_string("unfold/components/button.html", words),
     )
-
-
-class QueueIsPausedFilter(admin.SimpleListFilter):
-    """Records by whether their queue is paused."""
-
-    title = "queue is paused"
-    parameter_name = "queue_is_paused"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("yes", "yes"), ("no", "no")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        paused = list(PausedQueue.objects.values_list("name", flat=True)) if self.value() else []
-        match self.value():
-            case "yes":
-                return queryset.filter(queue__in=paused)
-            case "no":
-                return queryset.exclude(queue__in=paused)
-        return queryset

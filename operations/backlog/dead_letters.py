@@ -6,10 +6,8 @@ The folded text decides; its digest names the group, so that it is the same in e
 
 import hashlib
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 from jobs.prepared import execute
@@ -159,7 +157,6 @@ SELECT id, kind, queue, subject, COALESCE(payload ->> 'title', ''), finished_at,
  WHERE status = {Status.FAILED}
    AND (%(kind)s::text IS NULL OR kind = %(kind)s::text)
    AND (%(queue)s::text IS NULL OR queue = %(queue)s::text)
-   AND (%(before)s::timestamptz IS NULL OR (finished_at, id) < (%(before)s::timestamptz, %(id)s::bigint))
  ORDER BY finished_at DESC, id DESC
  LIMIT %(limit)s::int
 """
@@ -167,24 +164,18 @@ SELECT id, kind, queue, subject, COALESCE(payload ->> 'title', ''), finished_at,
 
 def dead_letters(kind: str | None = None, queue: str | None = None, *, most: int = MOST_READ) -> DeadLetters:
     """The groups among the `most` newest failed records, of that kind and queue if they are given."""
-    rows = list(islice(_newest_failed(kind, queue, most + 1), most + 1))
+    rows = _newest_failed(kind, queue, most + 1)
     return DeadLetters(_grouped(rows[:most]), len(rows[:most]), len(rows) > most)
 
 
-def ids_like(group: str, kind: str | None = None, queue: str | None = None, *, most: int | None = None) -> list[int]:
-    """Ids, ascending, of the failed records of that group; among the `most` newest failed ones, or among all."""
-    rows = islice(_newest_failed(kind, queue, most or MOST_READ), most)
-    return sorted(row.id for row in rows if group_id(row.says) == group)
+def ids_like(group: str, kind: str | None = None, queue: str | None = None) -> list[int]:
+    """Ids, ascending, of the failed records that `dead_letters` counts under that group."""
+    return sorted(row.id for row in _newest_failed(kind, queue, MOST_READ) if group_id(row.says) == group)
 
 
-def _newest_failed(kind: str | None, queue: str | None, batch: int) -> Iterator[FailedRow]:
-    """All failed records, the newest first, read in batches."""
-    values: dict[str, Any] = {"kind": kind, "queue": queue, "before": None, "id": None, "limit": batch}
-    while rows := [FailedRow(*row) for row in execute(NEWEST_FAILED, values).fetchall()]:
-        yield from rows
-        if len(rows) < batch:
-            return
-        values |= {"before": rows[-1].finished_at, "id": rows[-1].id}
+def _newest_failed(kind: str | None, queue: str | None, most: int) -> list[FailedRow]:
+    rows = execute(NEWEST_FAILED, {"kind": kind, "queue": queue, "limit": most}).fetchall()
+    return [FailedRow(*row) for row in rows]
 
 
 def _grouped(rows: list[FailedRow]) -> list[DeadLetter]:

@@ -12,7 +12,7 @@ from jobs.durations import span
 from jobs.formatting import moment
 from jobs.models import BacklogRecord, Lane, PausedQueue, Worker
 from jobs.order import claim_key
-from jobs.worker.lookahead import shortage
+from jobs.worker.claimer import shortage
 
 COUNTED = 500
 """Of a lane, no more than so many of those before a record are counted."""

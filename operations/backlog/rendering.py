@@ -4,6 +4,7 @@ import io
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from rich import box
@@ -11,13 +12,13 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from jobs.attempts import took
 from jobs.durations import span
 from jobs.formatting import moment
-from jobs.models import Attempt, BacklogRecord
-from jobs.states import AttemptOutcome, Status, WaitingFor
+from jobs.models import Attempt
+from jobs.states import AttemptOutcome, Status
 from operations.backlog.attention import attention
 from operations.backlog.dead_letters import DeadLetters
+from operations.backlog.facts import took
 from operations.backlog.summary import QueueSummary, Summary, WorkerSummary
 from operations.printable import facts_in_words, printable
 
@@ -111,30 +112,47 @@ def _workers(workers: list[WorkerSummary]) -> Table:
     return table(columns, rows)
 
 
-def records_view(records: Iterable[BacklogRecord]) -> RenderableType:
-    """A line a record."""
+def records_view(found: Sequence[dict[str, Any]]) -> RenderableType:
+    """A line a record; of events alone, when each was delivered and what was answered."""
+    if all(facts["delivery"] for facts in found):
+        return table(EVENT_COLUMNS, map(_event, found))
     columns = [Column("id", number=True), Column("what"), Column("status"), Column("queue"), Column("run after (UTC)")]
     columns += [Column("priority", number=True), Column("failures", number=True), Column("last error")]
     rows = (
         (
-            record.pk,
-            f"{record.kind} {record.payload.get('title') or record.subject}",
-            _status(record),
-            record.queue,
-            moment(record.run_after),
-            record.priority,
-            record.failures or "",
-            record.last_error[:120],
+            facts["id"],
+            f"{facts['kind']} {facts['payload'].get('title') or facts['subject']}",
+            _status(facts),
+            facts["queue"],
+            moment(facts["run_after"]),
+            facts["priority"],
+            facts["failures"] or "",
+            facts["last_error"][:120],
         )
-        for record in records
+        for facts in found
     )
     return table(columns, rows)
 
 
-def _status(record: BacklogRecord) -> str:
-    if record.waiting_for is None:
-        return str(Status(record.status).label)
-    return f"waiting for {WaitingFor(record.waiting_for).label}"
+def _status(facts: dict[str, Any]) -> str:
+    return f"waiting for {facts['waiting_for']}" if facts["waiting_for"] else str(facts["status"])
+
+
+EVENT_COLUMNS = [
+    Column("id", number=True), Column("event"), Column("status"), Column("launch (UTC)"), Column("ended (UTC)"),
+    Column("lag", number=True), Column("code", number=True), Column("answered in", number=True),
+    Column("attempts", number=True), Column("error"),
+]  # fmt: skip
+
+
+def _event(facts: dict[str, Any]) -> tuple[object, ...]:
+    delivery = facts["delivery"]
+    # what failed before it was delivered is history
+    error = "" if facts["status"] == Status.SUCCEEDED.label else facts["last_error"][:120]
+    return (
+        facts["id"], facts["subject"], _status(facts), moment(delivery["launch_at"]), moment(facts["finished_at"]),
+        span(delivery["lag"]), delivery["code"] or "", span(delivery["seconds"]), facts["attempt"] or "", error,
+    )  # fmt: skip
 
 
 def dead_letters_view(found: DeadLetters) -> RenderableType:
@@ -169,13 +187,14 @@ def describe(found: DeadLetters, shown: int) -> str:
 def record_view(facts: dict[str, Any], attempts: Sequence[Attempt]) -> RenderableType:
     """One record, a line a fact that it has, and its attempts."""
     about = Table(box=None, show_header=False, pad_edge=False)
-    for name, value in facts.items():
-        if value not in (None, ""):
-            about.add_row(plain(name.replace("_", " ")), plain(value))
+    for name, value in (facts | (facts["delivery"] or {}) | {"why": "; ".join(facts["why"])}).items():
+        if name != "delivery" and value not in (None, ""):
+            shown = f"{moment(value)} UTC" if isinstance(value, datetime) else value
+            about.add_row(plain(name.replace("_", " ")), plain(shown))
     if not attempts:
         return Group(about, Text("\nNo attempts yet."))
     columns = [Column("attempt", number=True), Column("queue"), Column("started (UTC)"), Column("took", number=True)]
-    columns += [Column("outcome"), Column("worker", number=True), Column("found, or error")]
+    columns += [Column("outcome"), Column("worker", number=True), Column("found, and error")]
     rows = (
         (
             attempt.number,
@@ -184,7 +203,7 @@ def record_view(facts: dict[str, Any], attempts: Sequence[Attempt]) -> Renderabl
             took(attempt),
             AttemptOutcome(attempt.outcome).label,
             attempt.worker_id or "",
-            attempt.error or facts_in_words(attempt.facts),
+            "; ".join(filter(None, (facts_in_words(attempt.facts), attempt.error))),
         )
         for attempt in attempts
     )

@@ -1,67 +1,61 @@
-"""Which records a command is about: ids, or what filters say."""
+"""Which records: the filters that the list of the admin, the API and the commands share.
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+An event is a record of a kind that delivers; what its receiver answered stands in the facts of its last attempt. No
+filter counts anything: there may be millions of records.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
+from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models.fields.json import KeyTextTransform
 
+from delivery.models import EndpointKind
 from jobs import conf
 from jobs.handlers import registry
-from jobs.models import BacklogRecord
-from jobs.models.backlog_record import BacklogRecordQuerySet
-from jobs.states import Status
+from jobs.models import Attempt, BacklogRecord, PausedQueue
+from jobs.states import FINISHED, UNFINISHED, Status
+from operations.backlog.dead_letters import ids_like
+
+Rows = QuerySet[Any]
+
+STATUSES: dict[str, tuple[Status, ...]] = {str(status.label): (status,) for status in Status} | {
+    "unfinished": UNFINISHED
+}
+"""What a status is called → the statuses that it stands for."""
+
+ANSWERS = ("2xx", "3xx", "4xx", "5xx", "none")
+"""What the last attempt at an event was answered; `none`: it was tried, and nothing answered."""
 
 
-@dataclass(frozen=True)
-class Filters:
-    """What records have to be like; None and empty: no matter. `error`: a part of the last error, in any case."""
-
-    kind: str | None = None
-    queue: str | None = None
-    statuses: Sequence[Status] = ()
-    subject: str | None = None
-    error: str | None = None
-
-    @property
-    def any(self) -> bool:
-        return bool(self.statuses) or any((self.kind, self.queue, self.subject, self.error))
-
-    def check(self) -> None:
-        """Raises: ValueError for a kind or queue that neither settings nor any record knows; for what is no text."""
-        for name in ("kind", "queue", "subject", "error"):
-            if not _is_text(getattr(self, name) or ""):
-                raise ValueError(f"{name}: that is no text in UTF-8; type it again")
-        known_kinds, known_queues = sorted(registry.kinds), list(conf.queue_rules())
-        if self.kind and self.kind not in known_kinds and not _exists(kind=self.kind):
-            raise ValueError(f"no kind {self.kind!r}; there are {', '.join(known_kinds)}")
-        if self.queue and self.queue not in known_queues and not _exists(queue=self.queue):
-            raise ValueError(f"no queue {self.queue!r}; there are {', '.join(known_queues)}")
-
-    def records(self, statuses: Collection[Status] = tuple(Status)) -> BacklogRecordQuerySet:
-        """The records that are like that; without a status of their own, those in `statuses`."""
-        found = BacklogRecord.objects.filter(status__in=self.statuses or statuses)
-        exact = {"kind": self.kind, "queue": self.queue, "subject": self.subject}
-        found = found.filter(**{name: value for name, value in exact.items() if value})
-        return found.filter(last_error__icontains=self.error) if self.error else found
+def filtered(rows: Rows, asked: Mapping[str, Any]) -> Rows:
+    """Those of `rows` that are as `asked` says: names of FILTERS → values."""
+    for name, value in asked.items():
+        rows = FILTERS[name](rows, value)
+    if group := asked.get("group"):  # the groups of a kind and queue are made of their own newest records
+        rows = rows.filter(status=Status.FAILED, pk__in=ids_like(group, asked.get("kind"), asked.get("queue")))
+    return rows
 
 
-def _is_text(said: str) -> bool:
-    """Whether it can be looked for: a terminal may hand on half a character, and PostgreSQL knows no NUL."""
-    try:
-        said.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in said
+def with_answers(rows: Rows) -> Rows:
+    """With `answer`: the facts of the last attempt, found by its key."""
+    last = Attempt.objects.filter(record_id=OuterRef("pk")).order_by("-number").values("facts")[:1]
+    found: Rows = rows.annotate(answer=Subquery(last))
+    return found
 
 
-def _exists(**facts: str) -> bool:
-    return BacklogRecord.objects.filter(**facts).exists()
+def check_names(kind: str | None, queue: str | None) -> None:
+    """Raises: ValueError for a kind or queue that neither the settings nor any record knows."""
+    for name, asked, known in (("kind", kind, sorted(registry.kinds)), ("queue", queue, list(conf.queue_rules()))):
+        if asked and asked not in known and not BacklogRecord.objects.filter(**{name: asked}).exists():
+            raise ValueError(f"no {name} {asked!r}; there are {', '.join(known)}")
 
 
-def locked_batches(
-    records: QuerySet[BacklogRecord], size: int, ids: Sequence[int] | None = None
-) -> Iterator[list[int]]:
+def locked_batches(records: Rows, size: int, ids: Sequence[int] | None = None) -> Iterator[list[int]]:
     """Ids of `records` as of now, ascending, each batch in a transaction of its own that ends with the caller's step.
 
     A batch holds only what is still among `records` when it is locked: what a claim has taken from `ready` meanwhile
@@ -76,3 +70,64 @@ def locked_batches(
                 each.hold(chosen)  # before the records: in the order in which everybody locks them
             batch = records.filter(pk__in=chosen).order_by("pk").select_for_update()
             yield list(batch.values_list("pk", flat=True))
+
+
+def _in_status(rows: Rows, names: str | list[str]) -> Rows:
+    """One by one, so that the partial indexes are taken; `backlog_done` yields what has ended by when that was."""
+    statuses = {each for name in ([names] if isinstance(names, str) else names) for each in STATUSES[name]}
+    wanted = reduce(or_, (Q(status=status) for status in sorted(statuses)))
+    return rows.filter(wanted, finished_at__isnull=False) if statuses <= {*FINISHED} else rows.filter(wanted)
+
+
+def _answered(rows: Rows, answer: str) -> Rows:
+    """By the last attempt. What was answered otherwise than 2xx was not delivered: no delivered record is looked at."""
+    rows = with_answers(_events(rows)).annotate(answer_code=KeyTextTransform("status", "answer"))
+    if answer == "2xx":
+        return rows.filter(answer_code__regex=r"^2\d\d$")
+    rows = rows.filter(~Q(status=Status.SUCCEEDED), attempt__gt=0)
+    if answer == "none":
+        return rows.filter(Exists(Attempt.objects.filter(record_id=OuterRef("pk"))), answer_code__isnull=True)
+    return rows.filter(answer_code__regex=rf"^{answer[0]}\d\d$")
+
+
+def _events(rows: Rows, only: bool = True) -> Rows:
+    return rows.filter(kind__in=EndpointKind.values) if only else rows.exclude(kind__in=EndpointKind.values)
+
+
+def _of_subject(rows: Rows, subject: str) -> Rows:
+    """By the index of batches, when it is an event id, which tells schedule and launch time."""
+    schedule, _, rest = subject.partition("-")
+    try:
+        launch = datetime.strptime(rest.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        of_batch = rows.filter(origin_id=int(schedule[:18]), trigger_at=launch, subject=subject)
+    except ValueError:
+        of_batch = rows.none()
+    return of_batch if of_batch.exists() else rows.filter(subject=subject)
+
+
+def _of_paused_queues(rows: Rows, paused: bool) -> Rows:
+    names = list(PausedQueue.objects.values_list("name", flat=True))
+    return rows.filter(queue__in=names) if paused else rows.exclude(queue__in=names)
+
+
+def _equal(column: str) -> Callable[[Rows, Any], Rows]:
+    return lambda rows, value: rows.filter(**{column: value})
+
+
+FILTERS: dict[str, Callable[[Rows, Any], Rows]] = {
+    "status": _in_status,
+    "kind": _equal("kind"),
+    "queue": _equal("queue"),
+    "subject": _of_subject,
+    "error": _equal("last_error__icontains"),
+    "group": lambda rows, group: rows,
+    "events": _events,
+    "schedule": _equal("origin_id"),
+    "schedule_name": _equal("payload__schedule"),  # of a schedule that is gone: no index serves that
+    "trigger_at": _equal("trigger_at"),
+    "endpoint": _equal("payload__endpoint"),
+    "answer": _answered,
+    "ended_since": _equal("finished_at__gte"),
+    "since": _equal("inserted_at__gte"),
+    "paused": _of_paused_queues,
+}

@@ -1,7 +1,7 @@
 """Where is an SFTP source whose agent checks in from another address? At the one where its pinned host key answers.
 
-Its agent names addresses, but is only believed when a key exchange at one of them proves the pinned key: whoever has an
-agent's token cannot have backups fetched from a host of his own. Without a pinned key, a check-in from elsewhere, or a
+Its agent names addresses, but is only believed when a key exchange at one of them proves the pinned key: an agent's
+token is not enough to have backups fetched from another host. Without a pinned key, a check-in from elsewhere, or a
 policy that lets addresses follow, this is the plain question of `sources.availability.answers`.
 
 The address that is known gets a head start. After that whichever proves the pinned key first is the source.
@@ -9,16 +9,17 @@ The address that is known gets a head start. After that whichever proves the pin
 
 import asyncio
 import base64
-import binascii
 import ipaddress
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 from delivery import extras
-from jobs.worker.sockets import sockets
 from sources.availability import answers, contact
 from sources.availability.answers import Answer
+from sources.engines.rclone import remotes
 from sources.models import Policy, Source
 from sources.models.source import SourceKind
 
@@ -26,7 +27,6 @@ log = logging.getLogger(__name__)
 
 MAX_CANDIDATES = 32
 """Of one check-in. A host has no more addresses than that; a list of them may."""
-AT_ONCE = 8
 HEAD_START_SECONDS = 1.0
 """For the address that is known: while the source is there, no other is contacted."""
 RSA_ALGORITHMS = ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")
@@ -42,23 +42,23 @@ async def ask_where_it_is(source: Source, policy: Policy, timeout: float) -> tup
         return await answers.ask(source, timeout), None
     if lacking := extras.missing("asyncssh", "looking for it where it checked in"):
         answer = await answers.ask(source, timeout)
-        return answer if answer.present else replace(answer, said=f"{answer.said}; {lacking}"), None
+        return answer if answer.present else replace(answer, text=f"{answer.text}; {lacking}"), None
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
     here = asyncio.ensure_future(_ask_here(source, timeout))
-    await asyncio.wait({here}, timeout=min(HEAD_START_SECONDS, timeout / 4))
-    if here.done() and here.result().is_pinned:
-        return here.result().answer, None
-    elsewhere = asyncio.ensure_future(find(source, deadline - loop.time()))
+    under_way: list[asyncio.Future[Any]] = [here]
     try:
-        await asyncio.wait({here, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
-        if not (here.done() and here.result().is_pinned) and (address := await elsewhere):
-            return Answer(True, f"{answers.place_of(source)} is not it any more, {address} is"), address
+        await asyncio.wait({here}, timeout=min(HEAD_START_SECONDS, timeout / 4))
+        if not (here.done() and here.result().is_pinned):
+            under_way.append(elsewhere := asyncio.ensure_future(find(source, deadline - loop.time())))
+            await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            if not (here.done() and here.result().is_pinned) and (address := await elsewhere):
+                return Answer(True, f"{answers.place_of(source)} is not it any more, {address} is"), address
         return (await here).answer, None
     finally:
-        here.cancel()
-        elsewhere.cancel()
-        await asyncio.gather(here, elsewhere, return_exceptions=True)
+        for question in under_way:
+            question.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
 
 
 async def find(source: Source, timeout: float) -> str | None:
@@ -67,37 +67,27 @@ async def find(source: Source, timeout: float) -> str | None:
     """
     _, port = answers.contact_point(source)
     pinned = pinned_keys(source.host_key)
-    places = asyncio.Semaphore(AT_ONCE)
 
-    async def prove(address: str) -> str | None:
-        async with places:
-            try:
-                with sockets.one():
-                    if await shows_pinned_key(address, port, pinned):
-                        return address
-            except OSError as error:
-                log.info("%s is not at %s, from where it checked in: %s", source.name, address, contact.reason(error))
-                return None
-        log.warning("%s checked in from %s, but another host key answers at port %s there", source.name, address, port)
-        return None
-
-    under_way = [asyncio.ensure_future(prove(address)) for address in candidates_of(source)]
-    try:
-        for proven in asyncio.as_completed(under_way, timeout=timeout):
-            if address := await proven:
+    async def prove(address: str) -> str:
+        try:
+            if await shows_pinned_key(address, port, pinned):
                 return address
-    except TimeoutError:
-        pass
-    finally:
-        for question in under_way:
-            question.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
-    return None
+        except OSError as error:
+            log.info("%s is not at %s, from where it checked in: %s", source.name, address, contact.reason(error))
+            raise
+        log.warning("%s checked in from %s, but another host key answers at port %s there", source.name, address, port)
+        raise OSError("another host key")
+
+    try:
+        async with asyncio.timeout(timeout):
+            return await contact.first_of(candidates_of(source), prove)
+    except OSError:  # a timeout is one
+        return None
 
 
 def candidates_of(source: Source) -> list[str]:
     """Where a source may have moved to: IP addresses of its last check-in, but not the one that is known. Names are
-    left out, so nobody makes us look up what he likes."""
+    left out: an agent does not choose what is looked up."""
     if source.kind != SourceKind.SFTP or source.checked_in_at is None or not pinned_keys(source.host_key):
         return []
     found = dict.fromkeys(_usable(source.addresses))
@@ -106,24 +96,20 @@ def candidates_of(source: Source) -> list[str]:
 
 
 def pinned_keys(host_key: str) -> dict[bytes, str]:
-    """The keys in lines of `TYPE BASE64`: the key's bytes as SSH sends them → its type. What is no key is left out."""
+    """The bytes of each key, as SSH sends them → its type. What is no key is left out."""
     keys = {}
-    for line in host_key.splitlines():
-        kind, _, rest = line.strip().partition(" ")
-        try:
-            if key := base64.b64decode(rest.split(" ")[0], validate=True):
-                keys[key] = kind
-        except (binascii.Error, ValueError):
-            continue
+    for kind, text in remotes.pinned_keys(host_key):
+        with suppress(ValueError):
+            keys[base64.b64decode(text, validate=True)] = kind
     return keys
 
 
 async def shows_pinned_key(address: str, port: int, pinned: dict[bytes, str]) -> bool:
     """Whether the SSH host at an IP address proves, by a key exchange, to have one of the `pinned` keys.
 
-    It is asked for keys of their types only, since a host has several. Nobody logs in.
+    It is asked for keys of their types only, since a host has several. There is no login.
 
-    Raises: OSError when nobody answers.
+    Raises: OSError when nothing answers.
     """
     import asyncssh  # a third of a second, which only those pay whose sources may move
 
@@ -145,11 +131,11 @@ async def shows_pinned_key(address: str, port: int, pinned: dict[bytes, str]) ->
     return key is not None and key.public_data in pinned
 
 
-class _Here:
-    """What the known address said, and whether it proved the pinned key."""
+class _Here(NamedTuple):
+    """What the known address answered, and whether it proved the pinned key."""
 
-    def __init__(self, answer: Answer, is_pinned: bool = False) -> None:
-        self.answer, self.is_pinned = answer, is_pinned
+    answer: Answer
+    is_pinned: bool = False
 
 
 async def _ask_here(source: Source, timeout: float) -> _Here:
@@ -165,7 +151,7 @@ async def _ask_here(source: Source, timeout: float) -> _Here:
         return _Here(Answer(False, f"{place} did not answer within {timeout:g} s"))
     except OSError as error:
         return _Here(Answer(False, f"{place} did not answer: {contact.reason(error)}"))
-    # an address that it does not claim is somebody else's now; one that it does must be looked at by a person, and
+    # an address that it does not claim is another host's now; one that it does must be looked at by a person, and
     # its engine says so
     is_its_own = not contact.is_address(host) or _plain(host) in _usable(source.addresses)
     return _Here(Answer(is_its_own, f"{place} showed another host key than the pinned one"))

@@ -47,7 +47,7 @@ class Answer:
     """Whether a source answered, and what was asked: one sentence for people."""
 
     present: bool
-    said: str
+    text: str
 
 
 async def ask(source: Source, timeout: float) -> Answer:
@@ -159,7 +159,7 @@ async def _hear(reader: asyncio.StreamReader) -> bytes:
 
 
 async def _listen_to(address: str, port: int) -> str:
-    """Whether it is an SSH host that answers. What another one says is not repeated: an account that may change an
+    """Whether it is an SSH host that answers. What another one sends is not repeated: an account that may change an
     address would read the banners of a whole network. Raises: OSError when it hangs up without a word."""
     async with _connected(address, port) as (reader, _):
         heard = await _hear(reader)

@@ -22,7 +22,6 @@ from jobs.states import WaitingFor
 from jobs.worker.database_threads import AskedTogether, ask_database
 from sources import planning, repository_breaker
 from sources.availability import address_tracking, contact, wake
-from sources.domain.conditions import unwilling
 from sources.models import Assignment, Source
 
 ARRIVAL_SECONDS = 5.0
@@ -48,7 +47,7 @@ DATABASE_AWAY_SECONDS = 30.0
 
 
 def database_away(record: Claimed, error: Exception) -> Outcome:
-    """The database did not answer a handler: nobody's failure, and no reason to try again in a tight circle."""
+    """The database did not answer a handler: no failure of the source, and no reason to try again in a tight circle."""
     again_at = record.started_at + timedelta(seconds=DATABASE_AWAY_SECONDS)
     return Postponed(
         again_at, WaitingFor.RECHECK, f"the database did not answer ({str(error).strip()}); tried again at"
@@ -86,14 +85,14 @@ async def _ask(record: Claimed) -> Outcome:
             f"it is at {new_address} now, and its address is being edited; asked again at",
         )
     if answer.present:
-        return Handoff(planning.BACKUPS, exclusive_key=source.exclusive_key, said=answer.said)
+        return Handoff(planning.BACKUPS, exclusive_key=source.exclusive_key, said=answer.text)
     if patience < policy.connect_timeout and boot_seconds() - asked_at >= patience:
-        said = f"{answer.said}; it is asked again, with the {policy.connect_timeout:g} s of its policy"
-        return Handoff(planning.AVAILABILITY, said=said)
+        text = f"{answer.text}; it is asked again, with the {policy.connect_timeout:g} s of its policy"
+        return Handoff(planning.AVAILABILITY, said=text)
     if not source.mac_address:
-        return Unavailable(answer.said, policy.recheck_after)
-    may_be_woken = await _where_to_wake_is_known(source)
-    return await ask_database(record.queue, _after_silence, record, assignment, answer.said, may_be_woken)
+        return Unavailable(answer.text, policy.recheck_after)
+    broadcast = await wake.broadcast_address(source)  # here, where a slow look-up holds up nothing else
+    return await ask_database(record.queue, _after_silence, record, assignment, answer.text, broadcast)
 
 
 Lookups = AskedTogether[Claimed, Assignment | Outcome]
@@ -119,7 +118,7 @@ def _look_up(records: list[Claimed]) -> dict[int, Assignment | Outcome]:
 
 
 def not_wanted(assignment: Assignment) -> Cancelled | None:
-    """What ends its record, because nobody wants its backups any more."""
+    """What ends its record, because no backups of it are wanted any more."""
     if assignment.source.paused_at:
         return Cancelled("its source is paused")
     if not assignment.policy.schedule.enabled:
@@ -133,7 +132,7 @@ def _without_asking(assignment: Assignment, record: Claimed) -> Outcome | None:
         return refused
     if source.snoozed_until and source.snoozed_until > now:
         return Postponed(source.snoozed_until, WaitingFor.SNOOZE, "its user wants no backup before")
-    if reason := unwilling(source, policy, now):
+    if reason := source.unwilling(now, on_battery=policy.on_battery, on_metered=policy.on_metered):
         again_at = now + timedelta(seconds=policy.recheck_after)
         return Postponed(again_at, WaitingFor.RECHECK, f"{reason}; looked at again at")
     return repository_breaker.refusal(assignment, record)
@@ -151,31 +150,19 @@ def _follow(record: Claimed, source: Source, address: str) -> bool:
     return True
 
 
-async def _where_to_wake_is_known(source: Source) -> bool:
-    """Look up the broadcast address, if it is a name: here, where that holds up nobody else."""
-    if contact.is_address(source.wake_address):
-        return True
-    try:
-        await asyncio.wait_for(contact.addresses_of(source.wake_address), wake.LOOKUP_SECONDS)
-    except OSError:  # a timeout is one
-        return False
-    return True
-
-
-def _after_silence(record: Claimed, assignment: Assignment, said: str, may_be_woken: bool) -> Outcome:
+def _after_silence(record: Claimed, assignment: Assignment, reason: str, broadcast: str | None) -> Outcome:
     policy, source = assignment.policy, assignment.source
     now = database_clock()
     # another policy of the same source may have woken it while this question hung
     source.refresh_from_db(fields=["last_woken_at"])
     waking_for = (now - source.last_woken_at).total_seconds() if source.last_woken_at else policy.wake_wait
     if 0 <= waking_for < policy.wake_wait:
-        said = f"{said}; it was sent a magic packet {waking_for:.0f} s ago"
-        return Unavailable(said, max(1.0, policy.wake_wait - waking_for), first_in_line=True)
+        reason = f"{reason}; it was sent a magic packet {waking_for:.0f} s ago"
+        return Unavailable(reason, max(1.0, policy.wake_wait - waking_for), first_in_line=True)
     if not wake.may_wake(source, policy, now):
-        return Unavailable(said, policy.recheck_after)
-    place = f"{source.wake_address}:{source.wake_port}"
-    error = wake.wake(source, now) if may_be_woken else f"cannot send a magic packet to {place}: no such name"
-    if error is not None:
-        return Unavailable(f"{said}; {error}", policy.recheck_after)
-    decisions.doing("woken", f"sent a magic packet for {source} to {place}", record=record, now=now)
-    return Unavailable(f"{said}; sent a magic packet", policy.wake_wait, first_in_line=True)
+        return Unavailable(reason, policy.recheck_after)
+    if error := wake.wake(source, broadcast, now):
+        return Unavailable(f"{reason}; {error}", policy.recheck_after)
+    text = f"sent a magic packet for {source} to {source.wake_address}:{source.wake_port}"
+    decisions.doing("woken", text, record=record, now=now)
+    return Unavailable(f"{reason}; sent a magic packet", policy.wake_wait, first_in_line=True)

@@ -1,7 +1,6 @@
 """How a host is reached: its name looked up, then its addresses tried, all within a time and without end of threads.
 
-A name is given to the system's resolver and to nobody else, never to a program, so one that begins with "-" is just a
-name that nobody has.
+A name is given to the system's resolver only, never to a program, so one that begins with "-" is just an unknown name.
 """
 
 import asyncio
@@ -51,14 +50,8 @@ async def addresses_of(host: str) -> list[str]:
     if is_address(host):
         return [host]
     threads = lookups_of_arrivals if is_arrival.get() else lookups
-    return _distinct(await threads.call(host, lambda: _look_up(host)))
-
-
-def addresses_now(host: str, timeout: float) -> list[str]:
-    """The same, from a thread without an event loop, within `timeout` seconds. Raises: OSError, also for the time."""
-    if is_address(host):
-        return [host]
-    return _distinct(lookups.call_now(host, lambda: _look_up(host), timeout))
+    found = await threads.call(host, lambda: _look_up(host))
+    return list(dict.fromkeys(found))[:MAX_ADDRESSES]
 
 
 def is_address(host: str) -> bool:
@@ -82,10 +75,6 @@ def _look_up(host: str) -> list[str]:
         return [str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
     except UnicodeError:
         raise OSError("that is no host name") from None
-
-
-def _distinct(addresses: list[str]) -> list[str]:
-    return list(dict.fromkeys(addresses))[:MAX_ADDRESSES]
 
 
 async def first_of(addresses: list[str], ask: Callable[[str], Awaitable[Found]]) -> Found:

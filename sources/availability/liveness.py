@@ -6,17 +6,17 @@ the whole grace of its policy is let go.
 progress seen                       nothing is asked
 none for LOOK_AFTER_SECONDS         it is asked; each answer gives it as long again
 it does not answer                  asked again every ASK_AGAIN_SECONDS, until it answers or gets on
-silent for the grace                the copy is stopped, and `vanished`
+silent for the grace                the copy is stopped: the source has `vanished`
 """
 
-import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
+from jobs.clock import boot_seconds
 from sources.availability import answers
 from sources.availability.answers import Answer
 from sources.engines.base import EngineProgress, StopSignal
@@ -28,9 +28,8 @@ LOOK_AFTER_SECONDS = 10.0
 ASK_AGAIN_SECONDS = 3.0
 LONGEST_ASK_SECONDS = 10.0
 """A source that was there a moment ago answers sooner than one that wakes up."""
-ENDING_SECONDS = 5.0
 
-Asker = Callable[[Source, float], Awaitable[Answer]]
+Asker = Callable[[Source, float], Answer]
 
 
 @dataclass
@@ -66,11 +65,11 @@ class Silence:
 
 
 class LivenessMonitor:
-    """A copy under watch, for a `with` block.
+    """A copy under watch, for a `with` block. For its engine it is the stop signal: set when the run's own `stop` is,
+    when the window has closed (`closes_in` seconds are over; None: never), or when the source has vanished.
 
-    Give the engine `stop` (set when either the run's own stop is, or the source has vanished) and
-    `watching(listener)` as its `on_progress`. Afterwards `vanished` says whether the source did, and `said` what its
-    last silence was. A thread of its own asks; it ends with the block, also in mid-question.
+    Give the engine `watching(listener)` as its `on_progress`. `closed` and `vanished` say why it was stopped, and
+    `silence` what its last silence was. A thread of its own asks; after the block its last answer counts no more.
     """
 
     def __init__(
@@ -79,36 +78,37 @@ class LivenessMonitor:
         policy: Policy,
         stop: StopSignal,
         *,
-        ask: Asker = answers.ask,
+        closes_in: float | None = None,
+        ask: Asker = answers.ask_now,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.vanished = False
-        self.said = ""
-        self.stop: StopSignal = _EitherStop(stop, self)
-        self._source, self._ask, self._clock = source, ask, clock
+        self.silence = ""
+        self._source, self._stop, self._ask, self._clock = source, stop, ask, clock
+        self._closes_at = float("inf") if closes_in is None else boot_seconds() + closes_in
         self._timeout = min(policy.connect_timeout, LONGEST_ASK_SECONDS)
         self._silence = Silence(policy.vanish_grace, clock())
         self._last_seen: EngineProgress | None = None
         self._lock = threading.Lock()
         self._ending = threading.Event()
-        self._question: tuple[asyncio.AbstractEventLoop, asyncio.Task[Answer]] | None = None
-        self._thread = threading.Thread(target=self._watch, name=f"liveness-{source.name}", daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        threading.Thread(target=self._watch, name=f"liveness-{self._source.name}", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._ending.set()
-            if self._question is not None:
-                loop, task = self._question
-                loop.call_soon_threadsafe(task.cancel)
-        self._thread.join(ENDING_SECONDS)
+        self._ending.set()
+
+    @property
+    def closed(self) -> bool:
+        return boot_seconds() >= self._closes_at
+
+    def is_set(self) -> bool:
+        return self.vanished or self.closed or self._stop.is_set()
 
     def watching(self, listener: Callable[[EngineProgress], None]) -> Callable[[EngineProgress], None]:
-        """Like `listener`, and noted here. Engines report twice a second; only figures that grow are progress: what an
-        engine takes back, when it tries again in vain, is none."""
+        """Like `listener`, and noted here. Engines report twice a second; only figures that grow are progress: an
+        engine that tries again takes back what it counted before."""
 
         def watch(progress: EngineProgress) -> None:
             if _has_grown(self._last_seen, progress):
@@ -125,29 +125,16 @@ class LivenessMonitor:
                 continue  # it has got on in the meantime
             asked_at = self._clock()
             try:
-                answer = asyncio.run(self._put_question())
-            except asyncio.CancelledError:
-                return
+                answer = self._ask(self._source, self._timeout)
             except Exception:
                 log.exception("cannot ask whether %s is still there; its copy goes on", self._source.name)
                 answer = Answer(True, "")
-            self._judge(answer, asked_at)
+            if not self._ending.is_set():
+                self._judge(answer, asked_at)
 
     def _seconds_until_question(self) -> float:
         with self._lock:
             return self._silence.seconds_until_question(self._clock())
-
-    async def _put_question(self) -> Answer:
-        task = asyncio.ensure_future(self._ask(self._source, self._timeout))
-        with self._lock:
-            if self._ending.is_set():
-                task.cancel()
-            self._question = asyncio.get_running_loop(), task
-        try:
-            return await task
-        finally:
-            with self._lock:
-                self._question = None
 
     def _judge(self, answer: Answer, asked_at: float) -> None:
         with self._lock:
@@ -159,12 +146,12 @@ class LivenessMonitor:
                 self._silence.stays_silent(asked_at)
             is_silent = self._silence.silent_since is not None
             if is_silent:
-                self.said = answer.said
+                self.silence = answer.text
             self.vanished = self._silence.is_over(now)
         if self.vanished:
-            log.warning("%s has vanished in mid-backup: %s", self._source.name, answer.said)
+            log.warning("%s has vanished in mid-backup: %s", self._source.name, answer.text)
         elif is_silent != was_silent:
-            log.info("%s in mid-backup: %s", self._source.name, answer.said or "it gets on")
+            log.info("%s in mid-backup: %s", self._source.name, answer.text or "it gets on")
 
 
 def _has_grown(before: EngineProgress | None, progress: EngineProgress) -> bool:
@@ -173,13 +160,3 @@ def _has_grown(before: EngineProgress | None, progress: EngineProgress) -> bool:
         or progress.files_done > before.files_done
         or progress.bytes_total > before.bytes_total
     )
-
-
-class _EitherStop:
-    """Set when the run's own stop is, or the monitor's source has vanished."""
-
-    def __init__(self, of_run: StopSignal, monitor: LivenessMonitor) -> None:
-        self._of_run, self._monitor = of_run, monitor
-
-    def is_set(self) -> bool:
-        return self._monitor.vanished or self._of_run.is_set()

@@ -1,8 +1,9 @@
 """Wake-on-LAN: the magic packet (AMD, Magic Packet Technology, 1995): FF six times, then the MAC sixteen times.
 
-A packet never implies that the source is up: whoever sends one asks again.
+A packet never implies that the source is up: after one it is asked again.
 """
 
+import asyncio
 import logging
 from datetime import datetime, timedelta
 
@@ -30,24 +31,30 @@ def may_wake(source: Source, policy: Policy, now: datetime) -> bool:
     return source.last_woken_at is None or abs(now - source.last_woken_at) >= timedelta(seconds=policy.wake_every)
 
 
-def wake(source: Source, now: datetime) -> str | None:
-    """Send the packet and remember when. Returns an error message when it cannot be sent.
+async def broadcast_address(source: Source) -> str | None:
+    """Where its packet goes, looked up if it is a name; None: that is not found in time."""
+    try:
+        async with asyncio.timeout(LOOKUP_SECONDS):
+            return (await contact.addresses_of(source.wake_address))[0]
+    except OSError:  # a timeout is one
+        return None
 
-    Blocks for a few seconds at the most, when its address is a name. Never raises: a source that cannot be woken is a
-    silent source.
+
+def wake(source: Source, address: str | None, now: datetime) -> str | None:
+    """Send the packet to its `broadcast_address` and remember when. Returns an error message when it cannot be sent.
+
+    Never raises: a source that cannot be woken is a silent source.
     """
     try:
         if not 1 <= source.wake_port <= 65535:  # the system would take it modulo 65536
             raise ValueError("that is no port")
-        [address, *_] = contact.addresses_now(source.wake_address, LOOKUP_SECONDS)
+        if address is None:
+            raise ValueError("no such name")
         wake_networks.check(address)
         wakeonlan.wake(_plain(source.mac_address), host=address, port=source.wake_port)
-    except TimeoutError:
-        return _refusal(source, f"its name was not found within {LOOKUP_SECONDS:g} s")
-    except OSError as error:
-        return _refusal(source, contact.reason(error))
-    except ValueError as error:
-        return _refusal(source, str(error))
+    except (OSError, ValueError) as error:
+        reason = contact.reason(error) if isinstance(error, OSError) else error
+        return f"cannot send a magic packet to {source.wake_address}:{source.wake_port}: {reason}"
     log.info("sent a magic packet for %s to %s:%s", source.name, source.wake_address, source.wake_port)
     try:
         remembered = Source.objects.filter(pk=source.pk).update_unless_locked(last_woken_at=now, wakes=F("wakes") + 1)
@@ -66,7 +73,3 @@ def _plain(mac_address: str) -> str:
         raise ValueError(f"{mac_address!r} is not a MAC address")
     bytes.fromhex(digits)
     return digits
-
-
-def _refusal(source: Source, why: str) -> str:
-    return f"cannot send a magic packet to {source.wake_address}:{source.wake_port}: {why}"

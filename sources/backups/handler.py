@@ -25,7 +25,6 @@ from sources.availability import answers
 from sources.availability.check import assignment_of, database_away, not_wanted
 from sources.availability.liveness import LivenessMonitor
 from sources.backups import overlaps, repositories
-from sources.backups.stopping import StopAtClose
 from sources.engines import cleartext
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.models import Assignment, Policy, Progress, Source
@@ -73,9 +72,9 @@ def _copy(run: Run) -> Outcome:
     except SecretNotFound as error:
         return Failed(f"source {source.name}: {error}")
     if source.kind in (SourceKind.S3, SourceKind.WEBDAV) and (
-        said := cleartext.refusal(source.address, specification.secret, source.options)
+        refusal := cleartext.refusal(source.address, specification.secret, source.options)
     ):
-        return Failed(f"source {source.name} {said}")
+        return Failed(f"source {source.name} {refusal}")
     location = policy.repository.location
     task = BackupTask(
         source=specification,
@@ -89,11 +88,11 @@ def _copy(run: Run) -> Outcome:
         least_rate=policy.least_rate,
     )
     _log_beginning(assignment, run.record, engines.engine_for(source.kind).name)
-    window = StopAtClose(run.stop, _seconds_to_close(policy, assignment, run.record))
-    with LivenessMonitor(source, policy, stop=window) as monitor:
+    closes_in = _seconds_to_close(policy, assignment, run.record)
+    with LivenessMonitor(source, policy, run.stop, closes_in=closes_in) as monitor:
         on_progress = monitor.watching(ProgressWriter(run.record))
-        result = repositories.back_up(location, task, on_progress=on_progress, stop=monitor.stop)
-    return _outcome(result, assignment, monitor, window)
+        result = repositories.back_up(location, task, on_progress=on_progress, stop=monitor)
+    return _outcome(result, assignment, monitor)
 
 
 def specification_of(source: Source) -> SourceSpec:
@@ -143,15 +142,15 @@ def _log_beginning(assignment: Assignment, record: Claimed, engine: str) -> None
     decisions.doing("began", text, record=record, facts=facts)
 
 
-def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMonitor, window: StopAtClose) -> Outcome:
+def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMonitor) -> Outcome:
     policy = assignment.policy
     match result.verdict:
         case Verdict.SUCCEEDED | Verdict.WARNINGS:
             return Succeeded(result, proves=repository_breaker.guarded_by(policy.repository))
         case Verdict.STOPPED if monitor.vanished:
-            said = f"it vanished in mid-backup: {monitor.said}"
-            return Unavailable(said, policy.recheck_after, silent_for=policy.vanish_grace)
-        case Verdict.STOPPED if window.closed:
+            reason = f"it vanished in mid-backup: {monitor.silence}"
+            return Unavailable(reason, policy.recheck_after, silent_for=policy.vanish_grace)
+        case Verdict.STOPPED if monitor.closed:
             return Released("its window closed; it goes on in the next opening")
         case Verdict.STOPPED:
             return Released()
@@ -160,20 +159,20 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
         case Verdict.BUSY:
             return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{result.error}; looked at again at")
         case Verdict.REPOSITORY_FAILED:
-            fault_of = repository_breaker.fault_of(policy.repository, monitor.stop)
+            fault_of = repository_breaker.fault_of(policy.repository, monitor)
             return Failed(f"repository {policy.repository}: {result.error}", fault_of=fault_of)
         case Verdict.SOURCE_FAILED:
             answer = answers.ask_now(assignment.source, policy.connect_timeout)
             if not answer.present:
-                return _lost(policy, answer.said)
+                return _lost(policy, answer.text)
             return Failed(result.error)
 
 
-def _lost(policy: Policy, said: str) -> Unavailable:
+def _lost(policy: Policy, reason: str) -> Unavailable:
     """It went away and its engine noticed: it is asked again after the grace, first in line, and not by this unit."""
     first = policy.vanish_grace > 0
     recheck_after = policy.vanish_grace if first else policy.recheck_after
-    return Unavailable(f"it went away: {said}", recheck_after, first_in_line=first, silent_for=NOTICED_WITHIN_SECONDS)
+    return Unavailable(f"it went away: {reason}", recheck_after, first_in_line=first, silent_for=NOTICED_WITHIN_SECONDS)
 
 
 class ProgressWriter:

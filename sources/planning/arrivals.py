@@ -18,7 +18,6 @@ from jobs.order import place_after_an_answer
 from jobs.outcomes import Claimed
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify_at_once
-from sources.domain.conditions import unwilling
 from sources.models import Assignment, Source
 from sources.planning.emission import emit_due
 from sources.planning.names import ARRIVALS, AVAILABILITY, BACKUPS, KIND
@@ -36,7 +35,11 @@ def check_in(source: Source, now: datetime | None = None, standings: list[Standi
     """
     instant = now or database_clock()
     found = standings_of(source.pk) if standings is None else standings
-    willing = [each for each in found if each.is_active and not unwilling(source, each, instant)]
+    willing = [
+        each
+        for each in found
+        if each.is_active and not source.unwilling(instant, on_battery=each.on_battery, on_metered=each.on_metered)
+    ]
     due = [each for each in willing if each.status is None and each.is_due(instant)]
     if due:
         emit_due(instant, [each.id for each in due])

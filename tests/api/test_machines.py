@@ -137,6 +137,17 @@ class TestRetryPolicies:
     def test_what_is_wrong_is_told_by_field(self, change: dict[str, Any], field: str, program: Program) -> None:
         assert list(fields_of(program.post("retry-policies", self.BODY | change))) == [field]
 
+    @pytest.mark.parametrize("parameters", [{"unit": "x"}, [1], {"units": 3}])
+    def test_one_that_was_stored_past_its_form_has_no_delays_and_hides_no_other(
+        self, parameters: object, program: Program
+    ) -> None:
+        RetryPolicy.objects.create(name="odd", algorithm="fibonacci", parameters=parameters)
+        found = {each["name"]: each for each in program.get("retry-policies").json()["items"]}
+        assert (found["odd"]["parameters"], found["odd"]["first_delays"]) == (parameters, [])
+        for policy in found.values():
+            expected = 0 if policy["algorithm"] == "progressive" or policy["name"] == "odd" else 10
+            assert len(policy["first_delays"]) == expected
+
     def test_chance_is_no_part_of_the_etag(self, program: Program) -> None:
         path = program.post("retry-policies", {"name": "jittered", "algorithm": "sidekiq"}).headers["Location"]
         assert program.get(path).json()["first_delays"] != program.get(path).json()["first_delays"]

@@ -102,7 +102,7 @@ def test_a_source_that_moved_is_asked_where_it_was(without: Any) -> None:
 
     there, address = asyncio.run(ask_while_it_is_there())
     assert (there.present, address) == (True, None)
-    assert said not in there.said
+    assert said not in there.text
     silent, address = asyncio.run(ask())
     assert (silent.present, address) == (False, None)
-    assert said in silent.said
+    assert said in silent.text

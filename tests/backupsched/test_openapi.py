@@ -12,7 +12,7 @@ import pytest
 from django.contrib.auth.models import Permission
 
 from api import tokens as api_tokens
-from delivery.models import Event
+from jobs.models import BacklogRecord
 from sources import edits, tokens
 from tests.api.asking import make_user
 from tests.backupsched.conformance import Asker, Findings, ask
@@ -49,9 +49,9 @@ def on_hand() -> OnHand:
     found: OnHand = {f"path.{name}_id": [pk] for name, pk in values.items()}
     found |= {f"body.{name}": [pk] for name, pk in values.items()}
     found |= {f"query.{name}": [pk] for name, pk in values.items()}
-    events = Event.objects.order_by("pk")
-    found["path.record_id"] = list(events.values_list("pk", flat=True))
-    found["query.event_id"] = list(events.values_list("subject", flat=True))
+    records = BacklogRecord.objects.order_by("pk")
+    found["path.record_id"] = list(records.values_list("pk", flat=True))
+    found["query.subject"] = list(records.values_list("subject", flat=True))
     return found | {"path.name": ["callbacks", assignment.policy.schedule.name]}
 
 

@@ -27,7 +27,8 @@ def test_leads_nobody_where_he_may_not_go(client: Client) -> None:
 
 
 def test_marks_the_page_that_is_open_and_no_other(admin_client: Client) -> None:
-    for path in ("/admin/jobs/backlogrecord/", "/admin/jobs/backlogrecord/dead-letters/"):
+    records = "/admin/jobs/backlogrecord/"
+    for path in (records, f"{records}dead-letters/", f"{records}?events=yes"):
         groups = admin_client.get(path).context["sidebar_navigation"]
         assert [item["link"] for group in groups for item in group["items"] if item["active"]] == [path]
 

@@ -10,6 +10,7 @@ from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, Decision
 from jobs.outcomes import Failed
 from jobs.states import AttemptOutcome, Status
+from operations.backlog.facts import took
 from tests.factories import NOON, build_record, make_record, make_worker
 from tests.threads import at_once
 
@@ -96,7 +97,7 @@ NOW = NOON + 24 * HOUR
 def history(record: BacklogRecord) -> list[tuple[int, int, str]]:
     """Number, silences, and what the page of the record says it took."""
     found = Attempt.objects.filter(record_id=record.pk).order_by("number")
-    return [(each.number, (each.facts or {}).get(attempts.SILENCES, 1), attempts.took(each)) for each in found]
+    return [(each.number, (each.facts or {}).get(attempts.SILENCES, 1), took(each)) for each in found]
 
 
 class TestSilences:

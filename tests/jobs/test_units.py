@@ -16,7 +16,7 @@ from jobs.handlers import Kind, Run, registry
 from jobs.outcomes import Claimed, Failed, Outcome, Released, Succeeded
 from jobs.worker import units as units_module
 from jobs.worker.guard import Guard
-from jobs.worker.pace import AHEAD_SECONDS
+from jobs.worker.places import AHEAD_SECONDS
 from jobs.worker.units import Units
 from tests.factories import make_claimed
 from tests.waiting import PATIENCE, eventually

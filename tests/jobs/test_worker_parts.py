@@ -14,9 +14,9 @@ from jobs.management.commands.worker import _rules
 from jobs.models import Attempt, BacklogRecord, Worker
 from jobs.outcomes import Succeeded
 from jobs.states import Status, WaitingFor
+from jobs.worker.claimer import shortage
 from jobs.worker.guard import Guard
 from jobs.worker.heartbeat import Heartbeat
-from jobs.worker.lookahead import shortage
 from tests.factories import make_claimed, make_record, make_worker
 from tests.jobs.held import Held
 

@@ -171,7 +171,7 @@ class TestPausedQueuesInTheList:
         backlog.pause_queue("backups")
         make_record(queue="backups")
         make_record(queue="default")
-        listed = operator.get(f"{RECORDS}?queue_is_paused={answer}").context["cl"].result_list
+        listed = operator.get(f"{RECORDS}?paused={answer}").context["cl"].result_list
         assert {record.queue for record in listed} == expected
 
 

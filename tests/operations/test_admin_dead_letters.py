@@ -55,7 +55,7 @@ class TestThePage:
     def test_the_number_leads_to_the_list_of_just_these(self, operator: Client) -> None:
         like, other = failed("disk 1 is full"), failed("boom")
         waiting = make_record(Status.WAITING, last_error="disk 1 is full")
-        [url] = re.findall(rf'href="([^"]*dead_letter={FULL})"', operator.get(PAGE).content.decode())
+        [url] = re.findall(rf'href="([^"]*group={FULL})"', operator.get(PAGE).content.decode())
         page = operator.get(url).content.decode()
         shown = [record.pk for record in (like, other, waiting) if f"{RECORDS}{record.pk}/change/" in page]
         assert shown == [like.pk]

@@ -10,6 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from operations.admin import triggers as admin_triggers
+from schedules.facts import state_of
 from schedules.models import Trigger
 from tests.factories import NOON
 from tests.operations.test_admin_backlog import hidden_fields
@@ -63,12 +64,15 @@ class TestTheList:
         text = page(onlooker)
         assert "10: 2 done, 1 failed, 1 running, 1 ready, 1 waiting" in text
         assert "2026-03-02 12:00:00 (by ann)" in text
-        assert f"/admin/delivery/event/?schedule={schedule.pk}&amp;trigger=2026-03-02T12%3A00%3A00%2B00%3A00" in text
+        assert (
+            f"/admin/jobs/backlogrecord/?schedule={schedule.pk}&amp;trigger_at=2026-03-02T12%3A00%3A00%2B00%3A00"
+            in text
+        )
 
     @pytest.mark.parametrize("state", list(states()))
     def test_is_filtered_by_state(self, state: str, onlooker: Client) -> None:
         made = {name: make_trigger(make_event_schedule(name=name), **fields) for name, fields in states().items()}
-        assert {name: admin_triggers.state_of(trigger) for name, trigger in made.items()} == {n: n for n in made}
+        assert {name: state_of(trigger) for name, trigger in made.items()} == {n: n for n in made}
         text = page(onlooker, state=state)
         assert [name for name, trigger in made.items() if f"/{trigger.pk}/change/" in text] == [state]
 
@@ -129,7 +133,7 @@ class TestCancelling:
     def test_a_queued_one_emits_nothing_any_more(self, operator: Client) -> None:
         trigger = make_trigger(make_event_schedule(), **states()["queued"])
         operator.post(f"{LIST}{trigger.pk}/cancel/", {"confirmed": "yes"})
-        assert admin_triggers.state_of(Trigger.objects.get()) == "skipped"
+        assert state_of(Trigger.objects.get()) == "skipped"
 
     def test_from_the_list_likewise(self, operator: Client) -> None:
         schedule = make_event_schedule()

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delivery.models import Event
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from operations.event_list import launch_instants
+from operations.backlog.deliveries import launch_instants
 from schedules import chunks, emitter, events, providers
 from schedules.models import Schedule, Trigger
 from tests.factories import NOON, make_record, make_schedule
@@ -44,12 +43,12 @@ def emit(schedule: Schedule, seen: timedelta, edit: dict[str, Any] | None = None
     return dict(BacklogRecord.objects.filter(origin=schedule).values_list("pk", "run_after"))
 
 
-def tried(ids: dict[int, Any]) -> list[Event]:
+def tried(ids: dict[int, Any]) -> list[BacklogRecord]:
     """These events once they do not tell themselves when they were to start."""
     BacklogRecord.objects.filter(pk__in=ids).update(
         status=Status.WAITING, waiting_for=WaitingFor.BACKOFF, run_after=NOON + 900 * HOUR, attempt=1
     )
-    return list(Event.objects.filter(pk__in=ids))
+    return list(BacklogRecord.objects.filter(pk__in=ids))
 
 
 def make_events(**fields: Any) -> Schedule:
@@ -123,4 +122,4 @@ class TestEventsOfAProvider:
         emitter.emit_triggers(NINE + seen)
         trigger = Trigger.objects.get()
         assert (trigger.begins_at, trigger.stagger, trigger.frozen_config) == (begins_at, "none", None)
-        assert set(launch_instants(Event.objects.all()).values()) == {begins_at}
+        assert set(launch_instants(BacklogRecord.objects.all()).values()) == {begins_at}

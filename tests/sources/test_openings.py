@@ -1,21 +1,18 @@
 """What only starts if it fits into its window, and what is stopped when the window closes."""
 
 from datetime import datetime, timedelta
-from threading import Event
 
 import pytest
 
 import jobs.tick
-from jobs.models import BacklogRecord, Decision
+from jobs.models import Decision
 from jobs.outcomes import Released, Succeeded
 from jobs.states import Status, WaitingFor
 from sources import planning
-from sources.backups.stopping import StopAtClose
 from sources.engines.base import EngineResult, Verdict
 from sources.models import Assignment, AtClose, Policy
 from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER, stops_at
 from tests.sources.factories import MONDAY, backed_up, handed_on, make_assignment, make_policy, record_of, settle
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db
 
@@ -141,21 +138,3 @@ class TestAtTheClose:
         record = record_of(assignment)
         assert (record.status, record.waiting_for, record.failures) == (Status.WAITING, WaitingFor.WINDOW, 0)
         assert record.run_after == TEN + DAY
-
-
-def test_a_stop_signal_of_a_closing_window_is_also_the_runs_own() -> None:
-    own = Event()
-    never, soon = StopAtClose(own, None), StopAtClose(own, 0.01)
-    assert not never.is_set()
-    eventually(soon.is_set)
-    assert soon.closed
-    own.set()
-    assert never.is_set()
-    assert not never.closed
-
-
-def test_no_record_is_left_in_the_backlog_twice() -> None:
-    assignment = backed_up(fitting(), MONDAY - DAY, seconds=3600.0)
-    for _ in range(3):
-        planning.emit_due(TEN)
-    assert BacklogRecord.objects.filter(subject=planning.subject_of(assignment.pk)).count() == 1

@@ -146,7 +146,7 @@ class Command(VerbCommand):
         elif tested.delivered:
             self.stdout.write(describe(tested))
         if not tested.delivered:
-            raise CommandError(f"{describe(tested)} (`manage.py events show {tested.record_id}`)", returncode=1)
+            raise CommandError(f"{describe(tested)} (`manage.py backlog show {tested.record_id}`)", returncode=1)
 
     def _remove(self, options: dict[str, Any]) -> None:
         endpoint = _endpoint(options["name"])

@@ -51,12 +51,12 @@ class Command(BaseCommand):
 
 def _describe(swept: Swept, most: int, dry_run: bool) -> str:
     old = "1 day" if swept.max_age_days == 1 else f"{swept.max_age_days} days"
-    if not swept.ready and not swept.passed_by:
+    if not swept.ready and not swept.skipped:
         return f"No record up to {old} old waits for a sweep."
     noun = "record is" if swept.ready == 1 else "records are"
     told = f"{swept.ready:,} {noun.replace('is', 'would be').replace('are', 'would be') if dry_run else noun} ready"
     if swept.left_some:
         return f"{told}; older ones were left, since {most:,} is the most for one sweep: run it again, or --max-records"
-    if swept.passed_by:
+    if swept.skipped:
         return f"{told}; others are held by somebody else at this moment: run it again"
     return f"{told}; nothing up to {old} old waits for a sweep any more." if not dry_run else f"{told}."

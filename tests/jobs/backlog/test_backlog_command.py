@@ -16,7 +16,7 @@ from django.core.management import CommandError, call_command
 from jobs import backlog, claiming
 from jobs.models import Attempt, BacklogRecord, PausedQueue
 from jobs.states import UNFINISHED, AttemptOutcome, Status
-from operations.backlog.selection import Filters, locked_batches
+from operations.backlog.selection import locked_batches
 from tests.factories import NOON, build_record, make_record, make_worker
 from tests.jobs.backlog_command import refused, run
 from tests.jobs.worker_processes import database_url
@@ -128,7 +128,7 @@ class TestChanging:
 
     def test_what_a_worker_took_meanwhile_is_no_longer_among_the_ready(self):
         records = [make_record() for _ in range(4)]
-        batches = locked_batches(Filters(statuses=(Status.READY,)).records(), 2)
+        batches = locked_batches(BacklogRecord.objects.ready(), 2)
         assert next(batches) == [records[0].pk, records[1].pk]
         backlog.cancel([records[2].pk])
         assert list(batches) == [[records[3].pk]]
@@ -136,7 +136,7 @@ class TestChanging:
     @pytest.mark.django_db(transaction=True)
     def test_a_claim_passes_by_the_batch_that_is_being_changed(self):
         record = make_record()
-        batches = locked_batches(Filters(statuses=(Status.READY,)).records(), 2)
+        batches = locked_batches(BacklogRecord.objects.ready(), 2)
         assert next(batches) == [record.pk]
         assert at_once(lambda: claiming.claim("default", worker_id=1, limit=1)) == [[]]
         assert list(batches) == []
@@ -212,7 +212,7 @@ class TestChanging:
         [
             (["cancel"], "name the records to cancel: ids, filters as --status, or --all"),
             (["cancel", "--queue", "bakcups"], "no queue 'bakcups'; there are arrivals, availability, backups"),
-            (["list", "--error", "\0"], "--error is empty or holds a NUL"),
+            (["list", "--error", "\0"], "--error is empty, or no text"),
             (["--watch", 1, "list"], "leave out 'list'"),
         ],
     )

@@ -212,14 +212,14 @@ def test_two_policies_of_one_source_wake_it_once() -> None:
     source = make_source(kind="sftp", address="192.0.2.9", mac_address="02:00:00:aa:bb:cc", wake_address="127.0.0.1")
     both = [make_assignment(make_policy(wake_allowed=True, wake_wait=180), source) for _ in range(2)]
     read = [Assignment.objects.select_related("source", "policy__schedule").get(pk=one.pk) for one in both]
-    outcomes = [check._after_silence(claimed_for(one), one, "silent", True) for one in read]
+    outcomes = [check._after_silence(claimed_for(one), one, "silent", "127.0.0.1") for one in read]
     source.refresh_from_db()
     assert source.wakes == 1
     assert all(isinstance(outcome, Unavailable) and outcome.first_in_line for outcome in outcomes)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_database_that_is_away_is_nobodys_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_is_away_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(_: object) -> None:
         raise OperationalError("server closed the connection")
 

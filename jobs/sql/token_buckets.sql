@@ -1,4 +1,17 @@
--- A new bucket is full; one that gets its first rate by an edit is empty. Whoever edits it, what flowed in by the old
+-- What lies in a bucket at an instant; NULL without a rate. A clock that was set back adds nothing.
+CREATE OR REPLACE FUNCTION jobs_tokens(
+    p_tokens double precision, p_tokens_at timestamptz, p_rate double precision, p_burst integer,
+    p_present timestamptz)
+RETURNS double precision
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+SELECT CASE WHEN p_rate IS NOT NULL THEN
+       LEAST(COALESCE(p_burst, GREATEST(1, p_rate)),
+             p_tokens + p_rate * GREATEST(0, extract(epoch FROM p_present - p_tokens_at)::double precision))
+       END
+$$;
+
+-- A new bucket is full; one that gets its first rate by an edit is empty. Whatever the edit, what flowed in by the old
 -- rate is counted, and no tokens are written but these: those that a program read are old. An edit wakes the workers. A
 -- claim updates no column that is named here. NaN and infinity are above a million; they would make every claim fail.
 CREATE OR REPLACE FUNCTION jobs_throttle_edited() RETURNS trigger

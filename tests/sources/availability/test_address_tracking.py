@@ -42,21 +42,15 @@ def ask(source: Source, policy: Policy = FOLLOWS, timeout: float = TIMEOUT) -> t
 
 @pytest.mark.slow
 class TestWhereItIs:
-    def test_a_host_that_moved_is_found_where_it_checked_in_from(self, hosts: Hosts) -> None:
-        host = hosts().come()
-        source = checked_in(host, another_address())
-        host.move(source.addresses[0])
-        answer, address = ask(source)
-        assert (answer.present, address) == (True, host.address)
-        assert host.address in answer.said
-
     def test_it_is_found_beside_an_old_address_that_is_silent_for_all_the_time(self, hosts: Hosts) -> None:
         host = hosts()
         source = checked_in(host, another_address())
         host.move(source.addresses[0])
-        with socket.create_server((source.address, host.port)):  # and nobody accepts
+        assert not ask(source, STAYS)[0].present
+        with socket.create_server((source.address, host.port)):  # and nothing accepts
             answer, address = ask(source, timeout=3600)
         assert (answer.present, address) == (True, host.address)
+        assert host.address in answer.text
 
     def test_one_that_stayed_is_not_looked_for(self, hosts: Hosts) -> None:
         host = hosts().come()
@@ -85,28 +79,18 @@ class TestWhereItIs:
         answer, address = ask(source)
         assert (answer.present, address) == (True, host.address)
 
-    def test_a_stranger_at_the_old_address_alone_is_not_the_source(self, hosts: Hosts) -> None:
-        host = hosts()
-        hosts("stranger", address=host.address, port=host.port).come()
-        answer, address = ask(checked_in(host, another_address()))
-        assert (answer.present, address) == (False, None)
-        assert answer.said == f"{host.address}:{host.port} showed another host key than the pinned one"
-
-    def test_another_key_at_an_address_that_it_claims_is_left_to_its_engine(self, hosts: Hosts) -> None:
-        host = hosts()
-        hosts("stranger", address=host.address, port=host.port).come()
-        answer, address = ask(checked_in(host, host.address, another_address()))
-        assert (answer.present, address) == (True, None)
-        assert "another host key" in answer.said
-
-    def test_another_key_at_the_name_of_a_host_is_left_to_its_engine_too(
-        self, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("claimed", ["no", "by address", "by name"])
+    def test_a_stranger_at_an_old_address_is_not_the_source_unless_it_claims_that_address(
+        self, hosts: Hosts, monkeypatch: pytest.MonkeyPatch, claimed: str
     ) -> None:
         host = hosts()
         hosts("stranger", address=host.address, port=host.port).come()
         monkeypatch.setattr(contact, "_look_up", {"laptop.example": [host.address]}.__getitem__)
-        answer, address = ask(checked_in(host, another_address(), address="laptop.example"))
-        assert (answer.present, address) == (True, None)
+        fields = {"address": "laptop.example"} if claimed == "by name" else {}
+        own = [host.address] if claimed == "by address" else []
+        answer, address = ask(checked_in(host, *own, another_address(), **fields))
+        assert (answer.present, address) == (claimed != "no", None)  # its engine refuses the key
+        assert answer.text.endswith(f":{host.port} showed another host key than the pinned one")
 
     def test_a_host_with_another_key_where_it_checked_in_from_is_not_taken(
         self, hosts: Hosts, caplog: pytest.LogCaptureFixture
@@ -125,14 +109,7 @@ class TestWhereItIs:
             source = checked_in(hosts(port=port), *[another_address() for _ in range(20)])
             answer, address = ask(source, timeout=4.0)  # one after the other they would need more than our patience
         assert (answer.present, address) == (False, None)
-        assert answer.said.endswith("did not answer within 4 s")
-
-    def test_a_policy_that_lets_no_address_follow_is_one_plain_question(self, hosts: Hosts) -> None:
-        host = hosts().come()
-        source = checked_in(host, another_address())
-        host.move(source.addresses[0])
-        answer, address = ask(source, STAYS)
-        assert (answer.present, address) == (False, None)
+        assert answer.text.endswith("did not answer within 4 s")
 
     def test_the_key_may_be_one_of_several_that_are_pinned(self, hosts: Hosts) -> None:
         host = hosts().come()
@@ -145,7 +122,7 @@ class TestWhereItIs:
 class TestTheProof:
     """Real key exchanges with servers of this process."""
 
-    def test_whoever_shows_the_pinned_key_without_having_it_is_refused(self) -> None:
+    def test_a_host_that_shows_the_pinned_key_without_having_it_is_refused(self) -> None:
         pinned, own = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
         [impostor] = asyncssh.load_keypairs([own])
         impostor.public_data = pinned.public_data
@@ -160,13 +137,7 @@ class TestTheProof:
         ]
         for pinned in (ed25519, *others):
             assert asyncio.run(proves(pinned, by=[ed25519, *others])) is True
-
-    def test_a_host_without_a_key_of_the_pinned_type_is_refused(self) -> None:
-        pinned, other = (
-            asyncssh.generate_private_key("ssh-ed25519"),
-            asyncssh.generate_private_key("ecdsa-sha2-nistp256"),
-        )
-        assert asyncio.run(proves(pinned, by=[other])) is False
+        assert asyncio.run(proves(ed25519, by=others)) is False
 
     def test_what_is_no_ssh_host_proves_nothing(self) -> None:
         async def ask_a_web_server() -> bool:
@@ -193,30 +164,13 @@ def line_of(key: asyncssh.SSHKey) -> str:
 
 
 class TestWhereItMayBe:
-    @pytest.mark.parametrize(
-        "address",
-        [
-            "127.1.1.1",
-            "0.0.0.0",
-            "224.0.0.1",
-            "169.254.3.4",
-            "fe80::1",
-            "255.255.255.255",
-            "a.example",
-            "-oProxy",
-            "",
-            None,
-            7.5,
-        ],
-    )
-    def test_what_is_no_other_address_of_one_host_is_left_out(self, address: object) -> None:
-        assert candidates_of(laptop(addresses=[address])) == []
+    def test_what_is_no_other_address_of_one_host_is_left_out(self) -> None:
+        known_or_none = ["127.1.1.1", "0.0.0.0", "224.0.0.1", "169.254.3.4", "fe80::1", "255.255.255.255"]
+        assert candidates_of(laptop(addresses=[*known_or_none, "a.example", "-oProxy", "", None, 7.5])) == []
 
     def test_addresses_are_tried_once_and_in_their_order(self) -> None:
         addresses = ["192.0.2.7", "2001:db8:0::5", "192.0.2.7", "127.1.1.1", "2001:db8::5", "10.0.0.1"]
         assert candidates_of(laptop(addresses=addresses)) == ["192.0.2.7", "2001:db8::5", "10.0.0.1"]
-
-    def test_a_long_list_is_cut(self) -> None:
         addresses = [f"10.0.{number // 250}.{number % 250}" for number in range(1000)]
         assert candidates_of(laptop(addresses=addresses)) == addresses[:32]
 
