@@ -18,7 +18,7 @@ from api.bodies import ObjectParser, checked
 from api.document import Document
 from api.errors import ApiError, add_handlers, database_away, not_valid
 from api.wording import MOST_ERRORS, REPEATED_PARAMETER, UNKNOWN_PARAMETER, shown
-from operations.web.database_away import DATABASE_AWAY
+from operations.web.answers import DATABASE_AWAY
 
 
 class Pages(Swagger):

@@ -25,7 +25,7 @@ from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationEr
 from api.wording import field_errors
 from jobs.database_errors import Trouble, trouble_of
 from operations.limits import TooMany
-from operations.web.database_away import DATABASE_AWAY, DATABASE_AWAY_SECONDS
+from operations.web.answers import DATABASE_AWAY, DATABASE_AWAY_SECONDS
 
 log = logging.getLogger(__name__)
 
