@@ -1,7 +1,6 @@
 """The routers of what knows nothing of backups, in the order of the document."""
 
 from api import (
-    attempts,
     breakers,
     dead_letters,
     endpoints,
@@ -22,7 +21,6 @@ ROUTERS = (
     endpoints.router,
     retry_policies.router,
     records.router,
-    attempts.router,
     dead_letters.router,
     queues.router,
     breakers.router,
