@@ -10,7 +10,7 @@ from jobs.retries.tiers import TIERS, Tier
 from jobs.states import Status, WaitingFor
 
 COUNT_TO = 10_000
-"""Nobody acts differently on a larger number."""
+"""A larger number changes nothing that a person would do."""
 
 # Served by `backlog_swept`.
 WAITING = f"""

@@ -51,7 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     shows = _verb(
         verbs, "show", "show one record with its attempts", "", "backlog show 4711", "backlog show 7-20260302T120000Z-3"
     )
-    shows.add_argument("id", metavar="ID", help="of the record, or of an event as its receiver was told it")
+    shows.add_argument("id", metavar="ID", help="of the record, or of an event as its receiver knows it")
     errors = _verb(
         verbs, "errors", "list what failed records say",
         "Dead letters: failed records, grouped by what they say but for numbers, ids, addresses and paths, the largest "
@@ -79,7 +79,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         changes.add_argument(
             "ids", nargs="*", type=number("id of a record", LARGEST_ID), metavar="ID", help="as `list` shows"
         )
-        changes.add_argument("--all", action="store_true", help="all of them, when nothing else is said")
+        changes.add_argument("--all", action="store_true", help="all of them, without a filter")
         changes.add_argument("--yes", action="store_true", help="do it without asking")
         changes.add_argument("--dry-run", action="store_true", help="list the records, change nothing")
     for choosing in (lists, cancels, retries):

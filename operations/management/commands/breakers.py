@@ -12,14 +12,13 @@ from jobs.durations import span
 from jobs.formatting import moment
 from jobs.models import Breaker
 from operations.backlog.facts import as_json
-from operations.backlog.rendering import Column, plain, table
+from operations.backlog.rendering import columns, plain, table
 from operations.management.base import VerbCommand
 
-COLUMNS = [
-    Column("key"), Column("breaker"), Column("state"), Column("open for", number=True),
-    Column("failures", number=True), Column("records wait", number=True), Column("trials in vain", number=True),
-    Column("next trial (UTC)"), Column("last error"),
-]  # fmt: skip
+COLUMNS = columns(
+    "key", "breaker", "state", "open for>", "failures>", "records wait>", "trials in vain>", "next trial (UTC)",
+    "last error",
+)  # fmt: skip
 
 
 class Command(VerbCommand):
