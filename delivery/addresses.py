@@ -1,4 +1,4 @@
-"""Where deliveries may go. Whoever may edit an endpoint must not reach by it what only our own network reaches: the
+"""Where deliveries may go. An endpoint must not lead to what only our own network reaches: the
 metadata service of a cloud, a database, an admin page on loopback (server-side request forgery).
 
 1. A URL is read once, by the library that connects as well, so no two readers can understand it differently.
@@ -80,7 +80,7 @@ class Place:
     def origin(self) -> str:
         """Scheme, host and port, as `https://example.com:443`: the key of its breaker, and what errors name.
 
-        Paths are never told: of many services they are the secret.
+        Paths are never shown: of many services they are the secret.
         """
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.url.scheme}://{host}:{self.url.port}"
@@ -98,7 +98,7 @@ class Allowed:
 
 
 def problem_with(url: str, kind: str) -> str:
-    """Why events of `kind` may not be delivered to `url`, for a form; empty: they may, as far as can be told without
+    """Why events of `kind` may not be delivered to `url`, for a form; empty: they may, as far as can be known without
     looking up its name."""
     try:
         refuse_unless_allowed(read(url))
@@ -154,7 +154,7 @@ def _literal(host: str) -> Address | None:
 
 
 def refuse_unless_allowed(place: Place) -> None:
-    """Check what can be told without looking up a name. Raises: Refused."""
+    """Check what can be known without looking up a name. Raises: Refused."""
     if place.host in allowed().names:
         return
     if place.address is not None:
@@ -176,7 +176,7 @@ def refuse_address(address: Address, host: str) -> None:
 
 
 def is_public(address: Address) -> bool:
-    """Whether everybody on the internet reaches the same host by it."""
+    """Whether the whole internet reaches the same host by it."""
     plain = _unmapped(address)
     if isinstance(plain, IPv6Address):
         if plain in NAT64:

@@ -1,4 +1,4 @@
-"""Delivery: from an event on the backlog to whoever waits for it.
+"""Delivery: from an event on the backlog to its receiver.
 
 Each kind has a module with a handler, which is loaded at its first delivery: the HTTP client takes 0.4 s, which no
 other command should, and boto3 may not be installed.

@@ -1,7 +1,7 @@
 """What is known of where a record goes: its endpoint with headers and secrets, and the breaker of its host.
 
 Asked of the database once for many records, and kept for FRESH_SECONDS: what a person changes (a URL, a secret that is
-rotated or retires, an endpoint that is removed) is heeded within that time and a query. So is a breaker that another
+rotated or retires, an endpoint that is removed) takes effect within that time and a query. So is a breaker that another
 worker's failures open; `jobs/breakers/` is asked itself, then, so none is held that was let through as a trial.
 
 An endpoint's present URL counts, so that one that was wrong can be corrected while records wait for their retry, and no
@@ -61,7 +61,7 @@ class Host:
     """Whether it has failures that no success has followed: then the next success has to say so."""
 
     def proof(self) -> Guarded | None:
-        """What a success proves, if anybody needs to know. One success is enough for all failures before it; while it
+        """What a success proves, if a breaker needs to know. One success is enough for all failures before it; while it
         is open every one may be the trial's."""
         if not (self.is_doubted or self.is_open):
             return None

@@ -1,7 +1,7 @@
-"""The lease protocol: claim, renew, settle, rescue. Nobody else writes a running record.
+"""The lease protocol: claim, renew, settle, rescue. Nothing else writes a running record.
 
 Who is authoritative: the database. Its clock dates every lease; its row says who owns a record. A worker only
-believes that it owns one, and is told otherwise when it writes.
+believes that it owns one, and learns otherwise when it writes.
 
 1. *Claim.* One statement takes the first ready records of a queue in claim order, skipping what other claims hold
    locked, and turns them to `running` with a lease: `attempt + 1`, `leased_by`, a random `lease_token`,

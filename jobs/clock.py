@@ -21,7 +21,7 @@ def database_clock() -> datetime:
 
 
 MAX_SKEW_SECONDS = 5.0
-"""How far a host's clock may be off the database's before somebody is told. With NTP it is milliseconds."""
+"""How far a host's clock may be off the database's before log and doctor say so. With NTP it is milliseconds."""
 
 BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 

@@ -82,7 +82,7 @@ def is_refusal(error: BaseException) -> bool:
 
 
 def code_of(error: BaseException) -> str:
-    """PostgreSQL's code of `error`; empty when the server said none."""
+    """PostgreSQL's code of `error`; empty when the server gave none."""
     for each in (error, error.__cause__):
         if code := getattr(each, "sqlstate", None):
             return str(code)

@@ -95,7 +95,7 @@ def consider(
 ) -> None:
     """Write what a claim of `queue` looked at: what it took, who would have been next, and the key that decided.
 
-    A claim that found nobody at all writes nothing.
+    A claim that found no record at all writes nothing.
     """
     instant = now or database_clock()
     left = _left(queue, instant)
@@ -103,7 +103,7 @@ def consider(
     if not left and not claimed:
         return
     if not left:
-        decided, text = None, f"{taken}; nobody else was ready"
+        decided, text = None, f"{taken}; no other was ready"
     elif not claimed or claim_key(left[0]) < claim_key(claimed[-1]) or len(claimed) < wanted:
         # a claim takes the first in order: who stands before its last was held back
         decided, text = HELD, f"{taken}; {_title(left[0])} was held by its throttle, a paused queue or another claim"

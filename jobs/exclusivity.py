@@ -1,6 +1,6 @@
 """At most one running record per exclusive key, gated where a record is handed on.
 
-A handoff under a key that another ready or running record has becomes a wait instead. Whoever settles a record with
+A handoff under a key that another ready or running record has becomes a wait instead. The settle of a record with
 that key opens the gate. Both take the key's advisory lock first, so neither can miss the other. The partial unique
 index `one_running_record_per_exclusive_key` stands behind it, as a backstop: a violation would abort a whole claim.
 """

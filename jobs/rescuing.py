@@ -101,7 +101,7 @@ def release_strays(*, worker_id: int, known: set[int]) -> bool:
 def rescue(*, limit: int = 1000, unchanged: Collection[Lease] | None = None, now: datetime | None = None) -> int:
     """Settle expired leases as failures, by the retry policy. Returns how many.
 
-    Nothing is rescued for one lease after a start of the database: an outage would rescue everybody. `unchanged`: only
+    Nothing is rescued for one lease after a start of the database: an outage would rescue all. `unchanged`: only
     these leases, if they still are as they were; None: all, as far as the database's clock can be trusted. What cannot
     be settled is set aside for a minute.
     """

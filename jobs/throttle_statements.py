@@ -7,7 +7,7 @@ from jobs.states import Status
 BOUND = 10_000
 """Of a lane's ready records no more than so many are counted, and of what waits at all."""
 
-# One row at least: whether any throttle has a rate is told beside what was claimed, so nobody has to ask for it.
+# One row at least: whether any throttle has a rate comes with what was claimed, so no claim has to ask for it.
 CLAIM_BESIDE_THROTTLES = f"""
 SELECT (SELECT id FROM jobs_throttle WHERE rate IS NOT NULL LIMIT 1) IS NOT NULL, named_throttles, tried,
        {RECORD_COLUMNS}
@@ -21,7 +21,7 @@ SELECT (SELECT id FROM jobs_throttle WHERE rate IS NOT NULL LIMIT 1) IS NOT NULL
 SECONDS_TO_TOKEN = f"(1 - jobs_tokens(t.tokens, t.tokens_at, t.rate, t.burst, {CLOCK})) / t.rate"
 
 # One probe of `backlog_claim_order` a lane that lacks a token. A lane that lacks something else as well, as room in
-# flight, may be told of: its bucket fills, and then it is not.
+# flight, may be named: its bucket fills, and then it is not.
 NEXT_TOKEN = f"""
 SELECT min(lacking.seconds)
   FROM jobs_lane l

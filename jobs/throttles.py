@@ -1,8 +1,8 @@
 """Caps on records in flight and on how many begin a second, shared by any number of origins: exact across hosts.
 
 Counting and claiming in one statement overshoots, since a statement sees one snapshot. So, in one transaction but in
-separate statements: lock the throttles in id order, then count what runs and take at most the remainder. Whoever comes
-second waits at the lock and counts what the first one took. This needs READ COMMITTED, PostgreSQL's default.
+separate statements: lock the throttles in id order, then count what runs and take at most the remainder. A second
+claim waits at the lock and counts what the first one took. This needs READ COMMITTED, PostgreSQL's default.
 
 The statements are those of the function `jobs_claim_beside_throttles` (`sql/claim_beside_throttles.sql`), so the locks
 are held for as long as the server takes. It
@@ -17,7 +17,7 @@ are held for as long as the server takes. It
 When others were quicker it comes back with less than it could have, and says which lanes it tried: then the others are
 tried, each time in a transaction of its own, since throttles are locked in id order.
 
-Whoever settles a record of a lane announces room in the lane's throttles. A claim says which throttles the ready
+The settle of a record of a lane announces room in the lane's throttles. A claim says which throttles the ready
 records of its queue name: for room in those its worker wakes, and for no other.
 
 A rate is a token bucket in the throttle's row, read and written under the same lock. What lies in it at the present is
@@ -30,7 +30,7 @@ So over any time T no more than its size + rate · T of its records are claimed.
 - A worker that is killed after its claim's commit has spent the tokens; before it, none.
 - A clock that is set back adds nothing, and takes nothing: the next claim dates the bucket by the new clock. One that
   is set forward fills the bucket at most.
-- Whoever edits the throttle edits no tokens: a trigger of the table (`jobs_throttle_edited`) counts what flowed in by
+- An edit of the throttle edits no tokens: a trigger of the table (`jobs_throttle_edited`) counts what flowed in by
   the old rate, goes on by the new one, and wakes the workers. What runs is left alone when a cap is lowered.
 
 A queue that feeds another is not throttled, the queue that it feeds is: what is only asked whether it is there
@@ -102,7 +102,7 @@ def key_of(throttle_ids: Iterable[int]) -> tuple[int, ...]:
 def lanes_of(keys: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
     """The lanes of any number of sets of throttles (`key_of`), in two questions, three more if some are new.
 
-    They are held until the transaction ends: whoever calls this in the one that puts records into a lane keeps the
+    They are held until the transaction ends: a caller in the one that puts records into a lane keeps the
     throttles of the lane from being removed in between (`throttle_verbs.remove`). One that was removed before lets
     everything through.
     """

@@ -20,7 +20,7 @@ from jobs.models import BacklogRecord, Origin, RetryPolicy
 from jobs.prepared import execute
 from jobs.retries import DEFAULT, RNG, Failure, Rng, Rule
 from jobs.states import Status, WaitingFor
-from jobs.transitions import RETRY_AFTER, heeded, wait_after
+from jobs.transitions import RETRY_AFTER, honoured, wait_after
 from operations import rollouts
 
 BY_POLICY = (WaitingFor.BACKOFF, WaitingFor.SWEEP)
@@ -80,7 +80,7 @@ def wait_of(
         return None
     if failure.at > now.timestamp():
         failure = replace(failure, at=now.timestamp())
-    asked = heeded(asked_for([record]).get(record.pk, 0.0) if retry_after is None else retry_after)
+    asked = honoured(asked_for([record]).get(record.pk, 0.0) if retry_after is None else retry_after)
     if failure.at + asked <= now.timestamp():
         asked = 0.0  # that time is over, and sweeps may go on
     waiting_for, until = wait_after(failure, rule or _rule_of(record), rng, retry_after=asked)

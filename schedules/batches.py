@@ -1,6 +1,6 @@
 """Batches that are under way: how far they are, when they have ended, and what comes too late.
 
-Nobody counts down while events are delivered, which would cost every settle something. A batch has ended once none of
+No count goes down while events are delivered: that would cost every settle something. A batch has ended once none of
 its records is unfinished; to see that it has not, one unfinished record is enough, and the last one found is asked
 first: the witness. So a batch of a hundred thousand costs one look at a primary key, until it ends.
 """

@@ -230,6 +230,6 @@ def skip(skipped: dict[Unemitted, str], schedules: dict[int, Schedule], now: dat
 
 def _line(trigger: Unemitted, schedule: Schedule, reason: str) -> decisions.Line:
     if trigger.events:
-        told = f"ended after {trigger.events:,} events: {reason}"
-        return batches.line(schedule, "cut short", trigger.trigger_at, told)
+        text = f"ended after {trigger.events:,} events: {reason}"
+        return batches.line(schedule, "cut short", trigger.trigger_at, text)
     return batches.line(schedule, "skipped", trigger.trigger_at, f"emitted nothing: {reason}")

@@ -21,7 +21,7 @@ from delivery.redaction import redacted
 from jobs.outcomes import Facts, Failed, Guarded
 
 LONGEST_RETRY_AFTER = 86_400.0
-"""Seconds. Whoever asks for more is tried again after a day."""
+"""Seconds. A server that asks for more is tried again after a day."""
 QUOTED = 200
 """Characters of an answer in an error."""
 SHORTEST_HIDDEN = 6
@@ -64,8 +64,8 @@ def failure_of(
     error = f"{origin} answered {named(answer.status)}"
     if answer.leads_to:
         error = f"{error}, which leads to {answer.leads_to}; {NOT_FOLLOWED}"
-    elif said := quoted(answer.body, hidden):
-        error = f"{error}: {said}"
+    elif quote := quoted(answer.body, hidden):
+        error = f"{error}: {quote}"
     return Failed(error, fault_of=fault_of, retry_after=retry_after, facts=facts)
 
 

@@ -49,8 +49,8 @@ async def deliver(run: Run) -> Outcome:
         if trouble_of(error) is Trouble.OURS:
             raise
         again_at = record.started_at + timedelta(seconds=DATABASE_AWAY_SECONDS)
-        said = f"the database did not answer ({str(error).strip()}); tried again at"
-        return Postponed(again_at, WaitingFor.RECHECK, said)
+        reason = f"the database did not answer ({str(error).strip()}); tried again at"
+        return Postponed(again_at, WaitingFor.RECHECK, reason)
     return await _post(record, target)
 
 
@@ -92,8 +92,8 @@ async def _post(record: Claimed, target: Target) -> Outcome:
     except NotFollowed as error:
         return Failed(str(error), facts=_facts(began))
     except failures.RAISED as error:
-        said = failures.describe(error, exchange.at.origin, target.connect_timeout, target.timeout)
-        failed = Failed(said, fault_of=None if failures.is_ours(error) else host.guarded, facts=_facts(began))
+        text = failures.describe(error, exchange.at.origin, target.connect_timeout, target.timeout)
+        failed = Failed(text, fault_of=None if failures.is_ours(error) else host.guarded, facts=_facts(began))
     else:
         facts = {**_facts(began), **answer.facts}
         if is_success(answer):

@@ -96,17 +96,17 @@ class Exchange:
 
     def follow(self, location: str) -> Place:
         """Where a redirect leads, checked as the first address was. Raises: NotFollowed."""
-        said = f"{self.at.origin} redirects"
+        it = f"{self.at.origin} redirects"
         self._redirects += 1
         if self._redirects > MOST_REDIRECTS:
-            raise NotFollowed(f"{said} again, after {MOST_REDIRECTS} redirects; give the endpoint the URL at their end")
+            raise NotFollowed(f"{it} again, after {MOST_REDIRECTS} redirects; give the endpoint the URL at their end")
         try:
             place = self._joined(location)
             refuse_unless_allowed(place)
         except Refused as refused:
-            raise NotFollowed(f"{said} to where nothing is delivered: {refused}") from None
+            raise NotFollowed(f"{it} to where nothing is delivered: {refused}") from None
         if self.at.url.scheme == "https" and place.url.scheme == "http":
-            raise NotFollowed(f"{said} to {place.origin}, which anybody on the way could read")
+            raise NotFollowed(f"{it} to {place.origin}, which can be read on the way")
         return place
 
     def _joined(self, location: str) -> Place:
@@ -124,7 +124,7 @@ class Exchange:
 
 @lru_cache(maxsize=64)
 def _client_timeout(connect_timeout: float) -> ClientTimeout:
-    """The time for all of it is held by whoever runs the exchange."""
+    """The caller of the exchange holds the time for all of it."""
     return ClientTimeout(total=None, connect=connect_timeout)
 
 

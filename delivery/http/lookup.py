@@ -65,7 +65,7 @@ class Targets:
             for future in wanted.values():
                 if isinstance(error, Exception):
                     future.set_exception(error)
-                    future.exception()  # heard: nobody may be left who waits for it
+                    future.exception()  # seen: perhaps no coroutine waits for it any more
                 else:
                     future.cancel()
             if not isinstance(error, Exception):

@@ -77,7 +77,7 @@ def look_up(host: str, family: int) -> list[str]:
 
 
 async def _in_thread(function: Callable[[], list[str]], ended: Callable[[], None]) -> list[str]:
-    """Call `function` in a daemon thread of its own; then `ended` on the loop, whether or not anybody still waits.
+    """Call `function` in a daemon thread of its own; then `ended` on the loop, whether or not a caller still waits.
 
     asyncio's executor has a handful of threads, and at its exit Python waits for all of them.
     """

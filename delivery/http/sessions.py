@@ -39,7 +39,7 @@ _sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, "asyncio
 
 
 def session() -> aiohttp.ClientSession:
-    """The one of the running event loop. It keeps no cookies and heeds no proxy of the environment."""
+    """The one of the running event loop. It keeps no cookies and honours no proxy of the environment."""
     loop = asyncio.get_running_loop()
     found = _sessions.get(loop)
     if found is None:

@@ -1,6 +1,6 @@
-"""What it means when a queue refuses a message: what a person is told, and whose fault it is. Pure.
+"""What it means when a queue refuses a message: in words for people, and whose fault it is. Pure.
 
-Errors are told apart by their codes and the names of their classes, so that boto3 need not be installed to read this.
+Errors are distinguished by their codes and the names of their classes, so boto3 need not be installed to read this.
 """
 
 import re
@@ -85,7 +85,7 @@ class Meaning:
     """A refusal: what to tell; seconds to leave the queue alone; whether the server was at fault, or the credentials;
     the status of the answer, if there was one."""
 
-    said: str
+    text: str
     retry_after: float = 0.0
     by_server: bool = False
     credentials: bool = False
@@ -111,25 +111,25 @@ def _without_answer(error: Exception, connect_timeout: float, timeout: float) ->
 
 
 def _of_answer(answer: dict[str, Any], size: int) -> Meaning:
-    told, about = answer.get("Error") or {}, answer.get("ResponseMetadata") or {}
+    error, about = answer.get("Error") or {}, answer.get("ResponseMetadata") or {}
     code, message, status = (
-        str(told.get("Code") or "no code"),
-        str(told.get("Message") or ""),
+        str(error.get("Code") or "no code"),
+        str(error.get("Message") or ""),
         about.get("HTTPStatusCode"),
     )
     if code.isdigit() and (within := CODE_IN_XML.search(message)):  # other servers answer in XML, whatever was asked
         code, message = within[1], next(iter(MESSAGE_IN_XML.findall(message)), "")
-    said = f"{code}: {_line(message)}" if message else code
+    text = f"{code}: {_line(message)}" if message else code
     if code in THROTTLED or status == 429:
         wait = _seconds((about.get("HTTPHeaders") or {}).get("retry-after"))
-        return Meaning(f"the queue is asked too often ({said})", retry_after=wait, status=status)
+        return Meaning(f"the queue is asked too often ({text})", retry_after=wait, status=status)
     if code in CREDENTIALS:
-        return Meaning(f"{NEW_CREDENTIALS} ({said})", credentials=True, status=status)
+        return Meaning(f"{NEW_CREDENTIALS} ({text})", credentials=True, status=status)
     if "must be shorter than" in message or code in ("MessageTooLong", "BatchRequestTooLong"):
-        return Meaning(f"{too_large(size)} ({said})", status=status)
+        return Meaning(f"{too_large(size)} ({text})", status=status)
     advice = WHAT_TO_DO.get(SAME_AS.get(code, code), "")
     by_server = status is None or status >= 500
-    return Meaning(f"{advice} ({said})" if advice else said, by_server=by_server, status=status)
+    return Meaning(f"{advice} ({text})" if advice else text, by_server=by_server, status=status)
 
 
 def too_large(size: int) -> str:
@@ -140,16 +140,16 @@ def too_large(size: int) -> str:
 
 
 def _cause(error: Exception) -> object:
-    """What boto3 was told by those below it, as the system's words."""
+    """What boto3 met below itself, in the system's words."""
     cause: object = getattr(error, "kwargs", {}).get("error", error)
     while (below := getattr(cause, "__cause__", None) or getattr(cause, "__context__", None)) is not None:
         cause = below
     return getattr(cause, "strerror", None) or cause
 
 
-def _line(said: object) -> str:
-    """On one line, and not all of a page that somebody answered with."""
-    line = " ".join(str(said).split())
+def _line(text: object) -> str:
+    """On one line, and not all of a page that a server answered with."""
+    line = " ".join(str(text).split())
     return line if len(line) <= QUOTED else f"{line[: QUOTED - 1]}…"
 
 

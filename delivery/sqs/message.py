@@ -115,7 +115,7 @@ def _failed(target: Target, error: Exception, size: int, seconds: float) -> Fail
     if found.credentials:
         clients.forget(target.key)
     return Failed(
-        f"{describe(target.queue.url)}: {found.said}",
+        f"{describe(target.queue.url)}: {found.text}",
         fault_of=target.guarded if found.by_server else None,
         retry_after=found.retry_after,
         facts=_facts(found.status, seconds),

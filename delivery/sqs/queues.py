@@ -30,7 +30,7 @@ REFUSED_IN_A_GROUP = re.compile(r"[^!-~]")
 
 @dataclass(frozen=True)
 class Queue:
-    """A queue: its address, the server to talk to (scheme, host and port), its region (empty: not told)."""
+    """A queue: its address, the server to talk to (scheme, host and port), its region (empty: unknown)."""
 
     url: str
     server: str
@@ -83,9 +83,9 @@ def request_for(queue: Queue, payload: dict[str, Any], subject: str, message_gro
         "QueueUrl": queue.url,
         "MessageBody": body_of(payload, subject),
         "MessageAttributes": {
-            name: {"DataType": "String", "StringValue": said}
+            name: {"DataType": "String", "StringValue": sent}
             for name, text in attributes.items()
-            if (said := _sent(text))
+            if (sent := _sent(text))
         },
     }
     if queue.is_fifo:

@@ -1,21 +1,21 @@
-"""Circuit breakers: when a repository fails for everybody, its records wait instead of failing one after the other.
+"""Circuit breakers: when a repository fails for all its records, they wait instead of failing one after the other.
 
     closed ──(BREAKER_AFTER failures in a row that are its own)──► open ──(a trial succeeds)──► closed
                                                                   ▲  │
-                                                                  └──┘ a trial in vain: the next one later
+                                                                  └──┘ a trial failed: the next one later
 
 A handler asks `refusal` before it spends anything, and says of what a failure was the fault (`Failed.fault_of`), of
 what a success is the proof (`Succeeded.proves`). The settle counts (`judge`); from the opening on, records that fail
 for it or are refused wait for the breaker and are charged with no failure. The tick (`look`) lets the first of them in
 claim order through as a trial when its time has come, one that was not tried since the opening before one that was;
-and all of them once the breaker has closed. After trials in vain the next one comes after 1, 1, 2, 3, 5 … times
-BREAKER_PROBE_SECONDS, at most BREAKER_LONGEST_SECONDS. After one that told nothing (it was unavailable, it was
+and all of them once the breaker has closed. After failed trials the next one comes after 1, 1, 2, 3, 5 … times
+BREAKER_PROBE_SECONDS, at most BREAKER_LONGEST_SECONDS. After one that proved nothing (it was unavailable, it was
 cancelled, its worker killed, its window closed) it comes within LOOK_AFTER.
 
-Interrupted: a settle's count and its records are one transaction, an election is one. Nobody has to report what became
-of a trial: the tick looks. What is let through by mistake is refused again; what waits by mistake is promoted after a
-day (LOOKED_AT_AGAIN_AFTER). Locks: records first, then breakers, each in id order; the tick, which locks a breaker
-first, skips locked records. Michael Nygard describes the pattern in Release It! (2007).
+Interrupted: a settle's count and its records are one transaction, an election is one. No worker has to report what
+became of a trial: the tick looks. What is let through by mistake is refused again; what waits by mistake is promoted
+after a day (LOOKED_AT_AGAIN_AFTER). Locks: records first, then breakers, each in id order; the tick, which locks a
+breaker first, skips locked records. Michael Nygard describes the pattern in Release It! (2007).
 """
 
 import time
@@ -47,7 +47,7 @@ LOOK_AFTER = timedelta(seconds=5)
 """How soon it is looked again what became of a trial, and at what others held locked."""
 
 TRIAL_PATIENCE = timedelta(minutes=5)
-"""What fails for everybody fails soon. A trial that has run for so long is a good sign, and one that has stood in its
+"""What fails for all fails soon. A trial that has run for so long is a good sign, and one that has stood in its
 queue for so long tells nothing: one more is let through."""
 
 LONGEST_NAME = 200
@@ -92,7 +92,7 @@ def held_by(breaker: Breaker) -> int:
 
 
 def probe_after(trials: int) -> timedelta:
-    """How long an open breaker waits after so many trials in vain."""
+    """How long an open breaker waits after so many failed trials."""
     rule = Rule("fibonacci", {"unit": conf.breaker_probe_seconds()}, conf.breaker_longest_seconds())
     return timedelta(seconds=delay(rule, trials + 1))
 
@@ -181,8 +181,8 @@ def _count_failure(breaker: Breaker, record: Claimed, error: str, now: datetime)
         if breaker.trial_id == record.id:
             breaker.trial_id = None
         breaker.probe_at = now + probe_after(breaker.trials)
-        text = f"trial {breaker.trials} for {breaker} was in vain; the next one at {breaker.probe_at:%H:%M:%S} UTC"
-        write("trial in vain", breaker, text, now)
+        text = f"trial {breaker.trials} for {breaker} failed; the next one at {breaker.probe_at:%H:%M:%S} UTC"
+        write("trial failed", breaker, text, now)
 
 
 def _count_success(breaker: Breaker, record: Claimed, now: datetime) -> None:
@@ -268,7 +268,7 @@ def _is_under_way(record_id: int | None, now: datetime) -> bool:
 def _let_all_through(breaker: Breaker, now: datetime) -> int:
     moved = len(let_through(WHATEVER_WAITS, breaker, BATCH, now))
     if moved < BATCH:
-        # what somebody else holds locked just now is found by a later look
+        # what another transaction holds locked just now is found by a later look
         breaker.probe_at = now + _look_again_after() if held_by(breaker) else None
     return moved
 

@@ -72,7 +72,7 @@ class BacklogRecord(models.Model):
     priority = models.IntegerField(default=0)
     due_day = models.DateField(null=True, help_text="Day on which it is due, in its zone; empty: it never succeeded.")
     rank_day = models.DateField(null=True, help_text="The day it ranks under; starts as due_day; empty: first.")
-    tried_at = models.DateTimeField(null=True, help_text="Last contact in vain, or last failure.")
+    tried_at = models.DateTimeField(null=True, help_text="Last contact without an answer, or last failure.")
     expected_seconds = models.FloatField(null=True, help_text="Duration of its last success.")
 
     failures = models.IntegerField(default=0)

@@ -66,8 +66,8 @@ class RetryPolicy(models.Model):
     def usable_rule(self) -> retries.Rule:
         """The same; the default one for a row that was written past the forms, which must not hold up what fails."""
         if found := retries.problems(self.algorithm, self.parameters, self.max_failures):
-            said = "; ".join(f"{field}: {' '.join(problems)}" for field, problems in found.items())
-            log.error("retry policy %s cannot be used, Fibonacci is instead: %s", self, said)
+            problems = "; ".join(f"{field}: {' '.join(each)}" for field, each in found.items())
+            log.error("retry policy %s cannot be used, Fibonacci is instead: %s", self, problems)
             return retries.DEFAULT
         return self.as_rule()
 

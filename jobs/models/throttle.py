@@ -74,7 +74,7 @@ class Lane(models.Model):
 
 
 class Breaker(models.Model):
-    """Stops trying what fails for everybody, as a host that is down. `jobs/breakers/` tells how.
+    """Stops trying what fails for all its records, as a host that is down (`jobs/breakers/`).
 
     Closed: `opened_at` is empty, records go through. Open: they wait, but for a trial every now and then.
     """
@@ -85,7 +85,7 @@ class Breaker(models.Model):
     last_failure_at = models.DateTimeField(null=True)
     last_error = models.TextField(blank=True, default="")
     opened_at = models.DateTimeField(null=True, help_text="Since when nothing goes through but trials. Empty: closed.")
-    trials = models.IntegerField(default=0, help_text="Trials in vain since it opened.")
+    trials = models.IntegerField(default=0, help_text="Failed trials since it opened.")
     trial_id = models.BigIntegerField(null=True, help_text="The record that was let through as a trial.")
     probe_at = models.DateTimeField(
         null=True, help_text="When the next record is let through; of a closed one, when those that wait are."

@@ -19,7 +19,7 @@ class Worker(models.Model):
         null=True, help_text="How many sockets its questions may hold open, as its limit of file descriptors allows."
     )
     out_of_sockets_at = models.DateTimeField(
-        null=True, help_text="When it last asked nobody else because all of them were open."
+        null=True, help_text="When it last asked no other source because all of them were open."
     )
 
     class Meta:

@@ -91,7 +91,7 @@ ALGORITHMS = {
     "fibonacci": Algorithm(
         waits.fibonacci,
         "Fib(k) · unit: 1, 1, 2, 3, 5, 8 … units",
-        "Grows by six tenths each time: gentler than doubling, with a wait that can be told beforehand.",
+        "Grows by six tenths each time: gentler than doubling, with a wait that is known beforehand.",
         "Fibonacci retry (docs/glossary.md)",
         {"unit": 60},
     ),

@@ -11,7 +11,7 @@ SELECT CASE WHEN p_rate IS NOT NULL THEN
        END
 $$;
 
--- A new bucket is full; one that gets its first rate by an edit is empty. Whoever edits it, what flowed in by the old
+-- A new bucket is full; one that gets its first rate by an edit is empty. Whatever the edit, what flowed in by the old
 -- rate is counted, and no tokens are written but these: those that a program read are old. An edit wakes the workers. A
 -- claim updates no column that is named here. NaN and infinity are above a million; they would make every claim fail.
 CREATE OR REPLACE FUNCTION jobs_throttle_edited() RETURNS trigger

@@ -3,7 +3,7 @@ another may run ahead of it.
 
 Where `availability` feeds `backups`, a source is asked while the units are short of sources that have answered. Of
 those that are asked some are silent, and most that answer do so at once; so as many again are asked every moment, until
-enough have answered. Silent ones hold nobody up, and no more sources are asked ahead than units can use soon.
+enough have answered. Silent ones hold up no other, and no more sources are asked ahead than units can use soon.
 """
 
 import logging

@@ -97,7 +97,7 @@ class AskedTogether(Generic[Question, Found]):
             except Exception as error:
                 for _, answer in wanted.values():
                     answer.set_exception(error)
-                    answer.exception()  # heard: nobody may be left who waits for it
+                    answer.exception()  # seen: perhaps no coroutine waits for it any more
             else:
                 for key, (_, answer) in wanted.items():
                     answer.set_result(found[key])

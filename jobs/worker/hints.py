@@ -1,6 +1,6 @@
 """When a worker looks, and which queues are worth a claim: it asks the database only where it may find something."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from queue import Empty, SimpleQueue
 
 from jobs.clock import boot_seconds
@@ -34,30 +34,36 @@ class Bell:
 
 
 class Hints:
-    """Filled from any thread that hears of ready records or of room; read by the main loop. A lost one costs a poll."""
+    """Filled from any thread that hears of ready records or of room; read by the main loop. A lost one costs a poll.
 
-    def __init__(self) -> None:
+    `ring` wakes the main loop. `quiet`: for so many seconds a sender says nothing more, although there may be more; 0
+    of a sender in this process, which never falls silent.
+    """
+
+    def __init__(self, ring: Callable[[], None] = lambda: None) -> None:
+        self._ring = ring
         self._worth: set[str] = set()
         self._again_at: dict[str, float] = {}
         self._blocking: dict[str, frozenset[int]] = {}
         self._room_until: dict[int, float] = {}
 
-    def hear(self, queue: str) -> None:
-        """A sender says that `queue` has ready records, and may say nothing for a while."""
+    def hear(self, queue: str, quiet: float = LOOK_AGAIN_AFTER_SECONDS) -> None:
+        """`queue` has ready records."""
         self._worth.add(queue)
-        self._again_at[queue] = boot_seconds() + LOOK_AGAIN_AFTER_SECONDS
+        if quiet:
+            self._again_at[queue] = boot_seconds() + quiet
+        self._ring()
 
     def hear_of_room(self, throttle_ids: Collection[int], quiet: float = LOOK_AGAIN_AFTER_SECONDS) -> bool:
-        """These throttles have room again, and there may be more for `quiet` seconds without a word from the sender.
-
-        Returns whether a queue waits for it.
-        """
+        """These throttles have room again. Returns whether a queue waits for it."""
         self._room_until.update(dict.fromkeys(throttle_ids, boot_seconds() + quiet))
         waiting = [queue for queue, ids in list(self._blocking.items()) if not ids.isdisjoint(throttle_ids)]
         for queue in waiting:
             self.add(queue)
             if quiet:
                 self.again(queue, quiet)
+        if waiting:
+            self._ring()
         return bool(waiting)
 
     def blocked(self, queue: str, throttle_ids: frozenset[int], since: float) -> None:

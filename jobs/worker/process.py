@@ -1,4 +1,4 @@
-"""The worker's main loop: look what is due, claim what fits, sleep until somebody says that there is more.
+"""The worker's main loop: look what is due, claim what fits, sleep until there may be more.
 
 The main thread ticks and claims; the settler writes results on a connection of its own, so one batch is settled while
 the next is claimed. When the database goes away, both wait for it, and results are kept as long as their leases last.
@@ -15,7 +15,8 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable
+from functools import partial
 
 from django.db import connections
 from django.db.migrations.recorder import MigrationRecorder
@@ -66,7 +67,7 @@ class WorkerProcess:
         # well below half a lease: longer gaps between ticks put off every rescue
         self.poll_seconds = min(POLL_SECONDS, conf.lease_seconds() / 4)
         self.bell = Bell()
-        self.hints = Hints()
+        self.hints = Hints(self.bell.ring)
         self.signals = 0
         self.gave_up = False
         self._look_at = 0.0
@@ -124,8 +125,9 @@ class WorkerProcess:
         self.guard = Guard(self.units, self.loop_watch.beat)
         self.threads: list[Heartbeat | Guard | Listener] = [self.heartbeat, self.guard]
         if conf.listens():
-            self.threads.append(Listener({rule.name for rule in self.rules}, self.hear, self.hear_of_room, self.units))
-        wakeups.heard_here, wakeups.room_here = self.hear_here, self.room_here
+            self.threads.append(Listener({rule.name for rule in self.rules}, self.hints, self.units))
+        wakeups.heard_here = partial(self.hints.hear, quiet=0)
+        wakeups.room_here = partial(self.hints.hear_of_room, quiet=0)
         for thread in (self.settler, self.silences, *self.threads):
             thread.start()
         queues = ", ".join(f"{rule.name}:{rule.concurrency}" for rule in self.rules)
@@ -144,26 +146,6 @@ class WorkerProcess:
     def install_signal_handlers(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.handle_signal)
-
-    def hear(self, queue: str) -> None:
-        """`queue` has ready records, somebody says, from any thread."""
-        self.hints.hear(queue)
-        self.bell.ring()
-
-    def hear_of_room(self, throttle_ids: Collection[int]) -> None:
-        """These throttles have room again, from any thread."""
-        if self.hints.hear_of_room(throttle_ids):
-            self.bell.ring()
-
-    def hear_here(self, queue: str) -> None:
-        """`hear` of this process, which does not fall silent."""
-        self.hints.add(queue)
-        self.bell.ring()
-
-    def room_here(self, throttle_ids: Collection[int]) -> None:
-        """`hear_of_room` of this process."""
-        if self.hints.hear_of_room(throttle_ids, quiet=0):
-            self.bell.ring()
 
     def do_one_round(self) -> bool:
         """Look, tick and claim once. Returns whether there was anything to do."""
@@ -186,7 +168,7 @@ class WorkerProcess:
         if now >= self._besides_at:
             self._besides_at = now + BESIDES_SECONDS
             self._notice_migrations()
-            periodic.run_minutely()  # what fails there is told there, and must not starve for a tick that always fails
+            periodic.run_minutely()  # it logs what fails, and must not starve for a tick that always fails
         try:
             unchanged = self.lease_watch.unchanged()
             ticked = tick.act_on(due, rescue=bool(unchanged), unchanged=unchanged)

@@ -9,16 +9,17 @@ The address that is known gets a head start. After that whichever proves the pin
 
 import asyncio
 import base64
-import binascii
 import ipaddress
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from delivery import extras
 from sources.availability import answers, contact
 from sources.availability.answers import Answer
+from sources.engines.rclone import remotes
 from sources.models import Policy, Source
 from sources.models.source import SourceKind
 
@@ -95,15 +96,11 @@ def candidates_of(source: Source) -> list[str]:
 
 
 def pinned_keys(host_key: str) -> dict[bytes, str]:
-    """The keys in lines of `TYPE BASE64`: the key's bytes as SSH sends them → its type. What is no key is left out."""
+    """The bytes of each key, as SSH sends them → its type. What is no key is left out."""
     keys = {}
-    for line in host_key.splitlines():
-        kind, _, rest = line.strip().partition(" ")
-        try:
-            if key := base64.b64decode(rest.split(" ")[0], validate=True):
-                keys[key] = kind
-        except (binascii.Error, ValueError):
-            continue
+    for kind, text in remotes.pinned_keys(host_key):
+        with suppress(ValueError):
+            keys[base64.b64decode(text, validate=True)] = kind
     return keys
 
 

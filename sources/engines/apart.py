@@ -22,8 +22,8 @@ from typing import Any
 
 from sources.engines import engine_for
 from sources.engines.base import BackupTask, EngineProgress, SourceSpec, Verdict
+from sources.engines.limits import Space
 from sources.engines.results import failure
-from sources.engines.space import Space
 
 ALIVE_EVERY_SECONDS = 1.0
 OF_A_SOURCE = re.compile(r"-\d+$")

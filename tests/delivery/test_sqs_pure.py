@@ -91,14 +91,14 @@ class TestRefusals:
     )
     def test_say_what_to_do_and_are_nobodys_fault(self, code: str, told: str) -> None:
         meaning = answered(code)
-        assert told in meaning.said
+        assert told in meaning.text
         assert (meaning.by_server, meaning.credentials, meaning.retry_after, meaning.status) == (False, False, 0, 400)
 
     @pytest.mark.parametrize("code", ["ExpiredToken", "InvalidClientTokenId", "SignatureDoesNotMatch"])
     def test_for_credentials_ask_for_new_ones(self, code: str) -> None:
         meaning = answered(code, status=403)
         assert meaning.credentials
-        assert "renew them" in meaning.said
+        assert "renew them" in meaning.text
 
     @pytest.mark.parametrize(
         ("header", "seconds"),
@@ -115,8 +115,8 @@ class TestRefusals:
     def test_in_xml_are_read_and_pages_are_cut_short(self) -> None:
         meaning = answered("403", "<Error><Code>ExpiredToken</Code><Message>it has expired</Message></Error>", 403)
         assert meaning.credentials
-        assert "ExpiredToken: it has expired" in meaning.said
-        assert len(answered("502", "<html>" + "x" * 5000, 502).said) < 400
+        assert "ExpiredToken: it has expired" in meaning.text
+        assert len(answered("502", "<html>" + "x" * 5000, 502).text) < 400
 
 
 class TestWithoutAnAnswer:
@@ -134,7 +134,7 @@ class TestWithoutAnAnswer:
     )
     def test_the_server_is_at_fault(self, error: Exception, told: str) -> None:
         meaning = meaning_of(error, 7, 5, 30)
-        assert told in meaning.said
+        assert told in meaning.text
         assert meaning.by_server
 
     @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ class TestWithoutAnAnswer:
     def test_what_we_ask_wrongly_is_not_its_fault(self) -> None:
         meaning = meaning_of(exceptions.ParamValidationError(report="QueueUrl is no text"), 7, 5, 30)
         assert not meaning.by_server
-        assert "QueueUrl is no text" in meaning.said
+        assert "QueueUrl is no text" in meaning.text
 
 
 class TestWhatIsToldOfAQueue:

@@ -110,13 +110,13 @@ class TestTrials:
         batches = []
         let_through = breakers.let_through
         monkeypatch.setattr(breakers, "let_through", lambda *given: batches.append(let_through(*given)) or batches[-1])
-        assert breakers.look(NOON) == 2500
+        assert breakers.look(NOON, seconds=60) == 2500
         assert [len(batch) for batch in batches] == [1000, 1000, 500]
         assert not held_ids()
 
 
 class TestTrialsThatTellNothing:
-    """The next one follows within seconds, and is counted as no trial in vain."""
+    """The next one follows within seconds, and is counted as no trial failed."""
 
     def next_one(self, first: int, now) -> None:
         tick(now)

@@ -76,7 +76,7 @@ class TestConsidering:
         make_record()
         line = self.consider(5)
         assert (line.facts["decided_by"], line.facts["left"], line.facts["count"]) == (None, [], 1)
-        assert line.text.endswith("nobody else was ready")
+        assert line.text.endswith("no other was ready")
 
     def test_a_claim_that_took_nothing_says_who_was_held(self) -> None:
         lane, worker = make_lane(make_throttle(1)), make_worker()

@@ -11,7 +11,7 @@ from jobs import backlog, claiming, settling, tick, wakeups
 from jobs.handlers import Run
 from jobs.outcomes import Released
 from jobs.states import Status
-from jobs.worker.hints import Bell
+from jobs.worker.hints import Bell, Hints
 from jobs.worker.listener import Listener
 from tests.factories import NOON, make_record, make_worker
 from tests.jobs.held import Held
@@ -28,7 +28,7 @@ def bell(monkeypatch) -> Iterator[Bell]:
     """The bell of an idle worker that serves `default` and listens already."""
     monkeypatch.setattr(wakeups, "_last_sent", {})
     bell = Bell()
-    listener = Listener({"default"}, lambda _: bell.ring(), lambda _: None, Held())
+    listener = Listener({"default"}, Hints(bell.ring), Held())
     listener.start()
     assert bell.wait(PATIENCE)  # after LISTEN: it may have missed some
     yield bell
@@ -77,7 +77,7 @@ class TestCancels:
         assert len(runs) == 3
         runs[earlier.pk] = Run(runs[earlier.pk].record._replace(lease_token=uuid4()))
         backlog.cancel([earlier.pk, cancelled.pk])
-        listener = Listener({"default"}, lambda _: None, lambda _: None, Held(*runs.values()))
+        listener = Listener({"default"}, Hints(), Held(*runs.values()))
         listener.start()
         assert runs[cancelled.pk].stop.wait(PATIENCE)
         listener.end()

@@ -84,7 +84,7 @@ class TestVerbs:
 
 
 def finding() -> Finding:
-    names = [name for name in doctor.NAMES if name != "open_breakers"]
+    names = [name for name in doctor.names() if name != "open_breakers"]
     [found] = doctor.examine(skip=names, now=NOON + HOUR)
     return found
 
@@ -97,6 +97,6 @@ class TestDoctor:
         found = finding()
         assert found.severity == Severity.WARNING
         assert "repository office (repository:3) has failed 3 times in a row and is held back for 1 h" in found.what
-        assert "4 trials in vain; records that wait: 2; the last error: no space left" in found.what
+        assert "4 trials did not close it; records that wait: 2; the last error: no space left" in found.what
         assert "manage.py breakers probe KEY" in found.do
         assert found.numbers["open"][0]["waiting"] == 2

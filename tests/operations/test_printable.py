@@ -8,7 +8,7 @@ from rich.table import Table
 
 from operations.backlog.rendering import text_of
 from operations.doctor.finding import Finding, Severity
-from operations.doctor.rendering import report
+from operations.management.commands.doctor import report
 from operations.printable import PrintableFormatter, printable
 
 HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\rd\u202ee\x9b31m\x00"

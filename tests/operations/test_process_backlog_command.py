@@ -53,7 +53,7 @@ class TestASweepByHand:
             "ready": 1,
             "left_some": True,
             "done_before": False,
-            "passed_by": False,
+            "skipped": False,
             "dry_run": False,
         }
 

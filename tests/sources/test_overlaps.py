@@ -110,8 +110,8 @@ def test_the_doctor_names_copies_that_others_can_read(tmp_path: Path) -> None:
     for each, mode in ((tmp_path, 0o755), (copy, 0o755), (other, 0o755), (mine, 0o700)):
         each.mkdir(exist_ok=True)
         each.chmod(mode)
-    found = doctor.EXAMINATIONS["repository_modes"](connection.cursor(), MONDAY)
+    found = doctor.CONDITIONS["repository_modes"](connection.cursor(), MONDAY)
     assert (found.severity, found.numbers["open"]) == (doctor.Severity.WARNING, ["vault"])
     assert str(copy) in found.what
     tmp_path.chmod(0o700)
-    assert doctor.EXAMINATIONS["repository_modes"](connection.cursor(), MONDAY).severity is doctor.Severity.OK
+    assert doctor.CONDITIONS["repository_modes"](connection.cursor(), MONDAY).severity is doctor.Severity.OK

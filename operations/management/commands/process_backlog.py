@@ -44,12 +44,12 @@ class Command(TerminalCommand):
 
 def _describe(swept: Swept, most: int, dry_run: bool) -> str:
     old = "1 day" if swept.max_age_days == 1 else f"{swept.max_age_days} days"
-    if not swept.ready and not swept.passed_by:
+    if not swept.ready and not swept.skipped:
         return f"No record up to {old} old waits for a sweep."
     verb = "would be" if dry_run else "is" if swept.ready == 1 else "are"
     text = f"{swept.ready:,} record{'s' if swept.ready != 1 else ''} {verb} ready"
     if swept.left_some:
         return f"{text}; older ones were left, since {most:,} is the most for one sweep: run it again, or --max-records"
-    if swept.passed_by:
+    if swept.skipped:
         return f"{text}; others are held by another process at this moment: run it again"
     return f"{text}." if dry_run else f"{text}; nothing up to {old} old waits for a sweep any more."

@@ -23,8 +23,8 @@ from typing import IO, Any
 
 from sources.engines import runner
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, StopSignal, Verdict
-from sources.engines.programs import ProgramMissing, find_rclone
-from sources.engines.rate import LeastRate
+from sources.engines.limits import LeastRate, Space
+from sources.engines.programs import find_rclone
 from sources.engines.rclone.gate import gate_to
 from sources.engines.rclone.log import RcloneLog
 from sources.engines.rclone.options import check_options, option_arguments
@@ -37,10 +37,9 @@ from sources.engines.rclone.remotes import (
     servers_of,
 )
 from sources.engines.rclone.verdicts import Judgement, judge
-from sources.engines.results import STOPPED, GuardedProgress, failure, judge_ending, without_secret
+from sources.engines.results import GuardedProgress, failure, judge_ending, result_of
 from sources.engines.runner import Command, Ended, Ending
-from sources.engines.space import Space
-from sources.engines.versions import PARTIAL_SUFFIX, Copy, DestinationBusy, StoppedHere, locked
+from sources.engines.versions import PARTIAL_SUFFIX, Copy, StoppedHere, locked
 
 IDLE_SECONDS = 300.0
 OBSCURE_SECONDS = 30.0
@@ -61,32 +60,22 @@ class RcloneEngine:
         `size` and `files` are those of the whole copy, `transferred` what this run fetched, `snapshot` the path of
         the copy.
         """
-        if problem := _problem_of_folder(task):
-            return problem
-        try:
+
+        def copy() -> EngineResult:
+            _check_folder(task)
             program = find_rclone()
             with (
                 locked(task.destination) as lock,
                 tempfile.TemporaryFile() as known_hosts,
                 gate_to(servers_of(task.source), task.connect_timeout) as gate,
             ):
-                run = _Run(task, program, lock, known_hosts, gate, GuardedProgress(on_progress), stop)
-                result = run.copy_source()
-        except (ProgramMissing, SourceIncomplete, ValueError) as error:
-            result = failure(Verdict.SOURCE_FAILED, str(error))
-        except RunEnded as error:
-            result = failure(error.verdict, str(error))
-        except StoppedHere:
-            result = failure(Verdict.STOPPED, STOPPED)
-        except DestinationBusy as error:
-            result = failure(Verdict.BUSY, str(error))
-        except OSError as error:
-            result = failure(Verdict.REPOSITORY_FAILED, f"{task.destination} cannot be written: {error}")
-        return without_secret(result, task.source.secret)
+                return _Run(task, program, lock, known_hosts, gate, GuardedProgress(on_progress), stop).copy_source()
+
+        return result_of(task, copy)
 
 
 class _Run:
-    """One run of the engine. Raises what RcloneEngine.run turns into verdicts."""
+    """One run of the engine. Raises what `result_of` turns into a result."""
 
     def __init__(
         self,
@@ -107,8 +96,7 @@ class _Run:
         self.environment = self._environment()
 
     def copy_source(self) -> EngineResult:
-        if refusal := self._refuse_empty_prefix():
-            return refusal
+        self._refuse_empty_prefix()
         version = self.copy.begin(self.task.started_at, self.stop.is_set)
         judgement = Judgement(Verdict.STOPPED)
         try:
@@ -144,11 +132,11 @@ class _Run:
             warnings="\n".join(warnings),
         )
 
-    def _refuse_empty_prefix(self) -> EngineResult | None:
-        """S3 knows no directories: a prefix that does not exist lists like an empty one."""
+    def _refuse_empty_prefix(self) -> None:
+        """S3 knows no directories: a prefix that does not exist lists like an empty one. Raises: RunEnded."""
         source = self.task.source
         if source.kind != "s3" or "/" not in source.path.strip("/"):
-            return None
+            return
         names: list[str] = []
 
         def take(line: str) -> None:
@@ -160,12 +148,10 @@ class _Run:
         arguments = ("lsf", remote_path(source), "--max-depth=1", *common_arguments(self.task))
         judgement = self._judge(self._start(arguments, take))
         if judgement.verdict is not Verdict.SUCCEEDED:
-            return failure(judgement.verdict, judgement.text)
+            raise RunEnded(judgement.verdict, judgement.text)
         if not names:
-            return failure(
-                Verdict.SOURCE_FAILED, f"there is nothing under {source.path}: check the path of {source.name!r}"
-            )
-        return None
+            text = f"there is nothing under {source.path}: check the path of {source.name!r}"
+            raise RunEnded(Verdict.SOURCE_FAILED, text)
 
     def _start(self, arguments: tuple[str, ...], on_line: Callable[[str], None]) -> Ended:
         command = Command(
@@ -208,13 +194,11 @@ class _Run:
         """A password in rclone's form, which its environment wants. It goes in through a pipe, never argv."""
         if "\n" in password or "\0" in password:
             raise SourceIncomplete("the secret holds a line break, which no password may")
-        command = (self.program, "obscure", "-", "--config=")
-        environment = runner.program_environment({})
         try:
             ended = subprocess.run(
-                command,
+                (self.program, "obscure", "-", "--config="),
                 input=password.encode(),
-                env=environment,
+                env=runner.program_environment({}),
                 capture_output=True,
                 timeout=OBSCURE_SECONDS,
                 check=True,
@@ -261,24 +245,22 @@ def common_arguments(task: BackupTask) -> tuple[str, ...]:
     )
 
 
-def _problem_of_folder(task: BackupTask) -> EngineResult | None:
-    """What keeps a local folder from being copied: an absent volume, or the repository inside it."""
+def _check_folder(task: BackupTask) -> None:
+    """Raises: RunEnded for a local folder whose volume is absent, or that overlaps the repository."""
     source = task.source
     if source.kind != "local":
-        return None
+        return
     folder = Path(source.path)
     marker = source.options.get("marker")
     if marker and not (folder / str(marker)).exists():
-        return failure(
-            Verdict.UNAVAILABLE, f"{folder} lacks its marker {marker}: its volume does not seem to be mounted"
-        )
+        text = f"{folder} lacks its marker {marker}: its volume does not seem to be mounted"
+        raise RunEnded(Verdict.UNAVAILABLE, text)
     if not folder.is_dir():
-        return failure(Verdict.SOURCE_FAILED, f"there is no directory {folder} here")
+        raise RunEnded(Verdict.SOURCE_FAILED, f"there is no directory {folder} here")
     real_folder, real_destination = os.path.realpath(folder), os.path.realpath(task.destination)
     if os.path.commonpath([real_folder, real_destination]) in (real_folder, real_destination):
-        return failure(
+        raise RunEnded(
             Verdict.SOURCE_FAILED,
             f"{folder} and the repository's directory {task.destination} lie one in the other; a copy of the source "
             "would contain itself: move one of them",
         )
-    return None

@@ -67,7 +67,7 @@ def known_hosts_lines(source: SourceSpec) -> str:
 
     Raises: SourceIncomplete without a host key.
     """
-    keys = _pinned_keys(source)
+    keys = pinned_keys(source.host_key)
     if not keys:
         port = f"-p {source.port} " if source.port else ""
         raise SourceIncomplete(
@@ -79,10 +79,10 @@ def known_hosts_lines(source: SourceSpec) -> str:
     return "".join(f"{host} {kind} {key}\n" for kind, key in keys)
 
 
-def _pinned_keys(source: SourceSpec) -> list[tuple[str, str]]:
+def pinned_keys(host_key: str) -> list[tuple[str, str]]:
     """(type, base64) of each line, be it `type base64` or, as ssh-keyscan prints it, `host type base64`."""
     keys = []
-    for line in source.host_key.splitlines():
+    for line in host_key.splitlines():
         pairs = itertools.pairwise(line.partition("#")[0].split())
         # the length of the type's name comes first in a key, and is less than 64 KiB
         keys += [(kind, key) for kind, key in pairs if key.startswith("AAAA")][:1]
@@ -103,7 +103,7 @@ def _sftp(source: SourceSpec, obscure: Callable[[str], str], known_hosts: str) -
         "known_hosts_file": known_hosts,
         # ask for the keys that are pinned: a host has keys of several types
         "host_key_algorithms": ",".join(
-            dict.fromkeys(KEY_ALGORITHMS.get(kind, kind) for kind, _ in _pinned_keys(source))
+            dict.fromkeys(KEY_ALGORITHMS.get(kind, kind) for kind, _ in pinned_keys(source.host_key))
         ),
         # no commands run on the source; what travels is protected by SSH
         "shell_type": "none",

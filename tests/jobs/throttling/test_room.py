@@ -25,20 +25,29 @@ LAST_WORD = "that was all"
 ANOTHER_PROCESS = {"_last_sent": {}, "heard_here": None, "room_here": None}
 
 
+class Heard(Hints):
+    """Notes all queues, and the throttles that a queue waits for."""
+
+    def __init__(self, heard: list[str | int]) -> None:
+        super().__init__()
+        self._heard = heard
+
+    def hear(self, queue: str, quiet: float = 0) -> None:
+        self._heard.append(queue)
+
+    def hear_of_room(self, throttle_ids: Collection[int], quiet: float = LOOK_AGAIN_AFTER_SECONDS) -> bool:
+        if is_waited_for := super().hear_of_room(throttle_ids, quiet):
+            self._heard += throttle_ids
+        return is_waited_for
+
+
 class Idle:
     """A worker that serves `default`, as far as wake-ups go: what it hears over the database."""
 
     def __init__(self) -> None:
-        self.hints = Hints()
         self.heard: list[str | int] = []
-        self.listener = Listener({"default", LAST_WORD}, self._hear, self._hear_of_room, Held())
-
-    def _hear(self, queue: str) -> None:
-        self.heard.append(queue)
-
-    def _hear_of_room(self, throttle_ids: Collection[int]) -> None:
-        if self.hints.hear_of_room(throttle_ids):
-            self.heard += throttle_ids
+        self.hints = Heard(self.heard)
+        self.listener = Listener({"default", LAST_WORD}, self.hints, Held())
 
     def claim(self) -> list[claiming.Claimed]:
         """As its main loop does."""

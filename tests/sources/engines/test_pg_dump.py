@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from sources.engines import engine_for, missing_program, rate
+from sources.engines import engine_for, limits, missing_program
 from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.engines.pg_dump import _judge_dump
 from sources.engines.programs import find_postgresql_program
@@ -70,7 +70,7 @@ def test_a_database_is_dumped_into_one_good_file(database: SourceSpec, tmp_path:
 def test_a_dump_below_the_least_rate_is_ended_and_removed(
     database: SourceSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rate, "WINDOW_SECONDS", 1e-9)
+    monkeypatch.setattr(limits, "WINDOW_SECONDS", 1e-9)
     result = dump(database, tmp_path / "copy", least_rate=2**31 - 1)
     assert result.verdict is Verdict.SOURCE_FAILED, result.error
     assert "the least rate of its policy is 2,147,483,647" in result.error
