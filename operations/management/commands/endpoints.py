@@ -123,7 +123,7 @@ class Command(DeclaredCommand):
         tested = wait_for_test(send_test(endpoint), patience)
         if options["json"]:
             facts = {"record": tested.record_id, "delivered": tested.delivered, "ended": tested.ended}
-            self.stdout.write(as_json(facts | {"code": tested.code, "seconds": tested.seconds, "said": tested.said}))
+            self.stdout.write(as_json(facts | {"code": tested.code, "seconds": tested.seconds, "why": tested.why}))
         elif tested.delivered:
             self.stdout.write(describe(tested))
         if not tested.delivered:
