@@ -9,7 +9,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from delivery import signing
 from delivery.encryption import seal
-from delivery.http import sessions
+from delivery.http import client
 from delivery.targets import Key, load
 from jobs.outcomes import Failed, Succeeded
 from tests.delivery.events import EVENT_ID, deliver, deliver_at_once, failure_at, make_endpoint, make_event
@@ -157,7 +157,7 @@ class TestASecret:
     def test_is_in_no_repr_of_what_is_known_of_an_endpoint(self):
         endpoint = make_endpoint("https://example.com/", sealed_authorization=seal(self.AUTHORIZATION))
         secret = signing.rotate(endpoint)
-        [target] = load([Key(endpoint.pk, "")], {}).values()
+        [target] = load([Key("http_callback", endpoint.pk)], {}).values()
         assert target.authorization == self.AUTHORIZATION
         assert target.keys == (signing.key_of(secret),)
         assert "s3cret" not in repr(target)
@@ -212,7 +212,7 @@ class TestAnEventLoopThatEnds:
         with receiving() as receiver:
             deliver(make_event(url=receiver.url))
             eventually(lambda: receiver.open == 0)
-        assert sessions._sessions == {}
+        assert client._sessions == {}
 
 
 class TestWhatIsNotAllowed:

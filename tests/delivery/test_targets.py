@@ -8,9 +8,10 @@ from django.db import connection
 from django.db.utils import OperationalError
 from django.test.utils import CaptureQueriesContext
 
-from delivery.http import callback, lookup
+from delivery import targets
+from delivery.handlers import post_callback
 from delivery.models import Endpoint
-from delivery.targets import Key, Target, load
+from delivery.targets import Key, Target, TargetsOfLoop, load
 from jobs import claiming, settling
 from jobs.handlers import Run
 from jobs.models import Breaker
@@ -32,9 +33,7 @@ class TestManyRecords:
     def test_are_delivered_with_three_queries(self):
         with receiving() as receiver:
             endpoint = make_endpoint(receiver.url)
-            with CaptureQueriesContext(
-                connection,
-            ) as asked:
+            with CaptureQueriesContext(connection) as asked:
                 outcomes = deliver_at_once(*(make_event(endpoint) for _ in range(50)))
         assert all(isinstance(outcome, Succeeded) for outcome in outcomes)
         assert len(asked) == 3
@@ -56,11 +55,11 @@ class TestWhatIsKnown:
             record = make_event(endpoint)
 
             async def change_meanwhile() -> list[object]:
-                first = await callback.deliver(Run(record))
+                first = await post_callback(Run(record))
                 await sync_to_async(Endpoint.objects.update)(url=receiver.url)
-                second = await callback.deliver(Run(record))
-                monkeypatch.setattr(lookup, "now", lambda loop: loop.time() + lookup.FRESH_SECONDS)
-                return [first, second, await callback.deliver(Run(record))]
+                second = await post_callback(Run(record))
+                monkeypatch.setattr(targets, "FRESH_SECONDS", 0)
+                return [first, second, await post_callback(Run(record))]
 
             first, second, third = on_a_loop(change_meanwhile)
         assert isinstance(first, Failed)
@@ -68,12 +67,12 @@ class TestWhatIsKnown:
         assert isinstance(third, Succeeded)
 
     def test_is_forgotten_when_it_is_much(self, monkeypatch):
-        monkeypatch.setattr(lookup, "MOST_KEPT", 3)
+        monkeypatch.setattr(targets, "MOST_KEPT", 3)
 
         async def find_many() -> int:
-            known = lookup.Targets()
+            known = TargetsOfLoop()
             for number in range(10):
-                await known.find(Key(None, f"http://127.0.0.1:{number + 1}/"))
+                await known.find(Key("http_callback", None, f"http://127.0.0.1:{number + 1}/"))
             return len(known)
 
         assert on_a_loop(find_many) <= 5
@@ -82,7 +81,7 @@ class TestWhatIsKnown:
         def fail(*_: object) -> None:
             raise OperationalError("the server went away")
 
-        monkeypatch.setattr(lookup, "load", fail)
+        monkeypatch.setattr(targets, "load", fail)
         first, second = deliver_at_once(make_event(url="http://127.0.0.1:1/"), make_event(url="http://127.0.0.1:1/"))
         assert isinstance(first, Postponed)
         assert isinstance(second, Postponed)
@@ -94,8 +93,8 @@ class TestWhatIsKnown:
             record = make_event(make_endpoint(receiver.url))
 
             async def cancel_the_first() -> object:
-                first = asyncio.ensure_future(callback.deliver(Run(record)))
-                second = asyncio.ensure_future(callback.deliver(Run(record)))
+                first = asyncio.ensure_future(post_callback(Run(record)))
+                second = asyncio.ensure_future(post_callback(Run(record)))
                 await asyncio.sleep(0)
                 first.cancel()
                 return await second
@@ -128,9 +127,9 @@ class TestAnOpenBreaker:
             other, chosen = make_event(url=receiver.url), make_event(url=receiver.url)
 
             async def choose_after_a_look() -> list[object]:
-                first = await callback.deliver(Run(other))
+                first = await post_callback(Run(other))
                 await sync_to_async(Breaker.objects.filter(pk=opened.pk).update)(trial_id=chosen.id)
-                return [first, await callback.deliver(Run(chosen))]
+                return [first, await post_callback(Run(chosen))]
 
             first, second = on_a_loop(choose_after_a_look)
         assert isinstance(first, Held)
@@ -192,7 +191,7 @@ class TestASuccess:
 class TestAHostsDoubt:
     def test_outlasts_a_look_before_its_failure_is_counted(self):
         hosts = {}
-        key = Key(None, "http://127.0.0.1:1/")
+        key = Key("http_callback", None, "http://127.0.0.1:1/")
         [target] = load([key], hosts).values()
         assert isinstance(target, Target)
         target.host.is_doubted = True
