@@ -14,6 +14,7 @@ from jobs import throttles
 from jobs.models import Throttle
 from schedules.editing import Schedules
 from tests.api.asking import Program, fields_of, problem_of
+from tests.schedules.event_records import make_event_schedule
 from tests.schedules.factories import make_endpoint
 from tests.threads import at_once, beside, meeting, somebody_waits_for_a_lock
 from tests.waiting import PATIENCE, eventually
