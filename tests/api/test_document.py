@@ -110,9 +110,9 @@ def test_updates_take_if_match_and_creates_a_key(operations: dict[str, dict[str,
 
 def test_patches_require_nothing_and_bodies_refuse_what_they_do_not_know(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
-    assert "required" not in schemas["ThrottleBodyPatch"]
-    assert schemas["ThrottleBody"]["required"] == ["name", "max_in_flight"]
-    for name in ("ThrottleBody", "ThrottleBodyPatch", "ScheduleBody", "EndpointBody", "RetryRequest"):
+    assert "required" not in schemas["ThrottlePatch"]
+    assert schemas["Throttle"]["required"] == ["name", "max_in_flight"]
+    for name in ("Throttle", "ThrottlePatch", "Schedule", "EndpointWithAuthorization", "RetryRequest"):
         assert schemas[name]["additionalProperties"] is False, name
 
 
