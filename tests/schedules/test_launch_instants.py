@@ -57,7 +57,7 @@ def make_events(**fields: Any) -> Schedule:
 
 
 class TestLaunchInstants:
-    @settings(max_examples=60)
+    @settings(max_examples=25)
     @given(ways, seen_after, st.one_of(st.none(), ways), st.integers(3, 70), st.sampled_from(["allow", "queue"]))
     def test_are_those_that_the_events_were_emitted_with(
         self, monkeypatch: pytest.MonkeyPatch, way: dict, seen: timedelta, edit: dict | None, chunk: int, overlap: str
