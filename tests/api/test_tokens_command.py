@@ -89,13 +89,6 @@ class TestListingAndRevoking:
         assert refused("revoke", str(token.pk)).returncode == 1
         assert json.loads(run("--json")[0])[0]["state"] == "revoked"
 
-    @pytest.mark.parametrize(
-        "said",
-        [
-            "",
-            "٣",
-        ],
-    )
-    def test_what_is_no_token_is_refused(self, said: str) -> None:
-        assert refused("revoke", "--", said).returncode == 2
+    def test_what_is_no_token_is_refused(self) -> None:
+        assert refused("revoke", "--", "٣").returncode == 2
         assert refused("revoke").returncode == 2
