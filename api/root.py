@@ -8,10 +8,8 @@ from ninja import Router
 from api import (
     agents,
     assignments,
-    attempts,
     backups,
     breakers,
-    dead_letters,
     endpoints,
     enrolment,
     policies,
@@ -42,7 +40,7 @@ api = Api(
 )
 PROTECTED = (enrolment, agents, sources, policies, assignments, repositories, backups)
 BACKLOG = (
-    schedules, triggers, throttles, endpoints, retry_policies, records, attempts, dead_letters, queues,
+    schedules, triggers, throttles, endpoints, retry_policies, records, queues,
     breakers, workers,
 )  # fmt: skip
 me = Router(tags=["who asks"])

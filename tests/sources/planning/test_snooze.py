@@ -6,11 +6,10 @@ import pytest
 
 from jobs import tick
 from jobs.models import BacklogRecord, Decision
-from jobs.outcomes import Failed, Handoff, Unavailable
+from jobs.outcomes import Handoff, Unavailable
 from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.models import Assignment
-from tests.factories import make_retry_policy
 from tests.sources.factories import MONDAY, backed_up, claim, make_assignment, make_policy, record_of, settle
 
 pytestmark = pytest.mark.django_db
@@ -46,15 +45,6 @@ def test_a_record_that_is_handed_on_gives_its_source_back() -> None:
     assert set(BacklogRecord.objects.values_list("queue", flat=True)) == {"availability"}
 
 
-def test_what_waits_for_longer_already_goes_on_waiting_for_that() -> None:
-    policy = make_policy(retry_policy=make_retry_policy(parameters={"base": 36_000}))
-    assignment = make_assignment(policy)
-    planning.emit_due(NINE)
-    settle(claim("availability", NINE), Failed("refused"), NINE)
-    planning.snooze([assignment.source], TWO, NINE)
-    assert state(assignment) == (Status.WAITING, WaitingFor.BACKOFF, NINE + 10 * HOUR)
-
-
 def test_what_becomes_due_meanwhile_waits_too() -> None:
     assignment = backed_up(make_policy(), MONDAY - DAY)
     planning.snooze([assignment.source], TWO, NINE)
@@ -84,14 +74,21 @@ def test_its_end_makes_the_record_ready_at_once() -> None:
     planning.snooze([assignment.source], TWO, NINE)
     assert planning.unsnooze([assignment.source], NINE + MINUTE) == 1
     assert planning.unsnooze([assignment.source], NINE + MINUTE) == 0
+    subject = planning.subject_of_source(assignment.source.pk)
+    logged = Decision.objects.filter(subject=subject).order_by("id").values_list("what", flat=True)
+    assert list(logged)[:2] == ["snoozed", "snooze over"]
     assert state(assignment) == (Status.READY, None, NINE + MINUTE)
 
 
 def test_back_up_now_ends_it() -> None:
     assignment = make_assignment()
+    second = make_assignment(make_policy(), assignment.source)
     planning.emit_due(NINE)
-    planning.snooze([assignment.source], TWO, NINE)
+    planning.snooze([assignment.source], TWO + DAY, NINE)
+    planning.snooze([assignment.source], TWO, NINE)  # a shorter one replaces a longer one
+    assert state(second) == (Status.WAITING, WaitingFor.SNOOZE, TWO)
     planning.back_up_now([assignment], NINE + MINUTE)
+    assert (record_of(second).status, record_of(second).priority) == (Status.READY, 0)
     assignment.source.refresh_from_db()
     assert assignment.source.snoozed_until is None
     assert state(assignment) == (Status.READY, None, NINE + MINUTE)
@@ -103,14 +100,3 @@ def test_an_instant_that_is_over_is_refused_and_changes_nothing() -> None:
         planning.snooze([assignment.source], NINE, NINE)
     assignment.source.refresh_from_db()
     assert assignment.source.snoozed_until is None
-
-
-def test_the_log_says_who_wanted_what() -> None:
-    assignment = make_assignment()
-    planning.snooze([assignment.source], TWO, NINE)
-    planning.unsnooze([assignment.source], NINE)
-    subject = planning.subject_of_source(assignment.source.pk)
-    assert list(Decision.objects.filter(subject=subject).order_by("id").values_list("what", flat=True)) == [
-        "snoozed",
-        "snooze over",
-    ]

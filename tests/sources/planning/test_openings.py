@@ -6,10 +6,9 @@ import pytest
 
 import jobs.tick
 from jobs.models import Decision
-from jobs.outcomes import Released, Succeeded
+from jobs.outcomes import Released
 from jobs.states import Status, WaitingFor
 from sources import planning
-from sources.engines.base import EngineResult, Verdict
 from sources.models import Assignment, AtClose, Policy
 from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER, stops_at
 from tests.sources.factories import MONDAY, backed_up, handed_on, make_assignment, make_policy, record_of, settle
@@ -38,18 +37,10 @@ def place(assignment: Assignment) -> tuple[int, datetime, datetime | None]:
 class TestWhatFits:
     def test_it_may_start_as_long_as_its_last_duration_ends_before_the_window_does(self) -> None:
         assignment = backed_up(fitting(), MONDAY - DAY, seconds=3 * 3600.0)
+        other, new = backed_up(make_policy(window=NIGHTS), MONDAY - DAY, seconds=10_800.0), make_assignment(fitting())
         planning.emit_due(MONDAY + 23 * HOUR)
         assert place(assignment) == (Status.READY, MONDAY + 23 * HOUR, SIX - 3 * HOUR)
-
-    def test_what_was_never_backed_up_starts_whenever_the_window_is_open(self) -> None:
-        assignment = make_assignment(fitting())
-        planning.emit_due(MONDAY + 23 * HOUR)
-        assert place(assignment) == (Status.READY, MONDAY + 23 * HOUR, SIX)
-
-    def test_another_policy_starts_it_as_late_as_the_window_closes(self) -> None:
-        assignment = backed_up(make_policy(window=NIGHTS), MONDAY - DAY, seconds=3 * 3600.0)
-        planning.emit_due(MONDAY + 23 * HOUR)
-        assert place(assignment)[2] == SIX
+        assert place(other) == place(new) == (Status.READY, MONDAY + 23 * HOUR, SIX)
 
     def test_too_late_it_is_put_off_to_the_next_opening_and_that_is_counted_and_told(self) -> None:
         assignment = backed_up(fitting(), MONDAY - DAY, seconds=3 * 3600.0)
@@ -101,14 +92,6 @@ class TestWhatFits:
         assignment.refresh_from_db()
         assert (assignment.skips, record_of(assignment).run_after) == (0, TEN)
 
-    def test_a_success_begins_the_count_anew(self) -> None:
-        assignment = backed_up(fitting(), MONDAY - DAY, skips=3)
-        planning.emit_due(TEN)
-        running = handed_on(assignment, TEN)
-        settle(running, Succeeded(EngineResult(Verdict.SUCCEEDED, size=1, files=1)), TEN + HOUR)
-        assignment.refresh_from_db()
-        assert assignment.skips == 0
-
 
 class TestAtTheClose:
     @pytest.mark.parametrize(
@@ -120,14 +103,8 @@ class TestAtTheClose:
     ) -> None:
         assignment = make_assignment(make_policy(window=NIGHTS, at_close=at_close), skips=skips)
         assert stops_at(assignment.policy, assignment, TEN + HOUR) == (SIX if stops else None)
-
-    def test_what_begins_just_after_its_window_has_closed_is_stopped_at_once(self) -> None:
-        assignment = make_assignment(make_policy(window=NIGHTS, at_close=AtClose.STOP))
-        assert stops_at(assignment.policy, assignment, SIX) == SIX
-
-    def test_without_a_window_nothing_closes(self) -> None:
-        assignment = make_assignment(make_policy(at_close=AtClose.STOP))
-        assert stops_at(assignment.policy, assignment, TEN) is None
+        assert stops_at(assignment.policy, assignment, SIX) == (SIX if stops else None)  # has just closed: at once
+        assert stops_at(make_policy(at_close=at_close), assignment, TEN) is None
 
     def test_what_was_stopped_goes_on_in_the_next_opening_and_that_is_no_failure(self) -> None:
         assignment = make_assignment(make_policy(window=NIGHTS, at_close=AtClose.STOP))

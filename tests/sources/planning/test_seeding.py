@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from jobs import claiming, settling
-from jobs.models import BacklogRecord, Lane, Throttle
+from jobs.models import Lane, Throttle
 from jobs.outcomes import Handoff
 from sources import planning
 from sources.models import Assignment, Policy
@@ -43,13 +43,6 @@ def test_first_backups_take_no_more_units_than_that_and_the_others_run_on() -> N
     assert running >= {planning.subject_of(assignment.pk) for assignment in known}
 
 
-def test_without_a_limit_first_backups_are_held_by_nothing_but_the_policys_own_throttle() -> None:
-    own = make_throttle(5)
-    assignment = make_assignment(seeding(None, throttle=own))
-    planning.emit_due(NINE)
-    assert throttles_of(assignment) == {own.pk}
-
-
 def test_a_first_backup_is_held_by_both_and_a_later_one_by_the_policys_own() -> None:
     own = make_throttle(5)
     policy = seeding(2, throttle=own)
@@ -83,17 +76,6 @@ def test_a_changed_limit_holds_what_is_on_the_backlog_already() -> None:
     policy.save()
     planning.replan(policy, NINE)
     assert throttles_of(new) == set()
-
-
-def test_a_renamed_policy_keeps_its_throttle() -> None:
-    policy = seeding(2)
-    policy.schedule.name = "another name"
-    policy.schedule.save()
-    planning.limit_seeding(policy)
-    assert [throttle.name for throttle in Throttle.objects.all()] == [
-        f"first backups of another name (policy {policy.pk})"
-    ]
-    assert BacklogRecord.objects.count() == 0
 
 
 def test_no_more_first_backups_are_asked_at_once_than_that_and_half_as_many_again() -> None:

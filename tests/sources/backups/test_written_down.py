@@ -91,13 +91,6 @@ class TestWritingDown:
         assert (following.status, following.trigger_at) == (Status.READY, NINE + DAY)
         assert (following.due_day, following.expected_seconds) == ((NINE + DAY).date(), (1 + late) * 3600)
 
-    def test_a_backup_that_started_late_is_not_followed_by_another(self) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NINE)
-        settle(handed_on(assignment, NINE + 25 * HOUR), COPIED, NINE + 26 * HOUR)
-        assert not BacklogRecord.objects.unfinished().exists()
-        assert emitter.emit_triggers(NINE + 27 * HOUR) == 0
-
     def test_failures_are_counted_and_carried_to_the_next_period(self) -> None:
         assignment = backed_up(make_policy(), NINE - DAY, failures=1)
         planning.emit_due(NINE)
@@ -115,12 +108,6 @@ class TestWritingDown:
         assert Assignment.objects.get().failures == 1
         assert (record_of(assignment).queue, record_of(assignment).failures) == ("availability", 1)
 
-    def test_an_answer_is_a_contact(self) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NINE)
-        handed_on(assignment, NINE + HOUR)
-        assert Assignment.objects.get().last_contacted_at == NINE + HOUR
-
     def test_a_record_that_a_person_cancelled_is_not_emitted_again_before_the_next_period(self) -> None:
         make_assignment()
         planning.emit_due(NINE)
@@ -137,15 +124,6 @@ class TestWritingDown:
         Source.objects.update(paused_at=None)
         assert planning.emit_due(NINE + HOUR) == 1
         assert record_of(assignment).trigger_at == NINE
-
-    def test_one_that_gave_up_is_not_emitted_again_before_the_next_period(self) -> None:
-        policy = make_policy(retry_policy=None)
-        assignment = make_assignment(policy)
-        planning.emit_due(NINE)
-        BacklogRecord.objects.update(status=Status.FAILED, finished_at=NINE + HOUR)
-        assert planning.emit_due(NINE + 2 * HOUR) == 0
-        assert emitter.emit_triggers(NINE + DAY) == 1
-        assert record_of(assignment).trigger_at == NINE + DAY
 
     def test_a_lost_attempt_writes_nothing(self) -> None:
         assignment = make_assignment()
@@ -167,27 +145,15 @@ class TestWritingDown:
 
 
 class TestBackUpNow:
-    def test_its_extra_priority_ends_with_a_failure(self) -> None:
-        assignment = backed_up(make_policy(priority=3), NINE)
-        planning.back_up_now([assignment], NINE + HOUR)
-        settle(handed_on(assignment, NINE + HOUR), Failed("no"), NINE + HOUR)
-        record = record_of(assignment)
-        assert (record.priority, record.waiting_for) == (3, WaitingFor.BACKOFF)
-
     def test_its_retry_is_kept_to_the_window_again(self) -> None:
-        assignment = make_assignment(make_policy(window=NIGHTS))
+        assignment = make_assignment(make_policy(window=NIGHTS, priority=3))
         planning.emit_due(NINE)
         planning.back_up_now([assignment], NINE + HOUR)
         settle(handed_on(assignment, NINE + HOUR), Failed("no"), NINE + HOUR)
+        assert (record_of(assignment).priority, record_of(assignment).waiting_for) == (3, WaitingFor.BACKOFF)
         tick.tick(NINE + 5 * HOUR, rescue=False)
         record = record_of(assignment)
         assert (record.waiting_for, record.run_after) == (WaitingFor.WINDOW, MONDAY + 22 * HOUR)
-
-    def test_without_a_window_its_retry_waits_for_nothing_more(self) -> None:
-        assignment = make_assignment()
-        planning.back_up_now([assignment], NINE)
-        settle(handed_on(assignment, NINE), Failed("no"), NINE)
-        assert record_of(assignment).closes_at is None
 
     def test_a_success_out_of_its_period_moves_the_next_date_by_its_start(self) -> None:
         assignment = backed_up(make_policy(), NINE - DAY)

@@ -1,6 +1,5 @@
 """The backup kind: asking a source, and copying it with a real engine."""
 
-import shutil
 import socket
 from collections.abc import Iterator
 from datetime import timedelta
@@ -162,27 +161,9 @@ class TestCopying:
         snapshot = Path(outcome.result.snapshot)
         assert snapshot.is_relative_to(Path(policy.repository.location) / assignment.directory)
         assert (snapshot / "letters" / "to the bank.txt").read_bytes() == b"Dear bank\n" * 1000
-
-    def test_a_renamed_source_keeps_its_directory(self, folder: Path, policy: Policy) -> None:
-        assignment = make_assignment(policy, make_source(path=str(folder)))
-        copy(assignment)
         Source.objects.update(name="another name")
         copy(assignment)
         assert len(list(Path(policy.repository.location).iterdir())) == 1
-
-    def test_a_repository_that_is_not_mounted_fails_by_its_name(self, folder: Path, policy: Policy) -> None:
-        shutil.rmtree(policy.repository.location)
-        outcome = copy(make_assignment(policy, make_source(path=str(folder))))
-        assert isinstance(outcome, Failed)
-        assert outcome.error == f"repository office: {policy.repository.location} is no directory here; is it mounted?"
-        assert not Path(policy.repository.location).exists()
-
-    def test_a_repository_that_cannot_be_written_fails_by_its_name(self, folder: Path, policy: Policy) -> None:
-        assignment = make_assignment(policy, make_source(path=str(folder)), directory="taken")
-        (Path(policy.repository.location) / "taken").write_text("a file in the way")
-        outcome = copy(assignment)
-        assert isinstance(outcome, Failed)
-        assert outcome.error.startswith("repository office: ")
 
     @pytest.mark.slow
     def test_a_destination_to_which_another_run_still_writes_is_waited_for_without_a_failure(

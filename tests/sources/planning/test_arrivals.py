@@ -60,25 +60,6 @@ class TestWaitingForItsRecheck:
         assert (record.rank_day, record.tried_at) == (record.due_day, None)
         assert record.due_day == (MONDAY - 5 * DAY).date()
 
-    def test_the_re_check_over_but_not_asked_yet_it_moves_up_too(self) -> None:
-        assignment = backed_up(make_policy(), MONDAY - 5 * DAY)
-        silent_since_nine(assignment)
-        tick.promote(NINE + HOUR)
-        assert announce(assignment.source, NINE + HOUR) == 1
-        assert record_of(assignment).tried_at is None
-
-    def test_what_a_failure_moved_back_stays_there(self) -> None:
-        policy = make_policy(retry_policy=make_retry_policy(parameters={"base": 60}))
-        assignment = make_assignment(policy)
-        planning.emit_due(NINE)
-        settle(claim("availability", NINE), Handoff("backups", assignment.source.exclusive_key), NINE)
-        settle(claim("backups", NINE), Failed("refused"), NINE)
-        tick.promote(NINE + MINUTE)
-        settle(claim("availability", NINE + MINUTE), Unavailable("woken", 180, first_in_line=True), NINE + MINUTE)
-        failed_at = record_of(assignment).tried_at
-        assert announce(assignment.source, NINE + 2 * MINUTE) == 1
-        assert (record_of(assignment).status, record_of(assignment).tried_at) == (Status.READY, failed_at)
-
     @pytest.mark.parametrize("waiting_for", [WaitingFor.BACKOFF, WaitingFor.WINDOW, WaitingFor.SNOOZE])
     def test_every_other_wait_goes_on(self, waiting_for: WaitingFor) -> None:
         assignment = make_assignment()
@@ -100,29 +81,7 @@ class TestWaitingForItsRecheck:
         assert record_of(assignment).waiting_for == WaitingFor.WINDOW
 
 
-def test_what_has_failed_keeps_its_place_and_counts_as_not_moved() -> None:
-    assignment = make_assignment(failures=2, first_failure_at=NINE)
-    planning.emit_due(NINE)
-    settle(claim("availability", NINE), Unavailable("silent", 60), NINE)
-    assert announce(assignment.source, NINE + MINUTE) == 1  # it waited for its re-check
-    before = record_of(assignment)
-    assert before.status == Status.READY
-    assert announce(assignment.source, NINE + 2 * MINUTE) == 0
-    after = record_of(assignment)
-    assert (after.rank_day, after.tried_at) == (before.rank_day, before.tried_at)
-
-
 class TestNotOnTheBacklogYet:
-    def test_what_is_due_is_emitted(self) -> None:
-        assignment = make_assignment()
-        assert announce(assignment.source, NINE) == 1
-        assert record_of(assignment).status == Status.READY
-
-    def test_what_is_not_due_is_left_alone(self) -> None:
-        assignment = backed_up(make_policy(), NINE)
-        assert announce(assignment.source, NINE + HOUR) == 0
-        assert not BacklogRecord.objects.exists()
-
     def test_each_of_its_policies_counts_by_itself_and_other_sources_not_at_all(self) -> None:
         source = make_source()
         for policy in (make_policy(), make_policy()):
@@ -141,14 +100,14 @@ class TestNotOnTheBacklogYet:
 
 
 class TestBatteryAndMeter:
-    @pytest.mark.parametrize(("said", "rule"), [("on_battery", "on_battery"), ("metered", "on_metered")])
-    def test_what_the_policy_does_not_allow_moves_nothing_until_it_is_over(self, said: str, rule: str) -> None:
+    @pytest.mark.parametrize(("state", "rule"), [("on_battery", "on_battery"), ("metered", "on_metered")])
+    def test_what_the_policy_does_not_allow_moves_nothing_until_it_is_over(self, state: str, rule: str) -> None:
         assignment = make_assignment(make_policy(**{rule: False}))
         silent_since_nine(assignment)
-        assert announce(assignment.source, NINE + MINUTE, **{said: True}) == 0
-        assert announce(assignment.source, NINE + 2 * MINUTE, **{said: False}) == 1
+        assert announce(assignment.source, NINE + MINUTE, **{state: True}) == 0
+        assert announce(assignment.source, NINE + 2 * MINUTE, **{state: False}) == 1
 
-    def test_what_was_said_an_hour_ago_is_not_believed_any_more(self) -> None:
+    def test_a_report_of_an_hour_ago_is_not_believed_any_more(self) -> None:
         assignment = make_assignment(make_policy(on_battery=False))
         Source.objects.update(checked_in_at=NINE - 2 * HOUR, on_battery=True)
         assignment.source.refresh_from_db()
@@ -185,14 +144,6 @@ class TestVanished:
         vanished.refresh_from_db()
         assert (vanished.vanished_at, record_of(vanished).priority) == (None, 0)
 
-    def test_checking_in_again_and_again_does_not_pile_up_priority(self) -> None:
-        assignment = make_assignment(vanished_at=NINE)
-        silent_since_nine(assignment)
-        for minutes in (1, 2, 3):
-            announce(assignment.source, NINE + minutes * MINUTE)
-            BacklogRecord.objects.update(tried_at=NINE)
-        assert record_of(assignment).priority == FIRST_IN_LINE
-
 
 class TestWhileItIsAsked:
     """The check-in comes while an earlier question hangs: the silence that is settled later counts for nothing."""
@@ -217,14 +168,6 @@ class TestWhileItIsAsked:
         announce(assignment.source, NINE + minutes * MINUTE)
         settle(copied, Unavailable("it went away", 120, first_in_line=True, silent_for=60), NINE + HOUR)
         assert record_of(assignment).status == status
-
-    def test_a_check_in_from_before_the_question_does_not_count(self) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NINE)
-        announce(assignment.source, NINE)
-        settle(claim("arrivals", NINE + MINUTE), SILENT, NINE + 2 * MINUTE)
-        record = record_of(assignment)
-        assert (record.queue, record.waiting_for) == ("availability", WaitingFor.RECHECK)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection, transaction
 
-from jobs import closing, settling, tick
+from jobs import settling, tick
 from jobs.models import BacklogRecord
 from jobs.outcomes import Handoff, Released
 from jobs.states import Status, WaitingFor
@@ -71,13 +71,6 @@ class TestBackUpNow:
         assert (record.status, record.run_after) == (Status.READY, NINE)
         assert record.priority == planning.BACK_UP_NOW_PRIORITY
 
-    def test_a_ready_record_may_run_on_when_its_window_closes(self) -> None:
-        assignment = make_assignment(make_policy(window=NIGHTS))
-        planning.emit_due(MONDAY + 23 * HOUR)
-        planning.back_up_now([assignment], MONDAY + 23 * HOUR)
-        assert closing.close_windows(MONDAY + 30 * HOUR) == 0
-        assert claim("availability", MONDAY + 30 * HOUR).id == record_of(assignment).pk
-
     def test_a_record_that_is_copied_is_left_alone(self) -> None:
         assignment = make_assignment()
         planning.emit_due(NINE)
@@ -96,18 +89,6 @@ class TestBackUpNow:
         planning.back_up_now([first], NINE)
         tick.promote(NINE)
         assert record_of(second).status == Status.READY
-
-    def test_asked_twice_it_is_moved_twice_but_is_one_record(self) -> None:
-        assignment = make_assignment()
-        assert planning.back_up_now([assignment], NINE) == planning.back_up_now([assignment], NINE) == 1
-        assert unfinished() == 1
-        assert record_of(assignment).priority == planning.BACK_UP_NOW_PRIORITY
-
-    def test_a_paused_source_is_left_alone(self) -> None:
-        assignment = make_assignment()
-        planning.pause([assignment.source], NINE)
-        assert planning.back_up_now([assignment], NINE) == 0
-        assert unfinished() == 0
 
     def test_an_edit_of_the_policy_leaves_it_at_the_head(self) -> None:
         policy = make_policy(priority=3)
@@ -139,22 +120,19 @@ class TestPause:
         assert Source.objects.get().paused_at == NINE
         assert [planning.resume([source], NINE), planning.resume([source], NINE)] == [1, 0]
 
-    def test_a_running_backup_of_a_paused_source_goes_on(self) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NINE)
-        claim("availability", NINE)
-        planning.pause([assignment.source], NINE)
-        assert record_of(assignment).status == Status.RUNNING
-
     def test_a_running_backup_is_stopped_on_demand_and_comes_back_with_the_resume(self) -> None:
         assignment = make_assignment()
         planning.emit_due(NINE)
         running = handed_on(assignment, NINE)
+        other = make_assignment(assignment.policy)
+        planning.emit_due(NINE)
         planning.pause([assignment.source], NINE)
+        assert planning.back_up_now([assignment], NINE) == 0
+        assert (record_of(assignment).status, record_of(other).status) == (Status.RUNNING, Status.READY)
         assert planning.pause([assignment.source], NINE, stop=True) == 0
         assert record_of(assignment).cancel_requested_at == NINE
         settle(running, Released(), NINE)
-        assert unfinished() == 0
+        assert unfinished() == 1
         planning.resume([assignment.source], NINE + HOUR)
         assert record_of(assignment).trigger_at == NINE
 
@@ -163,14 +141,6 @@ class TestPause:
         planning.pause([assignment.source], NINE)
         planning.resume([assignment.source], NINE + HOUR)
         assert unfinished() == 0
-
-    def test_only_the_sources_that_were_named_are_paused(self) -> None:
-        policy = make_policy()
-        paused, other = make_assignment(policy), make_assignment(policy)
-        planning.emit_due(NINE)
-        planning.pause([paused.source], NINE)
-        assert unfinished() == 1
-        assert record_of(other).status == Status.READY
 
 
 @pytest.mark.django_db(transaction=True)
