@@ -15,7 +15,7 @@ from django.db.models import Q, QuerySet
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from operations import rollouts
+from schedules import rollouts
 from schedules.cron import Period
 from schedules.models import Schedule
 from sources.domain.due import next_backup_at

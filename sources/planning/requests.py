@@ -12,7 +12,7 @@ from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.states import FINISHED, Status, WaitingFor
 from jobs.wakeups import notify_at_once
-from operations import rescheduling
+from schedules import rescheduling
 from sources.domain.due import due_day
 from sources.models import Assignment, Source
 from sources.planning.emission import emit_due

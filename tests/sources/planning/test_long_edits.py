@@ -15,7 +15,7 @@ from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Handoff, Outcome, Succeeded
 from jobs.states import Status
-from operations import rollouts
+from schedules import rollouts
 from schedules.models import Schedule
 from sources import edits, planning
 from sources.domain.due import next_backup_at

@@ -21,7 +21,7 @@ from jobs.prepared import execute
 from jobs.retries import DEFAULT, RNG, Failure, Rng, Rule
 from jobs.states import Status, WaitingFor
 from jobs.transitions import RETRY_AFTER, honoured, wait_after
-from operations import rollouts
+from schedules import rollouts
 
 BY_POLICY = (WaitingFor.BACKOFF, WaitingFor.SWEEP)
 FACTS = (
