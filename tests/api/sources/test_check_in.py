@@ -13,7 +13,7 @@ from jobs.models import BacklogRecord, Decision
 from jobs.prepared import execute
 from jobs.states import Status, WaitingFor
 from schedules.models import Schedule
-from sources import planning
+from sources import alerts, planning
 from sources.models import Source
 from sources.planning.standings import STANDINGS
 from tests.api.asking import problem_of
@@ -63,6 +63,7 @@ class TestTheAnswer:
         due_since = policy.schedule.period.current(timezone.now()) - timedelta(days=periods_ago)
         started_at = due_since - timedelta(hours=1)
         make_assignment(policy, agent.source, last_backup_at=started_at, next_backup_at=due_since)
+        alerts.look()
         answer = agent.check_in().json()
         assert (answer["state"], answer["assignments"][0]["state"]) == (state, state)
 
