@@ -66,7 +66,7 @@ UNPRINTABLE = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 class Refused(Exception):
-    """A delivery may not go there. The message says why, and what to do."""
+    """Nothing may be delivered there. The message says why, and what to do."""
 
 
 @dataclass(frozen=True)
