@@ -1,4 +1,4 @@
-"""An actor of the simulation: a thread that parks before each round trip to the database, and goes on when resumed."""
+"""An actor: a thread of the simulation that parks before each round trip to the database (`baton`)."""
 
 import re
 import threading
@@ -72,14 +72,21 @@ class Actor:
 
     @property
     def pid(self) -> int | None:
-        held = self.connection
-        return None if held is None or held.closed else held.pgconn.backend_pid
+        return (
+            self.connection.pgconn.backend_pid if self.connection is not None and not self.connection.closed else None
+        )
 
     def in_transaction(self) -> bool:
         held = self.connection
-        if held is None or held.closed:
-            return False
-        return held.pgconn.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN)
+        return (
+            held is not None
+            and not held.closed
+            and held.pgconn.transaction_status
+            not in (
+                TransactionStatus.IDLE,
+                TransactionStatus.UNKNOWN,
+            )
+        )
 
     def run(self, work: Callable[[], object]) -> None:
         """The body of its thread."""

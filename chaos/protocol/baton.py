@@ -1,7 +1,7 @@
 """The baton: of all actors' threads one goes on at a time, and a step ends when every thread is parked or blocked.
 
-An actor (actor.py) parks before each round trip to the database, and where it would wait for time, an event or a queue.
-The holder of the baton chooses one and resumes it. If its statement waits for another actor's lock, which the server is
+An actor parks before each round trip to the database, and where it would wait for time, an event or a queue. The
+holder of the baton chooses one and resumes it. If its statement waits for another actor's lock, which the server is
 asked (`pg_blocking_pids`), the step is over; once the lock is granted, in a later step, the actor parks again with what
 it got. So the order of events is that of the choices, and nothing depends on how quick the machine is.
 """
