@@ -25,8 +25,8 @@ class Command(BaseCommand):
         if "EMBEDDED_IN" not in settings.DATABASES["default"]:
             raise CommandError("DATABASE_URL is set, so the embedded PostgreSQL is not used", returncode=2)
         server = Server(Path(settings.DATABASES["default"]["EMBEDDED_IN"]))
-        act = {"start": server.ensure_running, "stop": server.stop, "status": lambda: False}
-        facts = {"changed": act[options["action"]](), **asdict(status := server.status())}
+        act = {"start": server.ensure_running, "stop": server.stop}.get(options["action"])
+        facts = {"changed": act is not None and act(), **asdict(status := server.status())}
         if options["json"]:
             self.stdout.write(json.dumps(facts, default=str))
             return
