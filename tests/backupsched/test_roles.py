@@ -5,10 +5,12 @@ import logging
 import re
 from collections.abc import Iterator
 from copy import copy
+from functools import cache
 from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Permission, User
 from django.db import transaction
 from django.template.response import SimpleTemplateResponse
@@ -17,6 +19,7 @@ from django.urls import URLPattern, get_resolver
 
 from api import tokens as api_tokens
 from api.root import api
+from operations.backoff import charts
 from sources import tokens
 from sources.models import Assignment
 from tests.api.asking import make_user
@@ -53,9 +56,14 @@ def people() -> dict[str, User | None]:
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Who is let in is decided before a page is drawn, and other tests draw them all. Refusals are no news."""
+def _quick(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[None]:
+    """Who is let in is decided before a page is drawn, and other tests draw them all. Each account is read once, and
+    its session never. Refusals are no news."""
     monkeypatch.setattr(SimpleTemplateResponse, "render", drawn_empty)
+    monkeypatch.setattr(type(admin.site), "each_context", lambda *_: {})
+    monkeypatch.setattr(charts, "draw", lambda *_, **__: b"")
+    monkeypatch.setattr(ModelBackend, "get_user", staticmethod(cache(ModelBackend().get_user)))
+    settings.SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
