@@ -136,12 +136,6 @@ class TestAnOpenBreaker:
         assert isinstance(first, Held)
         assert isinstance(second, Succeeded)
 
-    def test_of_another_port_is_another_hosts(self):
-        with receiving() as receiver, receiving() as other:
-            open_it(guarded=guarded(other))
-            [outcome] = deliver(make_event(url=receiver.url))
-        assert isinstance(outcome, Succeeded)
-
 
 def a_claim(receiver: Receiver) -> Claimed:
     """An event for this receiver, claimed."""
@@ -179,14 +173,6 @@ class TestASuccess:
         settling.settle(list(zip(records, outcomes, strict=True)))
         assert not Breaker.objects.get().is_open
         assert Breaker.objects.get().failures == 0
-
-    def test_that_is_missing_opens_the_breaker(self):
-        with receiving(answering_in_turn([500] * 3)) as receiver:
-            records = [a_claim(receiver) for _ in range(3)]
-            outcomes = deliver(*records)
-        settling.settle(list(zip(records, outcomes, strict=True)))
-        assert Breaker.objects.get().key == guarded(receiver).key
-        assert Breaker.objects.get().is_open
 
 
 class TestAHostsDoubt:
