@@ -26,7 +26,7 @@ EMPTY_QUEUE = {
 
 
 class PauseRequest(Body):
-    """`reason`: shown to whoever wonders why nothing starts."""
+    """`reason`: why nothing starts."""
 
     reason: Annotated[Line, Field()] = ""
 

@@ -25,7 +25,7 @@ class RecordChoice(Schema):
     )
     kind: Name | None = None
     queue: Name | None = None
-    subject: Name | None = Field(None, description="Of an event: its id, as its receiver was told it")
+    subject: Name | None = Field(None, description="Of an event: its id, as its receiver knows it")
     error: Name | None = Field(None, description="A part of the last error, in any case")
     group: GroupId | None = Field(None, description="Failed, and says the same, as `GET /api/dead-letters` tells")
     events: bool | None = Field(None, description="Whether it is delivered to an endpoint")

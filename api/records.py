@@ -29,7 +29,8 @@ from operations.backlog.reasons import reasons
 from operations.backlog.selection import filtered, locked_batches, with_answers
 from operations.web import audit
 
-SHOWN_ATTEMPTS = 100
+SHOWN_ATTEMPTS = 1000
+"""All that are kept of a record that is tried for ever."""
 MOST_AT_ONCE = 10_000
 """Records that one request retries: some seconds. The answer says where to go on."""
 

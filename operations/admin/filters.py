@@ -21,7 +21,9 @@ MOST_SCHEDULES = 200
 
 
 class OneOf(admin.SimpleListFilter):
-    """By one of a few values; what is none of them is ignored."""
+    """By one of a few values; what is none of them is ignored, unless there are others than `names`."""
+
+    has_others = False
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(name, name) for name in self.names()]
@@ -30,7 +32,8 @@ class OneOf(admin.SimpleListFilter):
         return ()
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if self.value() not in {name for name, _ in self.lookup_choices}:
+        listed = self.value() in {name for name, _ in self.lookup_choices}
+        if not (listed or (self.has_others and self.value())):
             return queryset
         return filtered(queryset, {str(self.parameter_name): self.read(str(self.value()))})
 
@@ -38,9 +41,9 @@ class OneOf(admin.SimpleListFilter):
         return value
 
 
-def one_of(parameter: str, heading: str, choices: Callable[[], Iterable[str]]) -> type[OneOf]:
+def one_of(parameter: str, heading: str, choices: Callable[[], Iterable[str]], **facts: Any) -> type[OneOf]:
     """The filter of that name, with these choices."""
-    facts = {"title": heading, "parameter_name": parameter, "names": lambda self: choices()}
+    facts |= {"title": heading, "parameter_name": parameter, "names": lambda self: choices()}
     return type(f"{parameter.title()}Filter", (OneOf,), facts)
 
 
@@ -55,8 +58,8 @@ class YesOrNo(OneOf):
 
 
 StatusFilter = one_of("status", "status", lambda: STATUSES)
-QueueFilter = one_of("queue", "queue", conf.queue_rules)
-KindFilter = one_of("kind", "kind", lambda: sorted(registry.kinds))
+QueueFilter = one_of("queue", "queue", conf.queue_rules, has_others=True)
+KindFilter = one_of("kind", "kind", lambda: sorted(registry.kinds), has_others=True)
 AnswerFilter = one_of("answer", "response code", lambda: ANSWERS)
 
 

@@ -74,23 +74,23 @@ class RecordActions(AsksFirst[Verb]):
         for batch in locked_batches(rows.select_related(None), BATCH):
             found.update({part: len(ids) for part, ids in asdict(verb(batch)).items()})
             one = batch[0] if len(batch) == 1 else one
-        told = ", ".join(f"{count:,} {RESULTS.get(part, part)}" for part, count in found.items() if count)
-        told = told or "there was nothing"
-        audit.note(request, name, told, one if found.total() == 1 else None)
+        words = ", ".join(f"{count:,} {RESULTS.get(part, part)}" for part, count in found.items() if count)
+        words = words or "there was nothing"
+        audit.note(request, name, words, one if found.total() == 1 else None)
         changed = any(found[part] for part in ("ready", "cancelled", "stopping"))
         level = messages.SUCCESS if changed else messages.WARNING
-        self.message_user(request, f"{name}: {told}.", level)  # type: ignore[attr-defined]
+        self.message_user(request, f"{name}: {words}.", level)  # type: ignore[attr-defined]
         return None
 
     def _question(
         self, request: HttpRequest, records: QuerySet[BacklogRecord], name: str, means: str
     ) -> TemplateResponse:
         counts = Counter(records.order_by().values_list("status", flat=True).iterator(10_000))
-        told = ", ".join(f"{count:,} {Status(status).label}" for status, count in sorted(counts.items()))
+        words = ", ".join(f"{count:,} {Status(status).label}" for status, count in sorted(counts.items()))
         lines: list[object] = list(records[:SHOWN_TO_CONFIRM])
         if more := counts.total() - len(lines):
             lines.append(f"and {more} more")
-        asks = f"{name}: {counts.total():,} record{'s' if counts.total() != 1 else ''} ({told})?"
+        asks = f"{name}: {counts.total():,} record{'s' if counts.total() != 1 else ''} ({words})?"
         return question(request, name, means, lines, asks=asks, danger=name == "Cancel")
 
 

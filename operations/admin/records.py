@@ -1,7 +1,6 @@
-"""What machines write: backlog records with their attempts, events among them, and workers."""
+"""What machines write: backlog records with their attempts, events among them."""
 
 import json
-from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,9 +15,8 @@ from unfold.admin import TabularInline
 from unfold.decorators import display
 from unfold.views import ChangeList
 
-from jobs import conf
 from jobs.durations import span
-from jobs.models import AttemptEntry, BacklogRecord, PausedQueue, Worker
+from jobs.models import AttemptEntry, BacklogRecord, PausedQueue
 from jobs.states import AttemptOutcome, Status
 from operations.admin.base import (
     MOST_LISTED,
@@ -27,7 +25,6 @@ from operations.admin.base import (
     ReadOnlyRows,
     ShortError,
     WholePage,
-    ago,
     link,
     moment,
     shortened,
@@ -253,26 +250,3 @@ def url_of_batch(trigger: Trigger) -> str:
     """The list of the records of a trigger."""
     query = {"schedule": trigger.schedule_id, "trigger_at": trigger.trigger_at.isoformat()}
     return f"{reverse('admin:jobs_backlogrecord_changelist')}?{urlencode(query)}"
-
-
-@admin.register(Worker)
-class WorkerAdmin(ReadOnlyAdmin):
-    """Who serves which queues, and whether they are alive."""
-
-    list_display = ("__str__", "life", "shown_queues", "started_at", "heartbeat", "stopped_at")
-    list_filter = ("hostname", ("stopped_at", admin.EmptyFieldListFilter))
-    ordering = ("-id",)
-
-    @display(description="life", label={"alive": "success", "silent": "danger", "stopped": ""})
-    def life(self, worker: Worker) -> str:
-        if worker.stopped_at:
-            return "stopped"
-        return "alive" if worker.heartbeat_at > timezone.now() - timedelta(seconds=conf.lease_seconds()) else "silent"
-
-    @admin.display(description="queues")
-    def shown_queues(self, worker: Worker) -> str:
-        return ", ".join(f"{name} {concurrency}" for name, concurrency in worker.queues.items())
-
-    @admin.display(description="heartbeat", ordering="heartbeat_at")
-    def heartbeat(self, worker: Worker) -> str:
-        return ago(worker.heartbeat_at)

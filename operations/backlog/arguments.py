@@ -47,11 +47,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         "backlog list --schedule nightly --answer 5xx", "backlog list --events --status succeeded --since 2h",
     )  # fmt: skip
     lists.add_argument("--order", choices=("latest", "claim"), default="latest", help="claim: the ready ones only")
-    lists.add_argument("--limit", type=_number("number", 10_000), default=20, metavar="N", help="at most so many (20)")
+    lists.add_argument("--limit", type=number("number", 10_000), default=20, metavar="N", help="at most so many (20)")
     shows = _verb(
         verbs, "show", "show one record with its attempts", "", "backlog show 4711", "backlog show 7-20260302T120000Z-3"
     )
-    shows.add_argument("id", metavar="ID", help="of the record, or of an event as its receiver was told it")
+    shows.add_argument("id", metavar="ID", help="of the record, or of an event as its receiver knows it")
     errors = _verb(
         verbs, "errors", "list what failed records say",
         "Dead letters: failed records, grouped by what they say but for numbers, ids, addresses and paths, the largest "
@@ -61,7 +61,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     which = errors.add_argument_group("which records")
     for name in ("kind", "queue"):
         which.add_argument(f"--{name}", **WHICH[name])
-    errors.add_argument("--limit", type=_number("number", 10_000), default=20, metavar="N", help="at most so many (20)")
+    errors.add_argument("--limit", type=number("number", 10_000), default=20, metavar="N", help="at most so many (20)")
     cancels = _verb(
         verbs, "cancel", "take records off the backlog",
         "What waits or is ready ends at once. What runs is told to stop, and ends as cancelled unless it succeeds "
@@ -77,9 +77,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     for changes in (cancels, retries):
         changes.add_argument(
-            "ids", nargs="*", type=_number("id of a record", LARGEST_ID), metavar="ID", help="as `list` shows"
+            "ids", nargs="*", type=number("id of a record", LARGEST_ID), metavar="ID", help="as `list` shows"
         )
-        changes.add_argument("--all", action="store_true", help="all of them, when nothing else is said")
+        changes.add_argument("--all", action="store_true", help="all of them, without a filter")
         changes.add_argument("--yes", action="store_true", help="do it without asking")
         changes.add_argument("--dry-run", action="store_true", help="list the records, change nothing")
     for choosing in (lists, cancels, retries):
@@ -113,7 +113,7 @@ def _examples(*commands: str) -> str:
     return "\n".join(["examples:", *(f"  manage.py {command}" for command in commands)])
 
 
-def _number(what: str, most: int) -> Callable[[str], int]:
+def number(what: str, most: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not (text.isascii() and text.isdigit() and len(text) < 20 and 0 < int(text) <= most):
             raise ArgumentTypeError(f"{text!r} is no {what}: from 1 to {most:,}")

@@ -67,24 +67,24 @@ def fold(error: str, *names: str) -> str:
     """What `error` says, on one line, without what differs from record to record; empty when it says nothing.
 
     The first line counts, and the one after it when the first only announces it (it ends with a colon). `names`: what
-    the record is called; each is told as NAME.
+    the record is called; NAME stands for each.
     """
     lines = [line.strip() for line in error[:LENGTH_READ].splitlines() if line.strip()]
-    said = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
+    text = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
     for name in sorted((name for name in names if len(name) >= SHORTEST_NAME), key=len, reverse=True):
-        said = _without(said, name)
-    folded = FOLDED.sub(_folded, " ".join(said.split()))
+        text = _without(text, name)
+    folded = FOLDED.sub(_folded, " ".join(text.split()))
     return REPEATED.sub(r"\1", folded)[:LENGTH_FOLDED]
 
 
-def _without(said: str, name: str) -> str:
-    """`said` with NAME in place of `name` where that is a word of its own. Without a pattern: compiling one for each
+def _without(text: str, name: str) -> str:
+    """`text` with NAME in place of `name` where that is a word of its own. Without a pattern: compiling one for each
     record would take longer than all the rest."""
-    told, *parts = said.split(name)
+    done, *parts = text.split(name)
     for part in parts:
-        inside = WORD.match(part) or WORD.match(told[-1:])
-        told += (name if inside else "NAME") + part
-    return told
+        inside = WORD.match(part) or WORD.match(done[-1:])
+        done += (name if inside else "NAME") + part
+    return done
 
 
 def _folded(found: re.Match[str]) -> str:

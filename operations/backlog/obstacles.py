@@ -53,16 +53,16 @@ def unserved(record: BacklogRecord, now: datetime) -> str | None:
 
 
 def _held(record: BacklogRecord, now: datetime) -> list[str]:
-    """Its throttles that let nobody more through now."""
+    """Its throttles that let no more records through now."""
     lane = Lane.objects.filter(pk=record.lane).first() if record.lane else None
     found = throttles.live(lane.throttle_ids, now) if lane else []
-    return [told for live in found if (told := _if_held(live, record.queue))]
+    return [reason for live in found if (reason := _if_held(live, record.queue))]
 
 
 def _if_held(live: throttles.Live, queue: str) -> str | None:
     throttle, most = live.throttle, live.throttle.max_in_flight
     if most == 0:
-        return f"its throttle {throttle}: it lets nobody through until `manage.py throttles resume {throttle.name!r} N`"
+        return f"its throttle {throttle}: until `manage.py throttles resume {throttle.name!r} N` it lets none through"
     rule = conf.queue_rules().get(queue)
     if rule is not None and rule.feeds is not None:
         return _if_asked_enough(live, rule.feeds)

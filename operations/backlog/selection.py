@@ -67,7 +67,7 @@ def locked_batches(records: Rows, size: int, ids: Sequence[int] | None = None) -
         with transaction.atomic():
             chosen = ids[start : start + size]
             for each in registry.batches:
-                each.hold(chosen)  # before the records: in the order in which everybody locks them
+                each.hold(chosen)  # before the records: in the order in which everything locks them
             batch = records.filter(pk__in=chosen).order_by("pk").select_for_update()
             yield list(batch.values_list("pk", flat=True))
 

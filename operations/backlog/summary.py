@@ -59,7 +59,7 @@ class QueueSummary:
     def served_by(self) -> str:
         """In words, as `2 workers, 32 places`."""
         if not self.workers:
-            return "nobody"
+            return "no worker"
         return f"{self.workers} worker{'s' if self.workers > 1 else ''}, {self.places} places"
 
 

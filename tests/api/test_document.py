@@ -149,7 +149,7 @@ def test_an_address_with_an_unknown_parameter_is_refused(method: str, path: str)
 
 
 @pytest.mark.parametrize(
-    ("path", "field"), [("events?state=delivered&state=failed", "state"), ("throttles?limit=1&name=x&limit=1", "limit")]
+    ("path", "field"), [("records?status=ready&status=failed", "status"), ("throttles?limit=1&name=x&limit=1", "limit")]
 )
 def test_an_address_that_sends_a_parameter_twice_is_refused(path: str, field: str) -> None:
     assert fields_of(Program().get(path)) == {field: "is sent more than once"}

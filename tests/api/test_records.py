@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import QuerySet
 from django.test import Client
@@ -46,10 +45,6 @@ def program() -> Program:
     return Program()
 
 
-def looker() -> Program:
-    return Program(make_user("view_backlogrecord"), ("read",))
-
-
 def found(answer: Any) -> Any:
     assert answer.status_code == 200, answer.content
     return answer.json()
@@ -72,18 +67,11 @@ def sends(event: BacklogRecord, **payload: Any) -> None:
 
 
 class TestWhoMay:
-    @pytest.mark.parametrize("path", ["records", "records/1", "dead-letters", "retry-policies", "breakers"])
-    def test_to_look_takes_a_session_of_staff_and_the_permission(self, path: str, client: Client) -> None:
-        assert client.get(f"/api/{path}").status_code == 401
-        client.force_login(User.objects.create_user("anna"))
-        assert client.get(f"/api/{path}").status_code == 403
-        assert staff().get(f"/api/{path}").status_code == 403
-        problem_of(Program(make_user(is_superuser=True), ("write", "operate")).get(path), 403)
-
     def test_to_act_takes_the_scope_and_the_permission(self) -> None:
         record = make_record(Status.FAILED)
-        assert ids(looker()) == [record.pk]
-        for who in (looker(), Program(scopes=("read", "write")), Program(make_user("view_backlogrecord"))):
+        looker = Program(make_user("view_backlogrecord"), ("read",))
+        assert ids(looker) == [record.pk]
+        for who in (looker, Program(scopes=("read", "write")), Program(make_user("view_backlogrecord"))):
             for path in ("records/retry", f"records/{record.pk}/retry", f"records/{record.pk}/cancel"):
                 problem_of(who.post(path, {"ids": [record.pk]}), 403)
         assert status_of(record) == Status.FAILED

@@ -120,7 +120,7 @@ OPERATIONS = {
     "POST triggers/{trigger_id}/cancel": "operate operates",
     "POST endpoints/{endpoint_id}/rotate": "write edits",
     **{f"POST records/{rest}": "operate operates" for rest in ("retry", "{record_id}/retry", "{record_id}/cancel")},
-    **{f"GET {name}": "read looks" for name in ("attempts", "dead-letters", "queues")},
+    **{f"GET {name}": "read looks" for name in ("dead-letters", "queues")},
     **{f"POST queues/{{name}}/{verb}": "operate operates" for verb in ("pause", "resume")},
     **{f"POST breakers/{{breaker_id}}/{verb}": "operate operates" for verb in ("close", "probe")},
     "GET me": "any staff",

@@ -6,7 +6,7 @@ from django.test import Client
 
 from jobs.models import Breaker, Decision
 from tests.factories import NOON
-from tests.jobs.breaking import CELLAR, MINUTE, OFFICE, breaker, claimed, fail, hold, open_it, tick
+from tests.jobs.breaking import CELLAR, MINUTE, breaker, claimed, fail, hold, open_it, tick
 from tests.operations.test_admin_backlog import choose, hidden_fields
 
 pytestmark = pytest.mark.django_db
@@ -42,9 +42,7 @@ class TestWhatIsShown:
         hold(3)
         page = onlooker.get(LIST).content.decode()
         assert page.index("repository office") < page.index("repository cellar")
-        assert f'waiting_for__exact=7&amp;breaker__id__exact={breaker().pk}">3</a>' in page.replace(
-            "&amp;amp;", "&amp;"
-        )
+        assert f'waiting_for__exact=7&amp;breaker__id__exact={breaker().pk}" class="text-link">3</a>' in page
         assert "2026-03-02 12:01:00" in page
         assert "no space left on device" in page
 
@@ -63,14 +61,6 @@ class TestWhatIsShown:
             page = onlooker.get(url).content.decode()
             assert "<script>alert(1)" not in page
             assert "<b>vault" not in page
-
-    def test_nobody_adds_or_edits_one(self, operator: Client) -> None:
-        found = open_it()
-        assert operator.get(f"{LIST}add/").status_code == 403
-        assert operator.post(page_of(found), {"failures": 0}).status_code == 403
-
-    def test_who_may_not_look_at_records_sees_nothing(self, client: Client) -> None:
-        assert sign_in(client, "view_schedule").get(LIST).status_code == 403
 
 
 class TestClosingAndProbing:
@@ -105,11 +95,3 @@ class TestClosingAndProbing:
     def test_one_that_is_not_there_is_told(self, verb: str, object_id: str, operator: Client) -> None:
         page = operator.get(f"{LIST}{object_id}/{verb}/", follow=True).content.decode()
         assert f"There is no breaker {object_id}." in page
-
-    @pytest.mark.parametrize("verb", ["close", "probe"])
-    def test_an_onlooker_does_neither(self, verb: str, onlooker: Client) -> None:
-        found = open_it()
-        assert onlooker.post(page_of(found, verb), {"confirmed": "yes"}).status_code == 403
-        onlooker.post(LIST, choose(f"{verb}_now", found, confirmed="yes"))
-        assert (breaker().is_open, breaker().probe_at) == (True, NOON + MINUTE)
-        assert OFFICE.key == breaker().key

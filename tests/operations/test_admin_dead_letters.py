@@ -9,8 +9,8 @@ from django.test import Client
 
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from operations.admin import dead_letters as page_of
 from operations.admin import records as records_page
+from operations.backlog import selection
 from operations.backlog.dead_letters import group_id
 from tests.factories import make_record
 from tests.people import staff
@@ -83,7 +83,7 @@ class TestRetryingAGroup:
         self, operator: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         record = failed("disk 1 is full")
-        choose = page_of.ids_like
+        choose = selection.ids_like
 
         def then_it_waits(*given: Any, **options: Any) -> list[int]:
             ids = choose(*given, **options)
@@ -91,7 +91,7 @@ class TestRetryingAGroup:
             BacklogRecord.objects.filter(pk=record.pk).update(**facts)
             return ids
 
-        monkeypatch.setattr(page_of, "ids_like", then_it_waits)
+        monkeypatch.setattr(selection, "ids_like", then_it_waits)
         operator.post(PAGE, {"group": FULL, "confirmed": "yes"})
         assert statuses(record) == [Status.WAITING]
 

@@ -67,9 +67,11 @@ class TestTheList:
         [
             ({"status": "succeeded"}, [2, 1]),
             ({"answer": "none"}, [5]),
-            ({"status": "nonsense", "answer": "7xx", "kind": "backups", "events": "maybe"}, [4, 5, 3, 2, 1]),
+            ({"status": "nonsense", "answer": "7xx", "events": "maybe"}, [4, 5, 3, 2, 1]),
             ({"schedule": "x"}, []),
             ({"trigger_at": "x"}, []),
+            ({"kind": "sqs_message"}, [4]),
+            ({"queue": "nothing"}, []),
             ({"finished_at__gte": "2026-03-02 12:30:00+00:00"}, [2]),
         ],
     )

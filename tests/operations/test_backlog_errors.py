@@ -63,10 +63,6 @@ class TestErrors:
         make_record(Status.WAITING, last_error="boom")
         assert refused("errors", code=1) == "no failed record"
 
-    def test_an_unknown_kind_is_refused(self) -> None:
-        failed("boom")
-        assert "no kind 'nothing'; there are" in refused("errors", "--kind", "nothing")
-
 
 class TestLike:
     def test_exactly_that_group_is_retried(self) -> None:
@@ -75,21 +71,12 @@ class TestLike:
         assert "2 ready" in run("retry", "--like", FULL, "--yes")
         assert statuses(*records, waiting) == [Status.READY, Status.READY, Status.FAILED, Status.WAITING]
 
-    def test_of_one_queue(self) -> None:
-        here, there = failed("disk 1 is full", queue="default"), failed("disk 1 is full", queue="backups")
-        run("retry", "--like", FULL, "--queue", "backups", "--yes")
-        assert statuses(here, there) == [Status.FAILED, Status.READY]
-
     def test_a_dry_run_lists_them_and_changes_nothing(self) -> None:
         records = [failed("disk 1 is full"), failed("disk 22 is full")]
         told = run("retry", "--like", FULL, "--dry-run")
         assert "would retry 2 records (2 failed); nothing was changed" in told
         assert all(str(record.pk) in told for record in records)
         assert statuses(*records) == [Status.FAILED, Status.FAILED]
-
-    def test_without_a_terminal_it_wants_yes(self) -> None:
-        failed("disk 1 is full")
-        assert "Retry 1 record (1 failed)?" in refused("retry", "--like", FULL)
 
     def test_all_other_filters_hold_as_well(self) -> None:
         record = failed("disk 1 is full")

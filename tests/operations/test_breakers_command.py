@@ -33,11 +33,11 @@ class TestList:
         fail(claimed(1), guarded=CELLAR)
         open_it()
         hold(2)
-        first, second, third = run().splitlines()
-        assert first.startswith("repository:3  repository office: open for ")
-        assert "3 failures in a row, 2 records wait, 0 trials in vain, next trial at 2026-03-02 12:01:00 UTC" in first
-        assert second == "    no space left on device"
-        assert third == "repository:4  repository cellar: closed, 1 failures in a row"
+        lines = [line.split() for line in run().splitlines() if "repository:" in line]
+        error = ["no", "space", "left", "on", "device"]
+        assert lines[0][:4] == ["repository:3", "repository", "office", "open"]
+        assert lines[0][-9:] == ["3", "2", "2026-03-02", "12:01:00", *error]
+        assert lines[1] == ["repository:4", "repository", "cellar", "closed", "1", "0", *error]
 
     def test_what_people_and_engines_wrote_cannot_steer_the_terminal(self):
         open_it(guarded=Guarded("repository:5", "evil \x1b[31mred"))

@@ -16,7 +16,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 Browser = test_pages.Browser
 browser = test_pages.browser
 
-THEMES = ("light", "dark")
 WIDE_ID = 8_888_888
 """Of a schedule: the ids of its events are as long as they get."""
 LONG_ERROR = (
@@ -71,28 +70,17 @@ def look(browser: test_pages.Browser, path: str, theme: str) -> None:
         browser.picture(Path(directory) / f"{name}-{theme}.png")
 
 
-@pytest.mark.parametrize("theme", THEMES)
-class TestTheListOfEvents:
-    def test_ids_and_instants_take_one_line_and_no_column_is_cut_off(
-        self, theme: str, browser: test_pages.Browser, event: BacklogRecord
-    ) -> None:
+def test_ids_and_instants_take_one_line_errors_can_be_read_and_nothing_is_cut_off(
+    browser: test_pages.Browser, event: BacklogRecord
+) -> None:
+    errors = "return [...document.querySelectorAll('.field-shown_error')].map(cell => cell.innerText.trim())"
+    for theme in ("light", "dark"):
         look(browser, "/admin/jobs/backlogrecord/?events=yes", theme)
         assert browser.run("return document.querySelectorAll('.field-subject_in_one_line').length") == 3
         assert browser.run(BROKEN) == []
         assert browser.run(CUT_OFF) == []
-        assert browser.complaints() == []
-
-
-@pytest.mark.parametrize("theme", THEMES)
-class TestThePageOfAnEvent:
-    def test_the_errors_of_its_attempts_can_be_read(
-        self, theme: str, browser: test_pages.Browser, event: BacklogRecord
-    ) -> None:
         look(browser, f"/admin/jobs/backlogrecord/{event.pk}/change/", theme)
-        shown = browser.run(
-            "return [...document.querySelectorAll('.field-shown_error')].map(cell => cell.innerText.trim())"
-        )
-        assert [*filter(None, shown)] == [LONG_ERROR] * 3
+        assert [*filter(None, browser.run(errors))] == [LONG_ERROR] * 3
         assert browser.run(CUT_OFF) == []
         assert browser.wider_than_the_page() <= 0
-        assert browser.complaints() == []
+    assert browser.complaints() == []

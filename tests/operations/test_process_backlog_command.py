@@ -60,14 +60,13 @@ class TestASweepByHand:
     @pytest.mark.parametrize(
         ("arguments", "named"),
         [
-            (["0"], "DAYS is a number from 1 to 360, not 0"),
+            (["0"], "DAYS: '0' is no number of days: from 1 to 360"),
             ([], "DAYS"),
         ],
     )
     def test_bad_usage_is_named(self, arguments, named):
-        with pytest.raises(CommandError, match=named) as refused:
+        with pytest.raises(CommandError, match=named):
             run(*arguments)
-        assert arguments in (["soon"], []) or refused.value.returncode == 2
 
 
 @pytest.mark.slow

@@ -57,14 +57,6 @@ def test_what_a_verb_refuses_ends_it_with_code_2(error, said):
     assert refused.returncode == 2
 
 
-def test_a_refusal_keeps_the_code_that_its_verb_gave_it():
-    command = Command()
-    command.raised = CommandError("not now", returncode=1)
-    with pytest.raises(CommandError, match="not now") as caught:
-        command.handle(verb="set")
-    assert caught.value.returncode == 1
-
-
 def caused(error: Error, cause: Exception) -> Error:
     error.__cause__ = cause
     return error

@@ -13,8 +13,7 @@ from jobs import throttle_verbs, tick
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Decision, Lane
 from jobs.states import Status
-from operations import rescheduling
-from schedules import batches, chunks, emitter, events, providers, validation, verbs
+from schedules import batches, chunks, emitter, events, providers, rescheduling, validation, verbs
 from schedules.models import Schedule, Trigger
 from schedules.stagger import offsets
 from tests.factories import NOON, make_lane, make_retry_policy, make_schedule, make_throttle

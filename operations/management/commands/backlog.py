@@ -41,7 +41,7 @@ LEFT_ALONE = {
     "cancel": ENDED,
     "retry": {Status.RUNNING.label, Status.SUCCEEDED.label},
 }
-"""Labels of the statuses in which a verb changes nothing: nobody has to be asked about that."""
+"""Labels of the statuses in which a verb changes nothing: there is nothing to ask."""
 VERBS: dict[str, Callable[[Iterable[int]], Any]] = {"cancel": cancel, "retry": retry}
 
 
@@ -133,16 +133,16 @@ class Command(VerbCommand):
 
     def _pause(self, options: dict[str, Any]) -> None:
         changed = pause_queue(options["queue"], options["reason"])
-        said = "nothing is claimed from it any more; what runs goes on" if changed else "it was paused before"
-        self._report(options, f"queue {options['queue']}: {said}", paused=True, changed=changed)
+        words = "nothing is claimed from it any more; what runs goes on" if changed else "it was paused before"
+        self._report(options, f"queue {options['queue']}: {words}", paused=True, changed=changed)
 
     def _resume(self, options: dict[str, Any]) -> None:
         changed = resume_queue(options["queue"])
-        said = "it goes on" if changed else "it was not paused"
-        self._report(options, f"queue {options['queue']}: {said}", paused=False, changed=changed)
+        words = "it goes on" if changed else "it was not paused"
+        self._report(options, f"queue {options['queue']}: {words}", paused=False, changed=changed)
 
-    def _report(self, options: dict[str, Any], said: str, **facts: Any) -> None:
-        self.stdout.write(as_json({"queue": options["queue"], **facts}) if options["json"] else said)
+    def _report(self, options: dict[str, Any], words: str, **facts: Any) -> None:
+        self.stdout.write(as_json({"queue": options["queue"], **facts}) if options["json"] else words)
 
     def _cancel(self, options: dict[str, Any]) -> None:
         self._change("cancel", options)

@@ -2,15 +2,10 @@
 
 import io
 import json
-import os
-import subprocess
 import sys
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
-from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from jobs import backlog, claiming
@@ -19,9 +14,7 @@ from jobs.states import UNFINISHED, AttemptOutcome, Status
 from operations.backlog.selection import locked_batches
 from tests.factories import NOON, build_record, make_record, make_worker
 from tests.jobs.backlog_command import refused, run
-from tests.jobs.worker_processes import database_url
 from tests.threads import at_once
-from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_kind")]
 
@@ -39,7 +32,7 @@ class TestLooking:
         make_record()
         backlog.pause_queue("backups", "the store is full")
         shown = run()
-        for part in ("default", "host:7", "alive", "backups:16", "Nobody serves queue default", "the store is full"):
+        for part in ("default", "host:7", "alive", "backups:16", "No worker serves queue default", "the store is full"):
             assert part in shown
 
     def test_shows_the_same_as_json(self):
@@ -242,30 +235,3 @@ class TestPausing:
         assert "it was paused before" in run("pause", "default")
         assert json.loads(run("resume", "default", "--json")) == {"queue": "default", "paused": False, "changed": True}
         assert "it was not paused" in run("resume", "default")
-
-
-@pytest.mark.slow
-@pytest.mark.django_db(transaction=True)
-class TestAsAProcess:
-    def start(self, *arguments: object, out: Any = subprocess.PIPE) -> "subprocess.Popen[bytes]":
-        environment = {**os.environ, "DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
-        command = [sys.executable, str(Path(settings.BASE_DIR) / "manage.py"), "backlog", *map(str, arguments)]
-        return subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, process_group=0
-        )
-
-    def test_changes_the_backlog_and_exits_as_it_says(self):
-        record = make_record()
-        codes = {}
-        for arguments in (
-            ["cancel", record.pk],
-            ["cancel", record.pk, "--yes"],
-            ["cancel", 10**9, "--yes"],
-            ["cancel", "x"],
-        ):
-            process = self.start(*arguments)
-            _, errors = process.communicate(timeout=PATIENCE)
-            assert b"Traceback" not in errors
-            codes[tuple(arguments)] = process.returncode
-        assert list(codes.values()) == [2, 0, 1, 2]
-        assert status_of(record) == Status.CANCELLED

@@ -147,7 +147,7 @@ class TestAttention:
     @pytest.mark.parametrize(
         ("queue", "said"),
         [
-            (QueueSummary("backups", True, waiting=1, ready=2), "Nobody serves queue backups, which has 3 records"),
+            (QueueSummary("backups", True, waiting=1, ready=2), "No worker serves queue backups, which has 3 records"),
             (QueueSummary("old", False, ready=2), "Queue old has 2 records but is not in the settings"),
             (
                 QueueSummary("default", True, workers=1, paused_at=NOON, paused_reason="full"),
@@ -166,13 +166,13 @@ class TestAttention:
     def test_an_open_breaker_says_who_waits_and_what_to_do(self):
         breaker = BreakerSummary("repository:3", "repository nas", 3600.0, 212, "no space left")
         [said] = attention(a_summary(QueueSummary("backups", True, workers=1), breakers=[breaker]))
-        assert said.startswith("Repository nas has failed for everybody for 1 h (no space left); 212 records wait")
+        assert said.startswith("Repository nas has kept failing for 1 h (no space left); 212 records wait")
         assert "`manage.py breakers probe repository:3`" in said
 
     def test_a_url_keeps_its_letters(self):
         breaker = BreakerSummary("http:1", "http://127.0.0.1:8766", 3600.0, 1, "refused")
         [said] = attention(a_summary(QueueSummary("callbacks", True, workers=1), breakers=[breaker]))
-        assert said.startswith("http://127.0.0.1:8766 has failed for everybody")
+        assert said.startswith("http://127.0.0.1:8766 has kept failing")
 
     def test_with_no_worker_alive_it_says_that_once(self):
         queues = [QueueSummary(name, True, ready=1, overdue_for=999.0) for name in ("a", "b")]
