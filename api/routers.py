@@ -2,7 +2,6 @@
 
 from api import (
     breakers,
-    dead_letters,
     endpoints,
     me,
     queues,
@@ -21,7 +20,6 @@ ROUTERS = (
     endpoints.router,
     retry_policies.router,
     records.router,
-    dead_letters.router,
     queues.router,
     breakers.router,
     workers.router,

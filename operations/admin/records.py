@@ -123,7 +123,7 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ShortError, ReadOnlyAdmi
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         about = ("kind", "subject", "status", "waiting_for", "queue", "run_after", "why", "last_error", "log")
-        delivery = [("Delivery", {"fields": ("goes_to", "launch", "lag", "ended", "answer")})]
+        delivery = [("Delivery", {"fields": ("goes_to", "launch_and_lag", "ended", "answer")})]
         return [
             (None, {"fields": about}),
             *(delivery if obj and is_event(obj) else []),
@@ -200,18 +200,12 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ShortError, ReadOnlyAdmi
     def subject_in_one_line(self, record: BacklogRecord) -> SafeString:
         return format_html('<span class="whitespace-nowrap text-xs">{}</span>', record.subject)
 
-    @admin.display(description="launch")
-    def launch(self, record: BacklogRecord) -> str:
-        return moment(self._delivery(record).get("launch_at")) or "-"
-
-    @admin.display(description="lag")
-    def lag(self, record: BacklogRecord) -> str:
-        lag = self._delivery(record).get("lag")
-        return "-" if lag is None else span(max(0.0, lag))
-
     @admin.display(description="launch, lag")
     def launch_and_lag(self, record: BacklogRecord) -> SafeString:
-        return format_html('<span class="whitespace-nowrap">{}<br>{}</span>', self.launch(record), self.lag(record))
+        delivery = self._delivery(record)
+        lag = "-" if delivery.get("lag") is None else span(max(0.0, delivery["lag"]))
+        launch = moment(delivery.get("launch_at")) or "-"
+        return format_html('<span class="whitespace-nowrap">{}<br>{}</span>', launch, lag)
 
     @admin.display(description="ended", ordering="finished_at")
     def ended(self, record: BacklogRecord) -> SafeString:
