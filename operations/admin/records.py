@@ -46,7 +46,7 @@ from operations.admin.operating import RecordActions
 from operations.backlog.deliveries import deliveries, is_event, shown_payload
 from operations.backlog.facts import took
 from operations.backlog.reasons import reasons
-from operations.backlog.selection import filtered, with_answers
+from operations.backlog.selection import EVENT_ID, filtered, with_answers
 from operations.printable import facts_in_words
 from schedules.models import Trigger
 
@@ -161,8 +161,8 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ShortError, ReadOnlyAdmi
         self, request: HttpRequest, queryset: QuerySet[BacklogRecord], search_term: str
     ) -> tuple[QuerySet[BacklogRecord], bool]:
         """Of an event id by an index; for all else each row is looked at."""
-        if "T" in search_term and (found := filtered(queryset, {"subject": search_term.strip()})).exists():
-            return found, False
+        if EVENT_ID.fullmatch(search_term.strip()):
+            return filtered(queryset, {"subject": search_term.strip()}), False
         return super().get_search_results(request, queryset, search_term)  # type: ignore[no-any-return]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
