@@ -8,25 +8,30 @@ from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from ninja import Field, Schema
+from pydantic import BaseModel
 
 from api import history
 from api.assignment_schemas import MovedAnswer
 from api.auth import Staff, user_of
 from api.errors import ApiError
-from api.fields import Body, RowId
+from api.fields import RowId
 from api.models import Scope
 from api.resources import Resource
+from declarations.service import Service
+from declarations.types import STRICT
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
 from sources import edits, planning
-from sources.models import Assignment
+from sources.models import Assignment, Policy, Source
 from sources.protection import present, with_alert_state
 
 StateName = Literal["never", "protected", "due", "overdue"]
 
 
-class AssignmentBody(Body):
+class AssignmentBody(BaseModel):
     """Which source is to be backed up by which policy."""
+
+    model_config = STRICT
 
     source: RowId
     policy: RowId
@@ -77,9 +82,38 @@ class AssignmentFilters(Schema):
     failing: bool | None = None
 
 
+class AssignmentEdits(Service[Assignment]):
+    """An assignment is made and deleted; its source and policy are told by their ids."""
+
+    model, declaration = Assignment, AssignmentBody
+
+    def values(self, row: Assignment) -> dict[str, Any]:
+        return {"source": row.source_id, "policy": row.policy_id}
+
+    def fill(self, row: Assignment, sent: dict[str, Any]) -> None:
+        missing: dict[str, str] = {}
+        for name, model in (("source", Source), ("policy", Policy)):
+            if (found := model.objects.filter(pk=sent[name]).first()) is None:
+                missing[name] = "names what is not there"
+            else:
+                setattr(row, name, found)
+        if not missing and Assignment.objects.filter(source=row.source, policy=row.policy).exists():
+            missing["policy"] = "the source is under this policy already"
+        if missing:
+            raise ValidationError(dict(missing))
+
+    def write(self, row: Assignment, changed: set[str] | None) -> list[str]:
+        row.save()
+        edits.emit_after_commit([row.pk])
+        return []
+
+    def uses(self, row: Assignment) -> list[str]:
+        return edits.backups_of(row.backups.all())
+
+
 class Assignments(Resource[Assignment]):
-    model, name, plural, tag = Assignment, "assignment", "assignments", "assignments"
-    body, answer, filters = AssignmentBody, AssignmentAnswer, AssignmentFilters
+    service, tag = AssignmentEdits, "assignments"
+    answer, filters = AssignmentAnswer, AssignmentFilters
     changes = False
     orderings = ("id", "next_backup_at", "last_backup_at", "failures", "source__name")
     moving = tuple(sorted(set(AssignmentAnswer.model_fields) - {"id", "source", "policy"}))
@@ -104,17 +138,6 @@ class Assignments(Resource[Assignment]):
             }
             for row in rows
         ]
-
-    def check(self, row: Assignment) -> None:
-        row.clean_fields()
-        if Assignment.objects.filter(source=row.source_id, policy=row.policy_id).exclude(pk=row.pk).exists():
-            raise ValidationError({"policy": "the source is under this policy already"})
-
-    def saved(self, request: HttpRequest, row: Assignment, changed: set[str] | None) -> None:
-        edits.emit_after_commit([row.pk])
-
-    def uses_of(self, row: Assignment) -> list[str]:
-        return edits.backups_of(row.backups.all())
 
 
 def _unfinished_records(assignments: Sequence[Assignment]) -> dict[str, dict[str, Any]]:

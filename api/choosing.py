@@ -8,7 +8,7 @@ from django.db import connection
 from api.errors import ApiError, not_valid
 from operations.backlog.selection import check_names
 from operations.patience import PAGE_SECONDS, TookTooLong, at_most
-from operations.web.database_away import DATABASE_AWAY_SECONDS
+from operations.web.answers import DATABASE_AWAY_SECONDS
 
 ASK_FOR_LESS = "ask for less: name a status, a schedule, a kind or a queue, and leave out `error`"
 

@@ -1,38 +1,14 @@
 """What is sent and answered about endpoints. Secrets go in, and never come out again."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 from ninja import Field, Schema
-from pydantic import AfterValidator, StringConstraints
 
-from api.fields import DURATION, Body, Name, Title, printable
-from delivery.models.endpoint import LONGEST_URL
+from api.fields import DURATION, Body, Name
+from delivery.declarations import Endpoint, KindOfEndpoint
 
-MOST_HEADERS = 50
 LONGEST_KEPT = 30 * 86_400
-
-Url = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_URL), AfterValidator(printable)]
-HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$")]
-HeaderValue = Annotated[str, StringConstraints(pattern=r"^[ -~]{0,1000}$")]
-Secret = Annotated[str, StringConstraints(pattern=r"^[!-~]([ -~]{0,3998}[!-~])?$")]
-EndpointKindName = Literal["http_callback", "sqs_message"]
-
-
-class EndpointBody(Body):
-    """`authorization`: the header that callbacks send, as `Bearer …`. It is sealed and never shown; left out, it stays;
-    null: none. Timeouts are seconds, or as `15s`. `region`, `message_group`: of a queue."""
-
-    name: Title
-    kind: EndpointKindName = "http_callback"
-    url: Url
-    headers: Annotated[dict[HeaderName, HeaderValue], Field(max_length=MOST_HEADERS)] = Field(default_factory=dict)
-    authorization: Secret | None = None
-    connect_timeout: Annotated[float, Field(ge=0.1, le=300), DURATION] = 5
-    timeout: Annotated[float, Field(ge=0.1, le=3600), DURATION] = 30
-    follow_redirects: bool = False
-    region: Annotated[str, StringConstraints(max_length=50), AfterValidator(printable)] = ""
-    message_group: Annotated[str, StringConstraints(max_length=128), AfterValidator(printable)] = ""
 
 
 class SigningSecretAnswer(Schema):
@@ -43,20 +19,11 @@ class SigningSecretAnswer(Schema):
     retires_at: datetime | None
 
 
-class EndpointAnswer(Schema):
+class EndpointAnswer(Endpoint):
     """`authorization_is_set`: whether there is one; what it is, nothing tells."""
 
     id: int
-    name: str
-    kind: EndpointKindName
-    url: str
-    headers: dict[str, str]
     authorization_is_set: bool
-    connect_timeout: float
-    timeout: float
-    follow_redirects: bool
-    region: str
-    message_group: str
     signing_secrets: list[SigningSecretAnswer]
 
 
@@ -71,7 +38,7 @@ class EndpointFilters(Schema):
     """By name and kind."""
 
     name: Name | None = None
-    kind: EndpointKindName | None = None
+    kind: KindOfEndpoint | None = None
 
 
 class RotateRequest(Body):

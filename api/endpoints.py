@@ -13,17 +13,16 @@ from api import history, steps
 from api.auth import writing
 from api.endpoint_schemas import (
     EndpointAnswer,
-    EndpointBody,
     EndpointFilters,
     NewEndpointAnswer,
     NewSecret,
     RotateRequest,
 )
-from api.errors import ApiError, not_valid
+from api.errors import ApiError
 from api.resources import Resource
 from delivery import endpoints
-from delivery.endpoint_checks import asks_for_authorization_again, check
-from delivery.endpoints import obstacle_to_removing, set_authorization
+from delivery.declarations import EndpointWithAuthorization
+from delivery.endpoints import Endpoints
 from delivery.models import Endpoint, EndpointKind
 from jobs.clock import database_clock
 
@@ -31,11 +30,11 @@ MADE_HERE = "jobs.new_signing_secret"
 """Where a request carries the secret that it made, until it is answered."""
 
 
-class Endpoints(Resource[Endpoint]):
+class EndpointsOfTheApi(Resource[Endpoint]):
     """Endpoints. What is under way is delivered to the URL that it was emitted with."""
 
-    model, name, plural, tag = Endpoint, "endpoint", "endpoints", "delivery"
-    body, answer, filters = EndpointBody, EndpointAnswer, EndpointFilters
+    service, body, tag = Endpoints, EndpointWithAuthorization, "delivery"
+    answer, filters = EndpointAnswer, EndpointFilters
     orderings = ("id", "name")
     creates = False  # see create
 
@@ -56,45 +55,10 @@ class Endpoints(Resource[Endpoint]):
         """Another authorization is another ETag."""
         return row.sealed_authorization
 
-    def fill(self, row: Endpoint, values: dict[str, Any]) -> set[str]:
-        """The authorization is sealed. That it was sent is a change: what it was is not compared.
-
-        Raises: ApiError (422) for another kind, and for another host that would get the present authorization.
-        """
-        if row.pk and values.get("kind", row.kind) != row.kind:
-            raise not_valid(
-                [("kind", "of one that exists stays: its schedules are of that kind; make another endpoint")]
-            )
-        old_url = row.url
-        changed = super().fill(row, {name: value for name, value in values.items() if name != "authorization"})
-        if "authorization" in values:
-            return changed | self._authorize(row, values["authorization"] or "")
-        if row.pk and (problem := asks_for_authorization_again(row, old_url)):
-            raise not_valid([("authorization", problem)])
-        return changed
-
-    def _authorize(self, row: Endpoint, text: str) -> set[str]:
-        """Raises: ApiError (422), which does not quote it."""
-        if not text and not row.sealed_authorization:
-            return set()
-        if text and row.kind != EndpointKind.HTTP_CALLBACK:
-            raise not_valid([("authorization", "is not for a queue: its credentials are found where the worker runs")])
-        set_authorization(row, text)
-        return {"sealed_authorization"}
-
-    def check(self, row: Endpoint) -> None:
-        """Also that something may be delivered there."""
-        check(row)
-
     def saved(self, request: HttpRequest, row: Endpoint, changed: set[str] | None) -> None:
         """A new one that is called back gets its first signing secret, which `create` tells."""
         if changed is None and row.kind == EndpointKind.HTTP_CALLBACK:
             request.META[MADE_HERE] = endpoints.rotate(row)
-
-    def uses_of(self, row: Endpoint) -> list[str]:
-        """The schedules that deliver there."""
-        obstacle = obstacle_to_removing(row)
-        return [f"{obstacle}."] if obstacle else []
 
 
 def _in_use(endpoint: Endpoint, now: datetime) -> list[dict[str, Any]]:
@@ -105,7 +69,7 @@ def _in_use(endpoint: Endpoint, now: datetime) -> list[dict[str, Any]]:
 
 USUAL_ROTATION = RotateRequest()
 
-resource = Endpoints()
+resource = EndpointsOfTheApi()
 router = resource.router()
 
 
@@ -114,7 +78,7 @@ router = resource.router()
     operation_id="create_endpoint", summary="Create an endpoint",
     openapi_extra={"x-has": ["etag", "location", "idempotency", "conflict"]},
 )  # fmt: skip
-def create(request: HttpRequest, body: EndpointBody) -> HttpResponse:
+def create(request: HttpRequest, body: EndpointWithAuthorization) -> HttpResponse:
     """`signing_secret` is shown this once. Sent again with the same key the answer has null instead: who has lost the
     secret rotates it."""
     answer = steps.create(resource, request, body)  # stores it, without the secret

@@ -12,7 +12,7 @@ from pydantic import BaseModel, create_model
 
 from api import steps
 from api.cursors import LARGEST_PAGE, LONGEST_CURSOR, USUAL_PAGE
-from api.fields import Body, partial
+from api.fields import partial
 
 if TYPE_CHECKING:
     from api.resources import Resource
@@ -24,19 +24,20 @@ def router_of(resource: "Resource[Any]") -> Router:
     _add_list(router, resource)
     if resource.reads_one:
         _add_get(router, resource)
-    if resource.body is None:
+    if resource.service is None:
         return router
+    body = resource.body or resource.service.declaration
     if resource.creates:
-        _add_create(router, resource, resource.body)
+        _add_create(router, resource, body)
     if resource.changes:
-        _add_change(router, resource, partial(resource.body))
+        _add_change(router, resource, partial(body))
     if resource.deletes:
         _add_delete(router, resource)
     return router
 
 
 def _add_list(router: Router, resource: "Resource[Any]") -> None:
-    def list_rows(request: HttpRequest, query: Any) -> dict[str, Any]:
+    def list_rows(request: HttpRequest, query: Any) -> HttpResponse:
         return steps.list_rows(resource, query)
 
     list_rows.__annotations__["query"] = Query[_query_of(resource)]  # type: ignore[misc]
@@ -64,7 +65,7 @@ def _add_get(router: Router, resource: "Resource[Any]") -> None:
     )(_with_id(get_row, resource))
 
 
-def _add_create(router: Router, resource: "Resource[Any]", body: type[Body]) -> None:
+def _add_create(router: Router, resource: "Resource[Any]", body: type[BaseModel]) -> None:
     def create_row(request: HttpRequest, body: Any) -> HttpResponse:
         return steps.create(resource, request, body)
 
@@ -79,7 +80,7 @@ def _add_create(router: Router, resource: "Resource[Any]", body: type[Body]) -> 
     )(create_row)
 
 
-def _add_change(router: Router, resource: "Resource[Any]", body: type[Body]) -> None:
+def _add_change(router: Router, resource: "Resource[Any]", body: type[BaseModel]) -> None:
     def change_row(request: HttpRequest, body: Any, **path: int) -> HttpResponse:
         return steps.change(resource, request, path[resource.parameter], body)
 
@@ -136,7 +137,7 @@ def _query_of(resource: "Resource[Any]") -> type[BaseModel]:
     return made
 
 
-def page_of(answer: type[Schema]) -> type[Schema]:
+def page_of(answer: type[BaseModel]) -> type[Schema]:
     """A page of a list of those."""
     fields: dict[str, Any] = {"items": (list[answer], ...), "next": (str | None, ...)}  # type: ignore[valid-type]
     made: type[Schema] = create_model(f"{answer.__name__.removesuffix('Answer')}Page", __base__=Schema, **fields)

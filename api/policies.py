@@ -2,100 +2,85 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
-from ninja import Query
+from ninja import Field, Query, Schema
 
 from api import history
 from api.assignment_schemas import MovedAnswer, PolicyPreviewAnswer, PolicyPreviewQuery
 from api.auth import Staff, user_of, viewing
 from api.errors import ApiError, not_valid
+from api.fields import Name
 from api.models import Scope
-from api.policy_schemas import MOVING, PolicyAnswer, PolicyBody, PolicyFilters
-from api.resources import Resource, names_of
-from operations import rollouts
-from schedules.models import Schedule
-from sources import edits, planning, previews
-from sources.models import Policy
+from api.resources import Resource
+from schedules import rollouts
+from sources import models, planning, previews
+from sources.declarations import Policy
+from sources.edits import Policies
 
-ATTRIBUTE = {"retry_policy": "retry_policy_id", "throttle": "throttle_id"}
-"""Of a schedule: fields that hold ids here."""
+COLUMN = {
+    "name": "schedule__name", "enabled": "schedule__enabled", "throttle": "schedule__throttle__name",
+    "repository": "repository__name",
+}  # fmt: skip
 
-COLUMN = {"name": "schedule__name", "enabled": "schedule__enabled", "throttle": "schedule__throttle"}
+
+class EditUnderWay(Schema):
+    """How many assignments follow the last edit of their policy so far. The others do in the background."""
+
+    done: int
+    of: int
 
 
-class Policies(Resource[Policy]):
-    model, name, plural, tag = Policy, "policy", "policies", "policies"
-    body, answer, filters = PolicyBody, PolicyAnswer, PolicyFilters
+class PolicyAnswer(Policy):
+    """A policy. `schedule`: the id of its schedule. Its ETag has nothing of what machines move (`sources`,
+    `next_trigger_at`, `edit_under_way`)."""
+
+    id: int
+    schedule: int
+    sources: int = Field(description="How many sources are under it")
+    next_trigger_at: datetime | None = Field(description="When its next period begins; null while it is disabled")
+    edit_under_way: EditUnderWay | None = Field(description="Null: all its assignments follow its last edit")
+
+
+class PolicyFilters(Schema):
+    """Which policies; of a repository or throttle of that name."""
+
+    name: Name | None = None
+    enabled: bool | None = None
+    repository: Name | None = None
+    throttle: Name | None = None
+
+
+class PoliciesOfTheApi(Resource[models.Policy]):
+    service, tag = Policies, "policies"
+    answer, filters = PolicyAnswer, PolicyFilters
     orderings = ("id", "schedule__name", "schedule__priority", "schedule__next_trigger_at")
-    moving = MOVING
+    moving = ("sources", "next_trigger_at", "edit_under_way")
 
     def rows(self) -> QuerySet[Any]:
-        joined = Policy.objects.select_related("schedule__throttle", "schedule__retry_policy", "repository")
-        return joined.annotate(sources=Count("assignments"))
+        rows: QuerySet[Any] = super().rows().annotate(sources=Count("assignments"))
+        return rows
 
     def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
-        return rows.filter(**{COLUMN.get(name, name): value for name, value in asked.items()})
+        return rows.filter(**{COLUMN[name]: value for name, value in asked.items()})
 
-    def facts(self, rows: Sequence[Policy]) -> list[dict[str, Any]]:
+    def facts(self, rows: Sequence[models.Policy]) -> list[dict[str, Any]]:
         under_way = rollouts.progress("policy", [row.pk for row in rows])
         return [
             self.own_facts(row)
-            | names_of(row, "repository")
-            | _of_schedule(row.schedule)
-            | {"edit_under_way": asdict(found) if (found := under_way.get(row.pk)) else None}
+            | {
+                "schedule": row.schedule_id,
+                "next_trigger_at": row.schedule.next_trigger_at if row.schedule.enabled else None,
+                "edit_under_way": asdict(found) if (found := under_way.get(row.pk)) else None,
+            }
             for row in rows
         ]
 
-    def new(self, values: dict[str, Any]) -> Policy:
-        return Policy(schedule=Schedule(kind=planning.KIND, provider="assignments"))
 
-    def fill(self, row: Policy, values: dict[str, Any]) -> set[str]:
-        own = {name: value for name, value in values.items() if name not in edits.SCHEDULE_FIELDS}
-        changed = super().fill(row, own)
-        for name in values.keys() & set(edits.SCHEDULE_FIELDS):
-            attribute = ATTRIBUTE.get(name, name)
-            if getattr(row.schedule, attribute) != values[name]:
-                setattr(row.schedule, attribute, values[name])
-                changed.add(name)
-        return changed
-
-    def check(self, row: Policy) -> None:
-        """The schedule and the policy together: the window is read in the schedule's zone."""
-        errors: dict[str, Any] = {}
-        for each, left_out in ((row.schedule, set()), (row, {"schedule"})):
-            try:
-                each.full_clean(exclude=left_out)
-            except ValidationError as error:
-                errors |= error.error_dict
-        if errors:
-            raise ValidationError(errors)
-
-    def lock(self, row_id: int) -> bool:
-        return edits.lock_policy(row_id)
-
-    def save(self, request: HttpRequest, row: Policy, changed: set[str] | None) -> None:
-        edits.save_policy(row, changed)
-
-    def uses_of(self, row: Policy) -> list[str]:
-        count = row.assignments.count()
-        return [f"{count:,} source{'s are' if count != 1 else ' is'} under it."] if count else []
-
-    def remove(self, request: HttpRequest, row: Policy) -> None:
-        edits.delete_policies([row])
-
-
-def _of_schedule(schedule: Schedule) -> dict[str, Any]:
-    names = (*edits.SCHEDULE_FIELDS, "next_trigger_at")
-    facts = {name: getattr(schedule, ATTRIBUTE.get(name, name)) for name in names} | {"schedule": schedule.pk}
-    untold = {} if schedule.enabled else {"next_trigger_at": None}
-    return facts | names_of(schedule, "throttle", "retry_policy") | untold
-
-
-policies = Policies()
+policies = PoliciesOfTheApi()
 router = policies.router()
 
 
@@ -135,9 +120,9 @@ def preview(request: HttpRequest, name: str, query: Query[PolicyPreviewQuery]) -
         raise not_valid(errors, "correct the policy, or ask for another `from`") from error
 
 
-def _named(name: str) -> Policy:
+def _named(name: str) -> models.Policy:
     """Raises: ApiError (404)."""
-    known = Policy.objects.select_related("schedule")
+    known = models.Policy.objects.select_related("schedule")
     found = known.filter(schedule__name=name).first() if name.isprintable() else None
     if found is None and name.isascii() and name.isdecimal() and len(name) < len(str(2**63)):
         found = known.filter(pk=int(name)).first()

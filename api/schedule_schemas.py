@@ -1,115 +1,38 @@
 """What is sent and answered about schedules and their triggers."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Literal
 
 from ninja import Field, Schema
-from pydantic import AfterValidator, AliasChoices, AliasGenerator, ConfigDict, StringConstraints
 
-from api.fields import DURATION, Body, Instant, Json, Name, RowId, Title, printable
-from jobs.priorities import MAX_PRIORITY
-from schedules.models.schedule import LARGEST_BATCH, LONGEST_CATCH_UP, LONGEST_WINDOW
+from api.fields import Instant, Name, RowId
+from schedules.declarations import Schedule, Word
 
-CronText = Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(printable)]
-CronPart = Annotated[str, StringConstraints(max_length=50), AfterValidator(printable)] | Annotated[int, Field(ge=0)]
-Zone = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(printable)]
-KindName = Annotated[str, StringConstraints(min_length=1, max_length=50), AfterValidator(printable)]
 TriggerState = Literal["queued", "under way", "finished", "skipped"]
 
 MOST_PREVIEWED = 100
 
 
-def published(name: str) -> str:
-    """The name of a field of a schedule as the batch scheduler publishes it: `DayOfMonth`."""
-    return "".join(word.capitalize() for word in name.split("_"))
-
-
-def _with_published_names(schema: dict[str, Any]) -> None:
-    schema["properties"] |= {published(name): field for name, field in schema["properties"].items()}
-
-
-class CronFields(Body):
-    """When, by fields. What is left out is any. A minute that is left out beside hours is on the hour. Each is also
-    taken by its published name: `Minute`, `Hour`, `DayOfMonth`, `Month`, `DayOfWeek`."""
-
-    model_config = ConfigDict(
-        alias_generator=AliasGenerator(validation_alias=lambda name: AliasChoices(name, published(name))),
-        json_schema_extra=_with_published_names,
-    )
-
-    minute: CronPart | None = None
-    hour: CronPart | None = None
-    day_of_month: CronPart | None = None
-    month: CronPart | None = None
-    day_of_week: CronPart | None = None
-
-
-class ScheduleBody(Body):
-    """`cron`: five fields as one text, or as an object. `zone`: IANA. Durations are seconds, or as `15m`.
-
-    `catch_up_for` null: after downtime only the last missed trigger is made up for. In the texts of `payload_template`
-    $schedule, $trigger_at, $event_id, $number, $count, $run_after and $zone are replaced.
-    """
-
-    name: Title
-    cron: CronText | CronFields
-    zone: Zone = "UTC"
-    kind: KindName = "http_callback"
-    event_count: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 1
-    endpoint: RowId | None = None
-    payload_template: Json = Field(default_factory=dict)
-    window_for: Annotated[int, Field(ge=0, le=LONGEST_WINDOW), DURATION] = 0
-    stagger: Literal["none", "even"] = "none"
-    late: Literal["deliver", "drop"] = "deliver"
-    overlap: Literal["allow", "queue", "skip"] = "allow"
-    catch_up_for: Annotated[int, Field(ge=0, le=LONGEST_CATCH_UP), DURATION] | None = None
-    enabled: bool = True
-    priority: Annotated[int, Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY)] = 0
-    throttle: RowId | None = None
-    retry_policy: RowId | None = None
-
-
-class ScheduleAnswer(Schema):
+class ScheduleAnswer(Schedule):
     """`provider` empty: its batch is `event_count` events. Else the batch comes from what is named, as `assignments`.
 
-    `next_trigger_at` null: paused, or not seen by an emitter yet. It and the names of what it refers to are no part of
-    the ETag.
+    `next_trigger_at` null: paused, or not seen by an emitter yet. It is no part of the ETag.
     """
 
     id: int
-    name: str
-    cron: str
-    zone: str
-    kind: str
-    provider: str
-    event_count: int | None
-    endpoint: int | None
-    endpoint_name: str | None = Field(description="Of `endpoint`; null: it has none")
-    payload_template: Any
-    window_for: int
-    stagger: Literal["none", "even"]
-    late: Literal["deliver", "drop"]
-    overlap: Literal["allow", "queue", "skip"]
-    catch_up_for: int | None
-    enabled: bool
-    priority: int
-    throttle: int | None
-    throttle_name: str | None = Field(description="Of `throttle`; null: it has none")
-    retry_policy: int | None
-    retry_policy_name: str | None = Field(description="Of `retry_policy`; null: it has none")
     next_trigger_at: datetime | None
 
 
 class ScheduleFilters(Schema):
-    """By their fields. `provider` empty: those whose batch is events."""
+    """By their fields, and by the names of what they refer to. `provider` empty: those whose batch is events."""
 
     name: Name | None = None
     kind: Name | None = None
-    provider: Annotated[str, StringConstraints(max_length=50), AfterValidator(printable)] | None = None
+    provider: Word | None = None
     enabled: bool | None = None
-    throttle: RowId | None = None
-    endpoint: RowId | None = None
-    retry_policy: RowId | None = None
+    throttle: Name | None = None
+    endpoint: Name | None = None
+    retry_policy: Name | None = None
 
 
 class PreviewQuery(Schema):

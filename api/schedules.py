@@ -1,7 +1,6 @@
 """Schedules: edited, triggered, paused, and planned before and after they are saved. A policy's is edited with it."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -16,77 +15,47 @@ from api.choosing import patiently
 from api.errors import ApiError, not_valid
 from api.idempotency import once
 from api.models import Scope
-from api.resources import Resource, names_of
+from api.resources import Resource
 from api.schedule_previews import preview
 from api.schedule_schemas import (
-    CronFields,
     PlanAnswer,
     PreviewAnswer,
     PreviewQuery,
     ScheduleAnswer,
-    ScheduleBody,
     ScheduleFilters,
     TriggerAnswer,
 )
 from api.triggers import resource as triggers
-from api.wording import model_errors
-from operations import rescheduling
-from schedules import verbs
+from declarations.problems import lines_of
+from schedules import declarations, verbs
 from schedules.capacity import check
 from schedules.capacity_report import facts_of
-from schedules.cron import from_fields
+from schedules.editing import Schedules
 from schedules.models import Schedule
-from schedules.validation import obstacle_to_deleting, obstacle_to_editing
+from schedules.obstacles import obstacle_to_editing
+
+REFERENCES = ("throttle", "endpoint", "retry_policy")
 
 
-class Schedules(Resource[Schedule]):
-    """Schedules. The emitter heeds an edit at its next look, within a second."""
+class SchedulesOfTheApi(Resource[Schedule]):
+    """Schedules. The emitter follows an edit at its next look, within a second."""
 
-    model, name, plural, tag = Schedule, "schedule", "schedules", "schedules"
-    body, answer, filters = ScheduleBody, ScheduleAnswer, ScheduleFilters
+    service, tag = Schedules, "schedules"
+    answer, filters = ScheduleAnswer, ScheduleFilters
     orderings = ("id", "name", "next_trigger_at")
-    moving = ("next_trigger_at", "endpoint_name", "throttle_name", "retry_policy_name")
+    moving = ("next_trigger_at",)
 
-    def rows(self) -> QuerySet[Any]:
-        """With what their checks look at, and what is told of by name."""
-        return Schedule.objects.select_related("endpoint", "throttle", "retry_policy")
+    def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
+        """By the names of what they refer to."""
+        return rows.filter(**{f"{name}__name" if name in REFERENCES else name: asked[name] for name in asked})
 
     def facts(self, rows: Sequence[Schedule]) -> list[dict[str, Any]]:
-        """With the names of what they refer to by id. A paused one triggers nothing next."""
-        untold = {False: {"next_trigger_at": None}, True: {}}
-        return [
-            self.own_facts(row) | names_of(row, "endpoint", "throttle", "retry_policy") | untold[row.enabled]
-            for row in rows
-        ]
-
-    def fill(self, row: Schedule, values: dict[str, Any]) -> set[str]:
-        """Cron by fields becomes one expression."""
-        cron = values.get("cron")
-        if isinstance(cron, CronFields):
-            try:
-                values = values | {"cron": from_fields(**cron.dict())}
-            except ValueError as error:
-                raise not_valid([("cron", str(error))]) from error
-        return super().fill(row, values)
-
-    def refuse_change(self, request: HttpRequest, row: Schedule) -> None:
-        """That of a policy is edited there, so that the dates that follow from it are computed anew."""
-        if obstacle := obstacle_to_editing(row):
-            raise ApiError(409, obstacle, "GET /api/docs shows what there is for it")
-
-    def saved(self, request: HttpRequest, row: Schedule, changed: set[str] | None) -> None:
-        """Its watermark, and the retry policy of what it has emitted."""
-        verbs.saved(row, changed)
-        if changed and "retry_policy" in changed:
-            transaction.on_commit(partial(rescheduling.follow, row), robust=True)
-
-    def uses_of(self, row: Schedule) -> list[str]:
-        """Its unfinished events."""
-        obstacle = obstacle_to_deleting(row)
-        return [f"{obstacle}."] if obstacle else []
+        """A paused one triggers nothing next."""
+        paused = {"next_trigger_at": None}
+        return [self.own_facts(row) | ({} if row.enabled else paused) for row in rows]
 
 
-resource = Schedules()
+resource = SchedulesOfTheApi()
 router = resource.router()
 WAY = "/schedules/{int:schedule_id}"
 
@@ -157,14 +126,14 @@ def plan(request: HttpRequest, schedule_id: int) -> dict[str, Any]:
     "/schedules/plan", auth=Staff(Scope.READ, "schedules.add_schedule", "schedules.change_schedule"),
     response=PlanAnswer, operation_id="plan_new_schedule", summary="The load of a schedule that is not saved",
 )  # fmt: skip
-def plan_new(request: HttpRequest, body: ScheduleBody) -> dict[str, Any]:
+def plan_new(request: HttpRequest, body: declarations.Schedule) -> dict[str, Any]:
     """As for one that is saved. Nothing is saved."""
-    row = Schedule()
-    resource.fill(row, {name: getattr(body, name) for name in ScheduleBody.model_fields})
+    row, service = Schedule(), resource.edits(request)
+    service.free.add(body.name)
     try:
-        row.full_clean(validate_unique=False)
+        service.fill(row, dict(body))
     except ValidationError as error:
-        raise not_valid(model_errors(error)) from error
+        raise not_valid(list(lines_of(error))) from error
     return _plan(row)
 
 
@@ -181,7 +150,8 @@ def _plan(schedule: Schedule) -> dict[str, Any]:
 def _switch(request: HttpRequest, schedule_id: int, *, enabled: bool) -> HttpResponse:
     resource.get(schedule_id)
     schedule = Schedule.objects.select_for_update(no_key=True).get(pk=schedule_id)
-    resource.refuse_change(request, schedule)
+    if obstacle := obstacle_to_editing(schedule):
+        raise ApiError(409, obstacle, "GET /api/docs shows what there is for it")
     if schedule.enabled != enabled:
         verbs.resume(schedule) if enabled else verbs.pause(schedule)
         history.noted(request, schedule, "Resumed" if enabled else "Paused")

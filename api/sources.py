@@ -21,23 +21,22 @@ from api.source_schemas import (
     CodeAnswer,
     RevokedAnswer,
     SourceAnswer,
-    SourceBody,
     SourceFilters,
     StaffSnoozeBody,
 )
 from jobs.clock import database_clock
-from sources import checkins, edits, planning, tokens
-from sources.backups import reach
-from sources.models import Assignment, Backup, Source
+from sources import checkins, planning, tokens
+from sources.edits import Sources, policies_of
+from sources.models import Assignment, Source
 from sources.protection import present, with_status
 
 OPERATING = Staff(Scope.OPERATE, "sources.change_source")
 ENROLLING = Staff(Scope.WRITE, "sources.change_source")
 
 
-class Sources(Resource[Source]):
-    model, name, plural, tag = Source, "source", "sources", "sources"
-    body, answer, filters = SourceBody, SourceAnswer, SourceFilters
+class SourcesOfTheApi(Resource[Source]):
+    service, tag = Sources, "sources"
+    answer, filters = SourceAnswer, SourceFilters
     orderings = ("id", "name", "kind", "inserted_at", "checked_in_at")
     moving = MOVING
 
@@ -50,28 +49,15 @@ class Sources(Resource[Source]):
             rows = rows.filter(paused_at__isnull=not asked["paused"])
         if "policy" in asked:
             # apart from the join over which all assignments of a source are counted
-            rows = rows.filter(pk__in=Assignment.objects.filter(policy=asked["policy"]).values("source"))
+            under = Assignment.objects.filter(policy__schedule__name=asked["policy"])
+            rows = rows.filter(pk__in=under.values("source"))
         return rows.filter(**{name: asked[name] for name in ("name", "kind", "status") if name in asked})
 
     def facts(self, rows: Sequence[Source]) -> list[dict[str, Any]]:
-        return [self.own_facts(row) | {"policies": _policies_of(row)} for row in rows]
-
-    def save(self, request: HttpRequest, row: Source, changed: set[str] | None) -> None:
-        cleared = reach.check_source(user_of(request), row)
-        super().save(request, row, changed | {"secret"} if cleared and changed is not None else changed)
-
-    def saved(self, request: HttpRequest, row: Source, changed: set[str] | None) -> None:
-        edits.emit_after_commit(row.assignments.values_list("pk", flat=True))
-
-    def uses_of(self, row: Source) -> list[str]:
-        return edits.backups_of(Backup.objects.filter(assignment__source=row))
+        return [self.own_facts(row) | {"policies": policies_of(row)} for row in rows]
 
 
-def _policies_of(source: Source) -> list[str]:
-    return sorted(assignment.policy.schedule.name for assignment in source.assignments.all())
-
-
-sources = Sources()
+sources = SourcesOfTheApi()
 router = sources.router()
 ONE = sources.one_path
 

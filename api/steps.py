@@ -1,11 +1,12 @@
 """What each request about a resource goes through, in order.
 
-create   key (api/idempotency.py) → fill → check → save → saved → 201 with Location and ETag
-change   lock the row → If-Match → refuse_change → fill → check → save → saved → 200 with ETag
-delete   lock the row → If-Match → refuse_change → uses_of → remove → 204
+create   key (api/idempotency.py) → fill → save → saved → 201 with Location and ETag
+change   lock the row → If-Match → obstacle → fill → save → saved → 200 with ETag
+delete   lock the row → If-Match → obstacle → uses → delete → 204
 
-Each is one transaction. Of two changes with one ETag the second finds the row as the first left it: 412. A name that
-somebody else takes between check and save is told as it is when the check finds it.
+Each is one transaction; its service (declarations/service.py) says how a row is edited. Of two changes with one ETag
+the second finds the row as the first left it: 412. A name that is taken between fill and save is refused as if it had
+been taken before.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,9 @@ from api.cursors import Place, page_of
 from api.errors import ApiError, not_valid
 from api.etags import check_if_match, etag_of
 from api.idempotency import once
-from api.wording import model_errors
+from declarations.problems import lines_of
+from declarations.service import Service
+from jobs.throttle_verbs import InUse
 
 if TYPE_CHECKING:
     from api.resources import Resource
@@ -34,17 +37,28 @@ DO_WHAT_IT_SAYS = "do what `detail` says, then delete it again"
 """The hint of a 409 whose detail tells for each use what to do about it."""
 
 
-def contents(resource: "Resource[Any]", rows: Sequence[Any]) -> list[dict[str, Any]]:
+def contents(resource: "Resource[Any]", rows: Sequence[Any], answer: type[BaseModel] | None = None) -> list[Any]:
     """Rows as JSON, as the resource's answer says."""
-    told = [resource.answer.model_validate(facts) for facts in resource.facts(rows)]
-    return [each.model_dump(mode="json", by_alias=True) for each in told]
+    return [_as_json(resource, answer or resource.answer, facts) for facts in resource.facts(rows)]
+
+
+def _as_json(resource: "Resource[Any]", answer: type[BaseModel], facts: dict[str, Any]) -> dict[str, Any]:
+    """A row that was stored past its declaration is answered as it is."""
+    if resource.service:
+        return answer.model_construct(**facts).model_dump(mode="json", warnings=False)
+    return answer.model_validate(facts).model_dump(mode="json", by_alias=True)
 
 
 def respond(resource: "Resource[Any]", row: Any, status: int = 200) -> HttpResponse:
     """The answer about one row, with its ETag."""
     [content] = contents(resource, [row])
-    etag = etag_of(content, resource.moving, resource.untold(row))
-    return JsonResponse(content, status=status, headers={"ETag": etag})
+    return JsonResponse(content, status=status, headers={"ETag": _etag(resource, row, content)})
+
+
+def _etag(resource: "Resource[Any]", row: Any, content: dict[str, Any]) -> str:
+    """What a row refers to counts by its id: to rename that is no edit of the row."""
+    ids = resource.edits().ids(row) if resource.service else {}
+    return etag_of(content | ids, resource.moving, resource.untold(row))
 
 
 def read(resource: "Resource[Any]", row_id: int) -> HttpResponse:
@@ -55,11 +69,11 @@ def read(resource: "Resource[Any]", row_id: int) -> HttpResponse:
         if resource.detail is None:
             return response
         [facts] = resource.facts([row])
-        told = resource.detail.model_validate(facts | resource.detailed(row))
-    return JsonResponse(told.model_dump(mode="json", by_alias=True), headers={"ETag": response["ETag"]})
+        content = _as_json(resource, resource.detail, facts | resource.detailed(row))
+    return JsonResponse(content, headers={"ETag": response["ETag"]})
 
 
-def list_rows(resource: "Resource[Any]", query: BaseModel) -> dict[str, Any]:
+def list_rows(resource: "Resource[Any]", query: BaseModel) -> HttpResponse:
     """One page. Raises: ApiError (422, 503)."""
     asked = {name: value for name, value in query if name not in PAGING and value is not None}
     given: Any = query
@@ -67,7 +81,7 @@ def list_rows(resource: "Resource[Any]", query: BaseModel) -> dict[str, Any]:
         rows = resource.filtered(resource.rows(), asked)
         place = Place.of(rows.model, given.ordering, resource.tie, resource.with_value)
         shown, following = page_of(rows, place, given.limit, given.cursor, resource.path)
-        return {"items": contents(resource, shown), "next": following}
+        return JsonResponse({"items": contents(resource, shown), "next": following})
 
 
 def existing(resource: "Resource[Any]", row_id: int) -> Any:
@@ -82,10 +96,9 @@ def create(resource: "Resource[Any]", request: HttpRequest, body: BaseModel) -> 
     """Raises: ApiError (409, 422)."""
 
     def make() -> HttpResponse:
-        values = dict(body)
-        row = resource.new(values)
-        resource.fill(row, values)
-        _write(resource, request, row, None)
+        service = resource.edits(request)
+        row = service.new()
+        _write(resource, request, service, row, dict(body))
         history.created(request, row)
         response = respond(resource, existing(resource, row.pk), 201)
         response["Location"] = f"{request.path.rstrip('/')}/{row.pk}"
@@ -97,10 +110,10 @@ def create(resource: "Resource[Any]", request: HttpRequest, body: BaseModel) -> 
 @transaction.atomic
 def change(resource: "Resource[Any]", request: HttpRequest, row_id: int, body: BaseModel) -> HttpResponse:
     """Raises: ApiError (403, 404, 409, 412, 422)."""
-    row = _locked(resource, request, row_id)
-    changed = resource.fill(row, {name: getattr(body, name) for name in body.model_fields_set})
-    if changed:
-        _write(resource, request, row, changed)
+    service = resource.edits(request)
+    row = _locked(resource, request, service, row_id)
+    sent = {name: getattr(body, name) for name in body.model_fields_set}
+    if changed := _write(resource, request, service, row, sent):
         history.changed(request, row, changed)
     return respond(resource, existing(resource, row_id))
 
@@ -108,54 +121,62 @@ def change(resource: "Resource[Any]", request: HttpRequest, row_id: int, body: B
 @transaction.atomic
 def delete(resource: "Resource[Any]", request: HttpRequest, row_id: int) -> HttpResponse:
     """Raises: ApiError (403, 404, 409, 412)."""
-    row = _locked(resource, request, row_id)
-    if uses := resource.uses_of(row):
-        raise _in_use(resource, " ".join(uses), DO_WHAT_IT_SAYS)
+    service = resource.edits(request)
+    row = _locked(resource, request, service, row_id)
+    if uses := service.uses(row):
+        raise _in_use(resource, f"{'. '.join(uses)}.", DO_WHAT_IT_SAYS)
     history.deleted(request, row)
     try:
         with transaction.atomic():
-            resource.remove(request, row)
+            service.delete(row)
+    except InUse as error:
+        raise _in_use(resource, str(error), DO_WHAT_IT_SAYS) from error
     except ProtectedError as error:
         raise _in_use(resource, _describe(error.protected_objects)) from error
     except RestrictedError as error:
         raise _in_use(resource, _describe(error.restricted_objects)) from error
     except IntegrityError as error:
-        raise _in_use(
-            resource, "it came into use meanwhile", "delete it again: it is told then what uses it"
-        ) from error
+        raise _in_use(resource, "it came into use meanwhile", "delete it again, to read what uses it") from error
     return HttpResponse(status=204)
 
 
-def _locked(resource: "Resource[Any]", request: HttpRequest, row_id: int) -> Any:
+def _locked(resource: "Resource[Any]", request: HttpRequest, service: Service[Any], row_id: int) -> Any:
     """The row, locked until the transaction ends, and as `If-Match` says. Raises: ApiError (403, 404, 409, 412)."""
-    if not resource.lock(row_id):
+    if not service.lock(row_id):
         raise _missing(resource)
     row = existing(resource, row_id)  # read behind the lock
-    check_if_match(request, etag_of(contents(resource, [row])[0], resource.moving, resource.untold(row)))
-    resource.refuse_change(request, row)
+    check_if_match(request, _etag(resource, row, contents(resource, [row])[0]))
+    if obstacle := service.obstacle(row):
+        raise ApiError(409, obstacle, "GET /api/docs shows what there is for it")
     return row
 
 
-def _write(resource: "Resource[Any]", request: HttpRequest, row: Any, changed: set[str] | None) -> None:
-    """Raises: ApiError (409, 422)."""
+def _write(
+    resource: "Resource[Any]", request: HttpRequest, service: Service[Any], row: Any, sent: dict[str, Any]
+) -> set[str] | None:
+    """Returns which fields differ; None of a new row. Raises: ApiError (409, 422)."""
+    row_id = row.pk
     try:
-        resource.check(row)
-        with transaction.atomic():
-            resource.save(request, row, changed)
-            resource.saved(request, row, changed)
-            connection.check_constraints()  # what it refers to stays until the end: its title and its answer name that
+        changed = service.fill(row, sent)
+        if changed or changed is None:
+            with transaction.atomic():
+                service.save(row, changed)
+                resource.saved(request, row, changed)
+                connection.check_constraints()  # its title and its answer name what it refers to
     except ValidationError as error:
-        raise not_valid(model_errors(error)) from error
+        raise not_valid(list(lines_of(error))) from error
     except IntegrityError as error:
-        raise _clash(resource, row) from error
+        raise _clash(resource, request, row_id, sent) from error
+    return changed
 
 
-def _clash(resource: "Resource[Any]", row: Any) -> ApiError:
-    """Somebody else saved what clashes after it was checked here: 422 if a check finds it now, else 409."""
+def _clash(resource: "Resource[Any]", request: HttpRequest, row_id: int | None, sent: dict[str, Any]) -> ApiError:
+    """Another request saved what clashes after this one was checked: 422 if a check finds it now, else 409."""
+    service = resource.edits(request)
     try:
-        resource.check(row)
+        service.fill(existing(resource, row_id) if row_id else service.new(), sent)
     except ValidationError as error:
-        return not_valid(model_errors(error))
+        return not_valid(list(lines_of(error)))
     return ApiError(409, f"the {resource.name} clashes with what others saved meanwhile", "read it again")
 
 

@@ -78,9 +78,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "api.errors.JsonErrors",
-    "operations.web.nul.NulRefused",
-    "operations.web.database_away.DatabaseAway",
-    "operations.web.meanwhile.Meanwhile",
+    "operations.web.answers.Answers",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -88,9 +86,8 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "operations.web.lookups.OddLookups",
     "axes.middleware.AxesMiddleware",
-    "operations.web.database_away.Patience",
+    "operations.web.answers.Patience",
 ]
 ROOT_URLCONF = "backupsched.urls"
 WSGI_APPLICATION = "backupsched.wsgi.application"

@@ -1,26 +1,73 @@
-"""What people do about endpoints: set what is secret, rotate what signs, remove one.
-
-checking   what an endpoint may be
-testing    a test event
-"""
+"""What people do about endpoints: edit one, set what is secret, rotate what signs."""
 
 from datetime import datetime
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from delivery import signing
+from declarations.service import Service
+from delivery import addresses, declarations, signing
 from delivery.encryption import seal
 from delivery.models import Endpoint, EndpointKind, SigningSecret
-from jobs.handlers import registry
 from jobs.models import BacklogRecord
 
 MOST_COUNTED = 1000
+NOT_SIGNED = "its callbacks are not signed yet: rotate its secret, which makes the first one"
 
 
-def set_authorization(endpoint: Endpoint, text: str) -> None:
-    """Seal the value of its Authorization header, unsaved; empty: it sends none."""
-    endpoint.sealed_authorization = seal(text.strip())
+class Endpoints(Service[Endpoint]):
+    """What is under way is delivered to the URL that it was emitted with."""
+
+    model, declaration = Endpoint, declarations.Endpoint
+
+    def fill(self, row: Endpoint, sent: dict[str, Any]) -> set[str] | None:
+        """Takes `authorization` besides: sealed; None or empty: none. What it was is not compared.
+
+        Raises: ValidationError, also for a new host that would get the present authorization: else an account that may
+        edit an endpoint could have a secret sent to a host of its own.
+        """
+        problems: dict[str, Any] = {}
+        changed: set[str] | None = None if row.pk is None else set()
+        old_url, old_kind = row.url, row.kind
+        try:
+            changed = super().fill(row, {name: value for name, value in sent.items() if name != "authorization"})
+        except ValidationError as error:
+            problems = error.message_dict
+        if row.pk and sent.get("kind", old_kind) != old_kind:
+            problems["kind"] = "of one that exists stays: its schedules are of that kind; make another endpoint"
+        if "authorization" in sent:
+            if problem := self._authorize(row, sent["authorization"] or "", changed):
+                problems["authorization"] = problem
+        elif row.sealed_authorization and (new := _origin(row.url)) != (old := _origin(old_url)):
+            problems["authorization"] = (
+                f"the Authorization that is set is for {old}, and would be sent to {new}: enter it again, or remove it"
+            )
+        if problems:
+            raise ValidationError(problems)
+        return changed
+
+    def _authorize(self, row: Endpoint, text: str, changed: set[str] | None) -> str:
+        """Seal the value of its Authorization header. Returns what is wrong with it, without quoting it."""
+        try:
+            text = declarations.one_line(text)
+        except ValueError as error:
+            return str(error)
+        if text and row.kind != EndpointKind.HTTP_CALLBACK:
+            return "is not for a queue: its credentials are found where the worker runs"
+        if changed is not None and (text or row.sealed_authorization):
+            changed.add("sealed_authorization")
+        row.sealed_authorization = seal(text)
+        return ""
+
+    def write(self, row: Endpoint, changed: set[str] | None) -> list[str]:
+        """A new one signs nothing until it has a secret, which is shown once: who makes it has to rotate it."""
+        super().write(row, changed)
+        return [NOT_SIGNED] if changed is None and row.kind == EndpointKind.HTTP_CALLBACK else []
+
+
+def _origin(url: str) -> str:
+    return addresses.origin_of(url) or url
 
 
 def rotate(endpoint: Endpoint, keep_for: float = signing.KEEP_FOR, now: datetime | None = None) -> str:
@@ -47,11 +94,6 @@ def secret_facts(secret: SigningSecret, now: datetime) -> dict[str, Any]:
     }
 
 
-def obstacle_to_removing(endpoint: Endpoint) -> str:
-    """Why it may not be removed, with what to do; empty: it may."""
-    return next(filter(None, (use_of(endpoint) for use_of in registry.uses)), "")
-
-
 def undelivered(endpoint: Endpoint) -> int:
     """How many events are still to be delivered there, up to MOST_COUNTED. Without the endpoint they will fail."""
     waiting = BacklogRecord.objects.unfinished().filter(kind=endpoint.kind, payload__endpoint=endpoint.pk)
@@ -64,16 +106,8 @@ def endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
     states = [secret_facts(secret, now)["state"] for secret in endpoint.signing_secrets.all()]
     return {
         "id": endpoint.pk,
-        "name": endpoint.name,
-        "kind": endpoint.kind,
-        "url": endpoint.url,
-        "headers": endpoint.headers,
+        **Endpoints().values(endpoint),
         "authorization": "set" if endpoint.sealed_authorization else "not set",
         "secrets": len(states) - states.count("retired"),
-        "connect_timeout": endpoint.connect_timeout,
-        "timeout": endpoint.timeout,
-        "follow_redirects": endpoint.follow_redirects,
-        "region": endpoint.region,
-        "message_group": endpoint.message_group,
         "schedules": endpoint.schedules.count(),
     }

@@ -233,10 +233,10 @@ def _settle_succeeded(results: list[tuple[Claimed, Outcome]], now: datetime | No
     facts = [facts_as_json(outcome.facts) for _, outcome in results if isinstance(outcome, Succeeded)]
     tokens = {id(record.lease_token): str(record.lease_token) for record in records}
     values = {
-        "id": array(record.id for record in records),
-        "attempt": array(record.attempt for record in records),
-        "worker_id": array(record.worker_id for record in records),
-        "lease_token": array(tokens[id(record.lease_token)] for record in records),
+        "id": array([record.id for record in records]),
+        "attempt": array([record.attempt for record in records]),
+        "worker_id": array([record.worker_id for record in records]),
+        "lease_token": array([tokens[id(record.lease_token)] for record in records]),
         "facts": facts if any(facts) else None,
         "now": now,
     }

@@ -1,10 +1,7 @@
-"""What a person does with a throttle from a command, a page or a program; and what has to be said about it."""
+"""Deleting throttles behind locks, and what a person should know about one."""
 
 from collections.abc import Iterable
-from math import isfinite
-from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import DEFAULT_DB_ALIAS, transaction
 from django.db.models import ProtectedError
 from django.db.models.deletion import Collector
@@ -18,62 +15,8 @@ from jobs.throttles import SHORTEST_WAIT_SECONDS, Live
 SHOWN_NAMES = 5
 
 
-class NoSuchThrottle(ValueError):
-    """No throttle has that name. Its text names those there are."""
-
-
 class InUse(ValueError):
-    """A throttle is not removed. Its text says what keeps it, and what to do."""
-
-
-def find(name: str) -> Throttle:
-    """The throttle of that name. Raises: NoSuchThrottle."""
-    found = Throttle.objects.filter(name=name).first() if "\0" not in name else None
-    if found is None:
-        names = [repr(known) for known in Throttle.objects.order_by("name").values_list("name", flat=True)[:20]]
-        there = f"there are {', '.join(names)}" if names else "there are none yet"
-        raise NoSuchThrottle(f"there is no throttle {name!r}; {there}")
-    return found
-
-
-def add(name: str, **values: Any) -> Throttle:
-    """Make one. `values` as those of `change`. Raises: ValidationError, and then nothing is made."""
-    throttle = Throttle(name=name, **values)
-    if throttle.rate is not None and not isfinite(throttle.rate):
-        raise ValidationError({"rate": f"A number, not {throttle.rate}."})
-    throttle.full_clean()
-    throttle.save()
-    return throttle
-
-
-def change(name: str, **values: Any) -> Throttle:
-    """Give it new values: `max_in_flight`, `rate` (None: none), `burst` (None: a second of the rate).
-
-    It takes effect at the next claim; what runs goes on. Raises: NoSuchThrottle; ValidationError for values that its
-    fields refuse, and then nothing is changed.
-    """
-    with transaction.atomic():
-        find(name)
-        throttle = Throttle.objects.select_for_update().get(name=name)
-        for field, value in values.items():
-            setattr(throttle, field, value)
-        if throttle.rate is not None and not isfinite(throttle.rate):  # Django's validators let it pass
-            raise ValidationError({"rate": f"A number, not {throttle.rate}."})
-        throttle.full_clean(exclude={"name"})
-        throttle.save(update_fields=list(values))
-    return throttle
-
-
-def pause(name: str) -> Throttle:
-    """Let nothing more of it begin. Raises: NoSuchThrottle."""
-    return change(name, max_in_flight=0)
-
-
-def resume(name: str, max_in_flight: int) -> Throttle:
-    """Let so many run again. Raises: NoSuchThrottle; ValidationError below 1."""
-    if max_in_flight < 1:
-        raise ValidationError({"max_in_flight": "At least 1: a throttle of 0 is paused."})
-    return change(name, max_in_flight=max_in_flight)
+    """A row is not deleted. Its text says what keeps it, and what to do."""
 
 
 def remove(asked: Iterable[Throttle]) -> None:
@@ -96,12 +39,6 @@ def remove(asked: Iterable[Throttle]) -> None:
         for throttle in held:
             _refuse_named(throttle)
             throttle.delete()
-
-
-def refuse_in_use(throttle: Throttle) -> None:
-    """Look, before a person is asked, whether `remove` would refuse it now. Raises: InUse."""
-    _refuse_named(throttle)
-    _refuse_in_flight([throttle.pk])
 
 
 def _refuse_in_flight(ids: list[int]) -> None:

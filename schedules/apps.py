@@ -7,11 +7,19 @@ class SchedulesConfig(AppConfig):
 
     def ready(self) -> None:
         from jobs.handlers import registry
-        from schedules import batches, emitter, finishing, uses
+        from schedules import (
+            batches,
+            emitter,
+            finishing,
+            obstacles,
+            rescheduling,  # noqa: F401 - registers what an edit of a retry policy rolls out
+            rollouts,
+        )
 
         registry.steps[:] = [emitter.EMIT]
         registry.at_start[:] = [emitter.correct_watermarks]
         registry.prunes[:] = [batches.prune]
         registry.batches[:] = [finishing]
-        registry.uses[:] = [uses.use_of]
+        registry.uses[:] = [obstacles.use_of]
         registry.add_periodic(batches.keep)
+        rollouts.register_kind()

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Q
 
 from jobs import decisions
 from jobs.clock import database_clock
@@ -26,9 +25,6 @@ from schedules.statements import FIND_WITNESSES, LATE, PROGRESS, PRUNE, STILL_UN
 AT_ONCE = 1000
 DROP_SECONDS = 0.2
 """Of a minute's round."""
-DROPS_LATE = Q(late=Late.DROP) | Q(late="", schedule__late=Late.DROP)
-"""As the batch was begun; one from before that was kept: as its schedule says now."""
-
 _witnesses: dict[int, int] = {}
 """Trigger id → the record that was unfinished when this process last looked. A hint."""
 
@@ -111,7 +107,7 @@ def drop_late(now: datetime, seconds: float = DROP_SECONDS) -> int:
     For some `seconds`; the next round does the rest. Returns how many records.
     """
     until = time.monotonic() + seconds
-    closed = Trigger.objects.filter(DROPS_LATE, finished_at=None, closes_at__lte=now).select_related("schedule")
+    closed = Trigger.objects.filter(late=Late.DROP, finished_at=None, closes_at__lte=now).select_related("schedule")
     triggers = {trigger.pk: trigger for trigger in closed}
     values = {"ids": list(triggers), "now": now, "without_windows": registry.without_windows(), "limit": AT_ONCE}
     dropped: Counter[int] = Counter()

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -50,24 +49,22 @@ class Emitted(NamedTuple):
     triggers: int
 
 
-@dataclass(frozen=True)
-class Part:
-    """The events `first` … `last` of a batch. `has_frozen_config`: an earlier chunk wrote down what it is made of."""
+class Part(NamedTuple):
+    """The events `first` … `last` of a batch."""
 
     batch: Batch
     seen_at: datetime
     first: int
     last: int
-    has_frozen_config: bool
 
     @property
     def is_the_last(self) -> bool:
         return self.last >= self.batch.count
 
     @property
-    def is_the_first_of_several(self) -> bool:
-        """Also of a batch that was begun by a version without frozen configs."""
-        return not self.has_frozen_config and not self.is_the_last
+    def frozen_config(self) -> str | None:
+        """What the rest of the batch is made of: of the first of several parts, which writes it down."""
+        return frozen_config_of(self.batch.schedule) if self.first == 1 and not self.is_the_last else None
 
 
 def emit_chunk(now: datetime, only: Sequence[int] | None = None) -> Emitted:
@@ -127,9 +124,7 @@ def _parts(
         last = max(trigger.events, min(batch.count, trigger.events + fitting))
         room -= last - trigger.events
         characters -= batch.longest_payload * (last - trigger.events)
-        parts.append(
-            Part(batch, seen_at, trigger.events + 1, last, has_frozen_config=trigger.frozen_config is not None)
-        )
+        parts.append(Part(batch, seen_at, trigger.events + 1, last))
     return parts, skipped
 
 
@@ -191,9 +186,7 @@ def _get_on(parts: list[Part], now: datetime) -> None:
             "begins_at": [part.batch.begins_at for part in parts],
             "stagger": [part.batch.schedule.stagger for part in parts],
             "late": [part.batch.schedule.late for part in parts],
-            "frozen_config": [
-                frozen_config_of(part.batch.schedule) if part.is_the_first_of_several else None for part in parts
-            ],
+            "frozen_config": [part.frozen_config for part in parts],
             "complete": [part.is_the_last for part in parts],
         }
         execute(GET_ON, {**columns, "now": now})

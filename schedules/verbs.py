@@ -13,8 +13,8 @@ from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from schedules import batches, emitter
 from schedules.models import Schedule, Trigger
+from schedules.obstacles import obstacle_to_triggering
 from schedules.triggers import busy_ones, reason_to_skip
-from schedules.validation import obstacle_to_triggering
 from schedules.watermarks import can_emit
 
 WATERMARK_FOLLOWS = {"cron", "zone", "enabled"}

@@ -1,20 +1,26 @@
-"""What belongs to an edit of a policy, a repository or an assignment, whoever makes it: a page of the admin or the API.
+"""How repositories, policies and sources are edited, whoever edits them, and what follows from an edit."""
 
-The caller has checked the rows (`full_clean`), and holds a transaction in which all of it is done, or nothing.
-"""
-
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
+from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Model, QuerySet
+from django.utils import timezone
 
+from declarations.service import Service
 from jobs.breakers import verbs
-from operations import rescheduling, rollouts
+from jobs.models import Origin
+from schedules import rescheduling, rollouts
 from schedules.models import Schedule
-from sources import planning
-from sources.backups import repositories
-from sources.models import Backup, Policy, Repository
+from sources import declarations, planning
+from sources.backups import overlaps, reach, repositories
+from sources.domain.excluded_dates import ExcludedDates
+from sources.domain.preview import check_period_meets_window
+from sources.models import Backup, Policy, Repository, Source
 from sources.repository_breaker import guarded_by, try_again
 
 SCHEDULE_FIELDS = ("name", "cron", "zone", "enabled", "priority", "retry_policy", "throttle")
@@ -27,28 +33,137 @@ PLANNED_FROM = frozenset({
 """A change of these moves next-backup dates or records on the backlog."""
 
 
-def save_policy(policy: Policy, changed: Collection[str] | None) -> list[str]:
-    """Save a policy with its schedule; what was computed from it is computed anew. Returns warnings, for people.
+class Repositories(Service[Repository]):
+    """Their directories are made if they are missing."""
 
-    `changed`: names of the fields, its schedule's included, that differ from what is stored; None: it is new.
-    """
-    if policy.pk:
-        lock_policy(policy.pk)
-    _save(policy.schedule, SCHEDULE_FIELDS, changed)
-    policy.schedule = policy.schedule  # takes over the id of a new one
-    _save(policy, _columns(policy, but=("id", "schedule")), changed)
-    if changed is not None and not PLANNED_FROM.isdisjoint(changed):
-        planning.replan(policy)
-    else:
-        planning.limit_seeding(policy)
-    if changed is not None and "retry_policy" in changed:
-        transaction.on_commit(partial(rescheduling.follow, policy.schedule))
-    return [*policy.check_openings(), *map(str, rollouts.progress("policy", [policy.pk]).values())]
+    model, declaration = Repository, declarations.Repository
+
+    def problems(self, row: Repository, changed: set[str] | None) -> dict[str, str]:
+        if changed is not None and "location" not in changed:
+            return {}
+        if reason := repositories.why("not_usable", row.location):
+            return {"location": reason}
+        try:
+            overlaps.check_repository(row)
+            if self.account:
+                reach.check_repository(self.account, row)
+        except ValidationError as error:
+            return _first_messages(error)
+        return {}
+
+    def write(self, row: Repository, changed: set[str] | None) -> list[str]:
+        """What is corrected is tried at once: a new location ends the wait of an open breaker."""
+        super().write(row, changed)
+        if changed is not None:
+            verbs.rename(guarded_by(row))
+            if "location" in changed and try_again(row, by=self.by):
+                return [f"{row} was failing for everybody; one record is tried there now"]
+        return []
+
+    def finish(self, row: Repository) -> list[str]:
+        reason = make_directory(row.location)
+        return [f"{row.location} cannot be made: {reason}"] if reason else []
+
+    def uses(self, row: Repository) -> list[str]:
+        count = row.policies.count()
+        found = [f"{count:,} {'policies back' if count > 1 else 'policy backs'} up to it; give them another"]
+        return [*(found if count else []), *backups_of(row.backups.all())]
+
+    def delete(self, row: Repository) -> None:
+        """Its breaker goes with it."""
+        guarded = guarded_by(row)
+        row.delete()
+        verbs.forget(guarded)
+
+
+class Policies(Service[Policy]):
+    """A policy and its schedule are one thing: period, zone, priority, throttle and retry policy are its schedule's."""
+
+    model, declaration, named_by = Policy, declarations.Policy, "schedule__name"
+
+    def rows(self) -> QuerySet[Any]:
+        return Policy.objects.select_related("schedule__throttle", "schedule__retry_policy", "repository")
+
+    def new(self) -> Policy:
+        return Policy(schedule=Schedule(kind=planning.KIND, provider="assignments"))
+
+    def holder(self, row: Policy, field: str) -> Any:
+        return row.schedule if field in SCHEDULE_FIELDS else row
+
+    def lock(self, row_id: int) -> bool:
+        return lock_policy(row_id)
+
+    def problems(self, row: Policy, changed: set[str] | None) -> dict[str, str]:
+        """Whether its window ever opens for its periods."""
+        return _look_for_openings(row)[0]
+
+    def write(self, row: Policy, changed: set[str] | None) -> list[str]:
+        """Save a policy with its schedule; what was computed from it is computed anew."""
+        if row.pk:
+            lock_policy(row.pk)
+        _save(row.schedule, SCHEDULE_FIELDS, changed)
+        row.schedule = row.schedule  # takes over the id of a new one
+        _save(row, [each.name for each in row._meta.concrete_fields if each.name not in ("id", "schedule")], changed)
+        if changed is not None and not PLANNED_FROM.isdisjoint(changed):
+            planning.replan(row)
+        else:
+            planning.limit_seeding(row)
+        if changed is not None and "retry_policy" in changed:
+            transaction.on_commit(partial(rescheduling.follow, row.schedule))
+        return [*_look_for_openings(row)[1], *map(str, rollouts.progress("policy", [row.pk]).values())]
+
+    def uses(self, row: Policy) -> list[str]:
+        count = row.assignments.count()
+        return [f"{count:,} source{'s are' if count != 1 else ' is'} under it"] if count else []
+
+    def delete(self, row: Policy) -> None:
+        """Its schedule goes with it."""
+        schedule = row.schedule_id
+        row.delete()
+        Schedule.objects.filter(pk=schedule).delete()
+
+    def _taken(self, names: Collection[str]) -> Collection[str]:
+        """Also by schedules that are no policies."""
+        return Origin.objects.filter(name__in=names).values_list("name", flat=True)
+
+
+class Sources(Service[Source]):
+    model, declaration = Source, declarations.Source
+
+    def problems(self, row: Source, changed: set[str] | None) -> dict[str, str]:
+        """A secret that the account may not have sent elsewhere is cleared."""
+        self.notices: list[str] = []
+        try:
+            overlaps.check_source(row, self.remembered("repositories", lambda: list(Repository.objects.all())))
+            if self.account:
+                self.notices = reach.check_source(self.account, row)
+        except ValidationError as error:
+            return _first_messages(error)
+        if self.notices and changed is not None:
+            changed.add("secret")
+        return {}
+
+    def write(self, row: Source, changed: set[str] | None) -> list[str]:
+        super().write(row, changed)
+        if changed is not None:
+            emit_after_commit(row.assignments.values_list("pk", flat=True))
+        return self.notices
+
+    def write_all(self, edits: Sequence[tuple[Source, set[str] | None]]) -> list[str]:
+        """In as many statements for a hundred thousand as for some thousands; what is due is for the caller to emit."""
+        Source.objects.bulk_create([row for row, changed in edits if changed is None], batch_size=1000)
+        fields = set[str]().union(*(changed for _, changed in edits if changed))
+        if fields:
+            Source.objects.bulk_update([row for row, changed in edits if changed], sorted(fields), batch_size=500)
+        return []
+
+    def uses(self, row: Source) -> list[str]:
+        return backups_of(Backup.objects.filter(assignment__source=row))
 
 
 def lock_policy(policy_id: int) -> bool:
-    """Lock a policy and then its schedule, until the transaction ends. Whoever edits both locks them in this order, so
-    that two who edit one policy wait for each other once. Returns whether there is one."""
+    """Lock a policy and then its schedule, until the transaction ends: in this order wherever both are edited, so that
+    of two edits of one policy one waits, once, for the other. Returns whether there is one."""
     locked = Policy.objects.filter(pk=policy_id).select_for_update(no_key=True, of=("self",)).order_by("pk")
     policy = locked.only("schedule_id").first()
     if policy is None:
@@ -59,8 +174,8 @@ def lock_policy(policy_id: int) -> bool:
 
 def _save(row: Model, fields: Collection[str], changed: Collection[str] | None) -> None:
     """Save what an edit changed of these fields. The others are read again: they may have been edited since they were
-    first read, and what is computed anew goes by them. A field that is none of these is left to whom it belongs, as a
-    schedule's watermark to the emitter."""
+    first read, and what is computed anew goes by them. A field that is none of these is left as it is, as a schedule's
+    watermark, which is the emitter's."""
     if not row.pk:
         row.save()
         return
@@ -71,35 +186,24 @@ def _save(row: Model, fields: Collection[str], changed: Collection[str] | None) 
         row.save(update_fields=edited)
 
 
-def _columns(row: Model, but: Collection[str]) -> list[str]:
-    return [field.name for field in row._meta.concrete_fields if field.name not in but]
+def _look_for_openings(policy: Policy, now: datetime | None = None) -> tuple[dict[str, str], list[str]]:
+    """What is wrong with its window and excluded dates, by field, when they leave no opening at all; and warnings about
+    coming periods without one."""
+    window, now = policy.weekly_window, now or timezone.now()
+    try:
+        return {}, check_period_meets_window(policy.schedule.period, window, now)
+    except ValueError as error:
+        if not window.excluded:
+            return {"window": str(error)}, []
+    try:
+        replace(window, excluded=ExcludedDates()).current_or_next(now)
+    except ValueError as error:
+        return {"window": str(error)}, []
+    return {"excluded_dates": "leave no opening within two years; take some of them away"}, []
 
 
-@transaction.atomic
-def delete_policies(policies: Iterable[Policy]) -> None:
-    """Delete policies, each with its schedule. Raises: ProtectedError while one has assignments."""
-    for policy in policies:
-        lock_policy(policy.pk)
-        schedule = policy.schedule_id
-        policy.delete()
-        Schedule.objects.filter(pk=schedule).delete()
-
-
-def save_repository(repository: Repository, changed: Collection[str] | None, by: str) -> list[str]:
-    """Save a repository and make its directory if it is missing. Returns warnings, for people.
-
-    What is corrected is tried at once: a new location ends the wait of an open breaker. `changed` as for a policy;
-    `by`: who edits it.
-    """
-    _save(repository, _columns(repository, but=("id",)), changed)
-    warnings = []
-    if reason := make_directory(repository.location):
-        warnings.append(f"{repository.location} cannot be made: {reason}")
-    if changed is not None:
-        verbs.rename(guarded_by(repository))
-        if "location" in changed and try_again(repository, by=by):
-            warnings.append(f"{repository} was failing for everybody; one record is tried there now")
-    return warnings
+def _first_messages(error: ValidationError) -> dict[str, str]:
+    return {field: messages[0] for field, messages in error.message_dict.items()}
 
 
 def make_directory(location: str) -> str | None:
@@ -107,24 +211,20 @@ def make_directory(location: str) -> str | None:
     return repositories.why("not_made", location)
 
 
-@transaction.atomic
-def delete_repositories(repositories: Iterable[Repository]) -> None:
-    """Delete repositories, each with its breaker. Raises: ProtectedError while one has policies or backups."""
-    for repository in repositories:
-        guarded = guarded_by(repository)
-        repository.delete()
-        verbs.forget(guarded)
+def policies_of(source: Source) -> list[str]:
+    """The names of the policies that it is under."""
+    return sorted(assignment.policy.schedule.name for assignment in source.assignments.all())
 
 
 def backups_of(backups: QuerySet[Backup]) -> list[str]:
     """Why what these backups are of is not deleted, in a sentence; none when there are none.
 
-    Its backups would be forgotten with it, and still lie in the repository: nobody could tell whose they are.
+    Its backups would be forgotten with it, and still lie in the repository, as no source's.
     """
     count = backups.count()
     if not count:
         return []
-    return ["1 backup of it is recorded." if count == 1 else f"{count:,} backups of it are recorded."]
+    return ["1 backup of it is recorded" if count == 1 else f"{count:,} backups of it are recorded"]
 
 
 def emit_after_commit(assignment_ids: Iterable[int]) -> None:

@@ -1,254 +1,313 @@
-"""Import of a fleet file: repositories, retry policies, policies, sources and who is under which policy.
+"""Fleet files: everything that a person declares, in one file, made true in one transaction.
 
-Rows are matched by name, so importing a file again changes only what the file changed; fields that a row does not
-name keep their values. Everything is checked first and every error of the file is reported at once, with row and
-field; then all is written in one transaction. The number of statements does not grow with the number of sources.
+Rows are matched by name, so applying a file again changes only what the file changed; fields that a row does not name
+keep their values. Each section is read, checked and written by its service before the next one, which may refer to it.
+Everything that is wrong is found and reported at once, with row and field; then nothing is kept. The number of
+statements does not grow with the number of sources.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, connection, transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Prefetch, ProtectedError, QuerySet
+from pydantic import AfterValidator, BaseModel, Field
+from pydantic_core import to_jsonable_python
 
-from jobs.models import RetryPolicy
-from operations import rescheduling, rollouts
-from schedules.models import Schedule
-from sources import edits, planning
+from declarations.problems import lines_of
+from declarations.service import Service
+from declarations.types import STRICT, Reference
+from delivery import declarations as of_delivery
+from delivery.endpoints import Endpoints
+from jobs.models import Throttle
+from jobs.throttle_verbs import InUse
+from operations import declarations as of_queue
+from schedules import declarations as of_schedules
+from schedules.editing import Schedules
+from sources import declarations, edits, planning
 from sources.engines import ENGINES, missing_program
-from sources.fleet_format import FleetError, Problems, Rows, read_rows
-from sources.fleet_tables import Table, build, by_name
-from sources.models import Assignment, Backup, Policy, Repository, Source
-from sources.repository_breaker import try_again
+from sources.models import Assignment, Backup, Policy, Source
 
-__all__ = ["FleetError", "FleetReport", "import_fleet"]
+Row = dict[str, Any]
 
-SCHEDULE_FIELDS = ("name", "cron", "zone", "priority", "enabled", "retry_policy")
+
+class SourceOfFleet(declarations.Source):
+    """A source, with all policies that it is under. Left out, they stay as they are."""
+
+    policies: Annotated[list[Reference], AfterValidator(lambda names: sorted(set(names)))] = Field(
+        default_factory=list, description="Names of the policies that it is under"
+    )
+
+
+class Fleet(BaseModel):
+    """A fleet file: lists of what is declared. A section that is left out is left alone."""
+
+    model_config = STRICT
+
+    repositories: list[declarations.Repository] = []
+    retry_policies: list[of_queue.RetryPolicy] = []
+    throttles: list[of_queue.Throttle] = []
+    endpoints: list[of_delivery.Endpoint] = []
+    schedules: list[of_schedules.Schedule] = []
+    policies: list[declarations.Policy] = []
+    sources: list[SourceOfFleet] = []
+
+
+class FleetError(ValueError):
+    """The file cannot be applied; nothing was. `errors`: one line each, naming file, row and field."""
+
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__("\n".join(errors))
+        self.errors = errors
+
+
+@dataclass(frozen=True)
+class Change:
+    """One row that is created, changed or deleted. `fields`: of one that changes, what it was and what it will be."""
+
+    action: str
+    section: str
+    title: str
+    name: str
+    fields: dict[str, tuple[Any, Any]] = field(default_factory=dict)
 
 
 @dataclass
 class FleetReport:
-    """Per table, how many rows were created, changed and left as they were.
+    """What was done. `unchanged`: rows by section; `emitted`: backlog records; `warnings`: of what may not be meant."""
 
-    `removed`: assignments that the file took away; `emitted`: backlog records; `warnings`: lines for people, of what is
-    allowed but may not be meant.
-    """
-
-    created: dict[str, int] = field(default_factory=dict)
-    changed: dict[str, int] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
     unchanged: dict[str, int] = field(default_factory=dict)
-    removed: int = 0
     emitted: int = 0
     warnings: list[str] = field(default_factory=list)
 
+    def count(self, action: str, section: str = "") -> int:
+        """How many rows were `create`d, `change`d or `delete`d, in a section or in all."""
+        return sum(each.action == action and section in ("", each.section) for each in self.changes)
 
-def import_fleet(data: object, origin: str, *, folder: Path | None = None, dry_run: bool = False) -> FleetReport:
-    """Import a fleet (the parsed JSON of a fleet file). `origin` names it in messages.
+
+class ThrottlesOfFleet(of_queue.Throttles):
+    def declared_rows(self) -> QuerySet[Any]:
+        """Those of seeding limits are made with their policies."""
+        limits = Policy.objects.filter(seeding_throttle__isnull=False).values("seeding_throttle")
+        return Throttle.objects.exclude(pk__in=limits)
+
+
+class SourcesOfFleet(edits.Sources):
+    """Sources with their assignments, in few statements."""
+
+    declaration = SourceOfFleet
+
+    def rows(self) -> QuerySet[Any]:
+        backups = Exists(Backup.objects.filter(assignment=OuterRef("pk")))
+        assignments = Assignment.objects.select_related("policy__schedule").annotate(has_backups=backups)
+        return Source.objects.prefetch_related(Prefetch("assignments", assignments))
+
+    def values(self, row: Any) -> Row:
+        own = {name: getattr(row, name) for name in declarations.Source.model_fields}
+        under = row.wanted if hasattr(row, "wanted") else edits.policies_of(row) if row.pk else ()
+        return own | {"policies": sorted(under)}
+
+    def problems(self, row: Any, changed: set[str] | None) -> dict[str, str]:
+        found = super().problems(row, changed)
+        if kept := [str(each.policy) for each in getattr(row, "surplus", ()) if each.has_backups]:
+            found["policies"] = (
+                f"{', '.join(map(repr, kept))} is taken away, but there are backups under it; keep it in the file, or "
+                "delete the assignment in the admin first"
+            )
+        kinds: set[str] = self.remembered("kinds", set)
+        if row.kind in ENGINES.keys() - kinds and (problem := missing_program(row.kind)):
+            found["kind"] = problem
+        kinds.add(row.kind)  # each is looked at once
+        return found
+
+    def write_all(self, edits: Sequence[tuple[Source, set[str] | None]]) -> list[str]:
+        own: list[Any] = [(row, None if changed is None else changed - {"policies"}) for row, changed in edits]
+        super().write_all(own)
+        rows = [row for row, _ in own if hasattr(row, "wanted")]
+        Assignment.objects.filter(pk__in=[each.pk for row in rows for each in row.surplus]).delete()
+        ids = self._policies()
+        wanted = [(row, name) for row in rows for name in sorted(row.lacking) if name in ids]
+        created = [Assignment(source=row, policy_id=ids[name]) for row, name in wanted]
+        Assignment.objects.bulk_create(created, batch_size=1000)
+        return []
+
+    def _put(self, row: Any, values: Row) -> dict[str, str]:
+        """What the file says of its policies is kept beside the row until it is written."""
+        if "policies" in values:
+            under = {each.policy.schedule.name: each for each in (row.assignments.all() if row.pk else ())}
+            row.wanted = set(values["policies"])
+            row.surplus = [each for name, each in under.items() if name not in row.wanted]
+            row.lacking = row.wanted - under.keys()
+            if unknown := row.lacking - self._policies().keys() - self.remembered("broken", set[str]):
+                return {"policies": f"there is no policy {', '.join(map(repr, sorted(unknown)))}"}
+        return super()._put(row, {name: value for name, value in values.items() if name != "policies"})
+
+    def refers(self, row: Source, field: str) -> bool:
+        return field == "policies"
+
+    def _policies(self) -> dict[str, int]:
+        """All there are, by name."""
+        return self.remembered("policies", lambda: dict(Policy.objects.values_list("schedule__name", "pk")))
+
+
+SECTIONS: dict[str, type[Service[Any]]] = {
+    "repositories": edits.Repositories,
+    "retry_policies": of_queue.RetryPolicies,
+    "throttles": ThrottlesOfFleet,
+    "endpoints": Endpoints,
+    "schedules": Schedules,
+    "policies": edits.Policies,
+    "sources": SourcesOfFleet,
+}
+"""In an order in which each refers to those before it only."""
+
+
+def export_fleet() -> dict[str, list[Row]]:
+    """All that is declared, as `import_fleet` takes it. Secrets are no part of it."""
+    services = {section: service() for section, service in SECTIONS.items()}
+    return {
+        section: [
+            {name: _plain(value) for name, value in to_jsonable_python(service.values(row)).items()}
+            for row in service.declared_rows().order_by(service.named_by)
+        ]
+        for section, service in services.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Whole seconds as whole numbers."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def import_fleet(
+    data: object, origin: str, *, folder: Path | None = None, dry_run: bool = False, prune: bool = False
+) -> FleetReport:
+    """Make a fleet (the parsed content of a fleet file) true. `origin` names it in messages.
 
     Relative repository locations count from `folder` (none: the current directory). Missing directories of
-    repositories are made. With `dry_run` everything is checked and nothing is kept.
+    repositories are made. With `prune` the rows are deleted that a section of the file does not name. With `dry_run`
+    everything is done, and nothing is kept.
 
-    Raises: FleetError with every error found; nothing is imported then.
+    Raises: FleetError with every error found; nothing is kept then.
     """
-    fleet = _Import(Problems(origin), folder or Path.cwd())
+    work = _Import(origin, folder or Path.cwd())
     try:
         with transaction.atomic():
-            fleet.check(data)
-            report = fleet.write()
-            if dry_run:
-                transaction.set_rollback(True)
-            else:
-                fleet.make_directories()
+            report = work.run(data, prune=prune, dry_run=dry_run)
+            transaction.set_rollback(dry_run)
     except IntegrityError as error:
-        said = str(error).strip().splitlines()[0]
-        raise FleetError([f"{origin}: somebody changed the same rows meanwhile ({said}); import it again"]) from error
+        reason = str(error).strip().splitlines()[0]
+        raise FleetError([f"{origin}: the same rows were changed meanwhile ({reason}); apply it again"]) from error
     return report
 
 
 class _Import:
-    def __init__(self, problems: Problems, folder: Path) -> None:
-        self.problems = problems
-        self.folder = folder
-        self.named: dict[str, set[str]] = {}
-        self.memberships: dict[str, list[str]] = {}
-        self.surplus: list[Assignment] = []
-        self.existing: set[tuple[str, str]] = set()
-        self.warnings: list[str] = []
+    def __init__(self, origin: str, folder: Path) -> None:
+        self.origin, self.folder = origin, folder
+        self.errors: list[str] = []
+        self.broken: set[str] = set()
+        """Names of rows that are wrong: a reference to one is no error of its own."""
+        self.report = FleetReport()
 
-    def check(self, data: object) -> None:
-        """Build every row as it will be. Raises: FleetError with all that is wrong."""
+    def run(self, data: object, *, prune: bool, dry_run: bool) -> FleetReport:
         # two imports at once would create the same rows; the second waits here
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext('sources.fleet'))")
-        rows = read_rows(data, self.problems)
-        self.named = {section: _names(data, section) for section in rows}
-        for row in rows["repositories"].values():
-            if "location" in row:
-                row["location"] = os.path.abspath(self.folder / row["location"])
-        self.repositories = build(Repository, "repositories", rows["repositories"], self.problems)
-        self.retry_policies = build(RetryPolicy, "retry_policies", rows["retry_policies"], self.problems)
-        self._build_policies(rows["policies"])
-        self._check_programs(rows["sources"])
-        self._build_sources(rows["sources"])
-        self.problems.stop_if_any()
+        if not isinstance(data, dict):
+            raise FleetError([f"{self.origin}: is not an object with {', '.join(SECTIONS)}"])
+        for unknown in data.keys() - SECTIONS.keys():
+            self._add(f"{unknown}", None, None, f"unknown section; there are {', '.join(SECTIONS)}")
+        services = {section: service(by="a fleet file") for section, service in SECTIONS.items() if section in data}
+        written = {section: self._apply(section, service, data[section]) for section, service in services.items()}
+        if prune:
+            for section, service in reversed(services.items()):
+                self._prune(section, service, {service.values(row)["name"] for row in written[section]})
+        if self.errors:
+            raise FleetError(self.errors)
+        under = Assignment.objects.filter(source__in=written.get("sources", [])).order_by("pk")
+        self.report.emitted = planning.emit_due(None, under.values_list("pk", flat=True))
+        for section, service in services.items() if not dry_run else ():
+            for row in written[section]:
+                for text in service.finish(row):
+                    self._add(section, None, str(row), f"location: {text}")
+        if self.errors:
+            raise FleetError(self.errors)
+        return self.report
 
-    def _build_policies(self, rows: Rows) -> None:
-        """A policy and its schedule are one row of the file."""
-        self._resolve(rows, "repository", "repositories", self.repositories)
-        self._resolve(rows, "retry_policy", "retry_policies", self.retry_policies)
-        names = [row["name"] for row in rows.values()]
-        schedules = by_name(Schedule.objects.select_related("retry_policy").filter(name__in=names))
-        found = Policy.objects.filter(schedule__name__in=names).select_related("schedule", "repository")
-        policies = {policy.schedule.name: policy for policy in found}
-        for number, row in rows.items():
-            if row["name"] in schedules and row["name"] not in policies:
-                self.problems.add("policies", number, row["name"], "name: a schedule of this name is no policy")
-        of_schedule = {n: {k: v for k, v in row.items() if k in SCHEDULE_FIELDS} for n, row in rows.items()}
-        of_policy = {n: {k: v for k, v in r.items() if k not in SCHEDULE_FIELDS[1:]} for n, r in rows.items()}
-        fixed = {"kind": planning.KIND, "provider": "assignments"}
-        self.schedules = build(Schedule, "policies", of_schedule, self.problems, schedules, **fixed)
-        self.policies = build(Policy, "policies", of_policy, self.problems, policies)
-        numbers = {row["name"]: number for number, row in rows.items()}
-        for name, policy in self.policies.rows.items():
-            policy.schedule = self.schedules.rows[name]
+    def _apply(self, section: str, service: Service[Any], rows: object) -> list[Any]:
+        """Check and write a section. Returns its rows that are right."""
+        if not isinstance(rows, list):
+            self._add(section, None, None, "must be a list")
+            return []
+        names = [row["name"] for row in rows if isinstance(row, dict) and isinstance(row.get("name"), str)]
+        existing = service.existing([name for name in names if "\0" not in name])
+        service.remembered("broken", lambda: self.broken)
+        first: dict[Any, int] = {}
+        found: list[tuple[Any, set[str] | None]] = []
+        for number, sent in enumerate(rows):
+            if not isinstance(sent, dict):
+                self._add(section, number, None, "is not an object")
+                continue
+            name = sent.get("name")
+            if isinstance(name, str) and first.setdefault(name, number) != number:
+                self._add(section, number, name, f"name: stands twice in the file, first in {section}[{first[name]}]")
+                continue
+            row = existing.get(name) if isinstance(name, str) else None
+            if (edit := self._edit(section, number, service, row or service.new(), sent)) is not None:
+                found.append(edit)
+        self.report.warnings += service.write_all([edit for edit in found if edit[1] or edit[1] is None])
+        return [row for row, _ in found]
+
+    def _edit(
+        self, section: str, number: int, service: Service[Any], row: Any, sent: Row
+    ) -> tuple[Any, set[str] | None] | None:
+        """Give a row what the file says, and note what changes. None: it cannot be so."""
+        if section == "repositories" and isinstance(sent.get("location"), str):
+            sent = sent | {"location": os.path.abspath(self.folder / sent["location"])}
+        before = service.values(row) if row.pk else {}
+        problems: list[tuple[str, str]] = []
+        if obstacle := service.obstacle(row) if row.pk else "":
+            problems = [("name", obstacle)]
+        else:
             try:
-                self.warnings += [f"policy {name}: {warning}" for warning in policy.check_openings()]
+                changed = service.fill(row, sent)
             except ValidationError as error:
-                for where, messages in error.message_dict.items():
-                    self.problems.add("policies", numbers[name], name, f"{where}: {' '.join(messages)}")
+                problems = list(lines_of(error))
+        if problems:
+            for where, text in problems:
+                if where == "name" or str(sent.get(where)) not in self.broken:
+                    self._add(section, number, sent.get("name"), f"{where}: {text}")
+            self.broken.add(str(sent.get("name")))
+            return None
+        after = service.values(row)
+        if changed or changed is None:
+            action = "create" if changed is None else "change"
+            fields = {each: (before[each], after[each]) for each in sorted(changed or ())}
+            self.report.changes.append(Change(action, section, service.title, after["name"], fields))
+        else:
+            self.report.unchanged[section] = self.report.unchanged.get(section, 0) + 1
+        return row, changed
 
-    def _resolve(self, rows: Rows, key: str, section: str, table: Table) -> None:
-        """Replace the names in column `key` by rows, of the file or else of the database."""
-        model: Any = {"repositories": Repository, "retry_policies": RetryPolicy}[section]
-        wanted = {row[key] for row in rows.values() if row.get(key)}
-        found = {**by_name(model.objects.filter(name__in=wanted - set(table.rows))), **table.rows}
-        for number, row in rows.items():
-            name = row.get(key)
-            if name is None:
+    def _prune(self, section: str, service: Service[Any], names: set[str]) -> None:
+        """Delete what the section does not name."""
+        for row in service.declared_rows().exclude(**{f"{service.named_by}__in": names}).order_by("pk"):
+            name = service.values(row)["name"]
+            if name in self.broken:
                 continue
-            if name not in found and name not in self.named[section]:
-                self.problems.add(
-                    "policies", number, row["name"], f"{key}: there is no {key.replace('_', ' ')} {name!r}"
-                )
-            row[key] = found.get(name)
-            if row[key] is None:
-                del row[key]
+            try:
+                service.remove([row])
+            except (InUse, ProtectedError) as error:
+                why = error if isinstance(error, InUse) else "it is in use"
+                self._add(section, None, name, f"is not in the file, and cannot be deleted: {why}")
+            self.report.changes.append(Change("delete", section, service.title, name))
 
-    def _check_programs(self, rows: Rows) -> None:
-        """Each kind once, at the first source of it. An unknown kind is told by the check of its source."""
-        first = {row.get("kind"): (number, row["name"]) for number, row in reversed(rows.items())}
-        for kind, (number, name) in first.items():
-            if kind in ENGINES and (problem := missing_program(kind)):
-                self.problems.add("sources", number, name, f"kind: {problem}")
-
-    def _build_sources(self, rows: Rows) -> None:
-        listed = {n: (row["name"], row.pop("policies")) for n, row in rows.items() if "policies" in row}
-        self.memberships = dict(listed.values())
-        self.sources = build(Source, "sources", rows, self.problems)
-        wanted = {policy for _, policies in listed.values() for policy in policies}
-        others = Policy.objects.filter(schedule__name__in=wanted - set(self.policies.rows)).select_related("schedule")
-        self.any_policy = {**self.policies.rows, **{policy.schedule.name: policy for policy in others}}
-        for number, (name, policies) in listed.items():
-            for policy in dict.fromkeys(policies):
-                if policy not in self.any_policy and policy not in self.named["policies"]:
-                    self.problems.add("sources", number, name, f"policies: there is no policy {policy!r}")
-        self._compare_assignments({name: number for number, (name, _) in listed.items()})
-
-    def _compare_assignments(self, numbers: dict[str, int]) -> None:
-        """Which assignments of the listed sources exist, and which of them the file takes away."""
-        assignments = Assignment.objects.filter(source__name__in=numbers).select_related("source", "policy__schedule")
-        found: Iterable[Any] = assignments.annotate(
-            has_backups=Exists(Backup.objects.filter(assignment=OuterRef("pk")))
-        )
-        for assignment in found:
-            source, policy = assignment.source.name, assignment.policy.schedule.name
-            if policy in self.memberships[source]:
-                self.existing.add((source, policy))
-                continue
-            self.surplus.append(assignment)
-            if assignment.has_backups:
-                problem = (
-                    f"policies: {policy!r} is taken away, but there are backups under it; keep it in the file, "
-                    "or delete the assignment in the admin first"
-                )
-                self.problems.add("sources", numbers[source], source, problem)
-
-    def write(self) -> FleetReport:
-        """Write what `check` built. Returns what was done."""
-        Assignment.objects.filter(pk__in=[assignment.pk for assignment in self.surplus]).delete()
-        for table, model in (
-            (self.repositories, Repository),
-            (self.retry_policies, RetryPolicy),
-            (self.schedules, Schedule),
-            (self.policies, Policy),
-            (self.sources, Source),
-        ):
-            table.write(model)
-        wanted = [(source, policy) for source, names in self.memberships.items() for policy in dict.fromkeys(names)]
-        created = [
-            Assignment(source=self.sources.rows[source], policy=self.any_policy[policy])
-            for source, policy in wanted
-            if (source, policy) not in self.existing
-        ]
-        Assignment.objects.bulk_create(created, batch_size=1000)
-        for policy in self.policies.rows.values():
-            if self._changes_of(policy) & edits.PLANNED_FROM:
-                planning.replan(policy)
-                said = rollouts.progress("policy", [policy.pk]).values()
-                self.warnings += [f"policy {policy}: {each}" for each in said]
-            elif policy in self.policies.created:
-                planning.limit_seeding(policy)
-            if "retry_policy" in self._changes_of(policy):
-                transaction.on_commit(partial(rescheduling.follow, policy.schedule))
-        for repository, fields in self.repositories.changed.items():
-            if "location" in fields:
-                try_again(repository, by="a fleet import")
-        for retry_policy in self.retry_policies.changed:
-            transaction.on_commit(partial(rescheduling.apply, retry_policy))
-        assignments = Assignment.objects.filter(source__in=self.sources.rows.values()).order_by("pk")
-        report = self._report()
-        report.created["assignments"], report.changed["assignments"] = len(created), 0
-        report.unchanged["assignments"] = len(wanted) - len(created)
-        report.emitted = planning.emit_due(None, assignments.values_list("pk", flat=True))
-        return report
-
-    def _changes_of(self, policy: Policy) -> set[str]:
-        return self.policies.changed.get(policy, set()) | self.schedules.changed.get(policy.schedule, set())
-
-    def _report(self) -> FleetReport:
-        report = FleetReport(removed=len(self.surplus), warnings=self.warnings)
-        changed = {
-            "repositories": len(self.repositories.changed),
-            "retry_policies": len(self.retry_policies.changed),
-            "policies": sum(
-                bool(self._changes_of(policy))
-                for policy in self.policies.rows.values()
-                if policy not in self.policies.created
-            ),
-            "sources": len(self.sources.changed),
-        }
-        for section, number in changed.items():
-            table: Table = getattr(self, section)
-            report.created[section], report.changed[section] = len(table.created), number
-            report.unchanged[section] = len(table.rows) - len(table.created) - number
-        return report
-
-    def make_directories(self) -> None:
-        """Make the directories of repositories that are missing. Raises: FleetError; the transaction is undone."""
-        for name, repository in self.repositories.rows.items():
-            if reason := edits.make_directory(repository.location):
-                place = f"{repository.location} cannot be made ({reason})"
-                self.problems.add("repositories", None, name, f"location: {place}")
-        self.problems.stop_if_any()
-
-
-def _names(data: object, section: str) -> set[str]:
-    """All names in a section, also of rows with errors: a reference to such a row is no error of its own."""
-    rows = data.get(section) if isinstance(data, dict) else None
-    found = [row.get("name") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return {name for name in found if isinstance(name, str)}
+    def _add(self, section: str, number: int | None, name: object, problem: str) -> None:
+        """Note a problem, as `field: what`, of row `number` (from 0) of a section, or of the section itself."""
+        row = "" if number is None else f"[{number}]"
+        label = f" ({name})" if isinstance(name, str) and name else ""
+        self.errors.append(f"{self.origin}: {section}{row}{label}: {problem}")

@@ -135,11 +135,9 @@ class Server:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        # whoever can open it can hold it, and keep every process waiting
+        # a process that can open it can hold it, and keep every other waiting
         opened = os.open(self.layout.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with os.fdopen(opened, "a") as lock:
-            if os.fstat(opened).st_uid == os.geteuid():
-                os.fchmod(opened, 0o600)  # of an earlier version
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -154,7 +152,7 @@ class Server:
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
             return pid if not Path("/proc/self").exists() else None
-        # after a crash the number may belong to somebody else by now
+        # after a crash the number may belong to another program by now
         return pid if os.fsencode(self.layout.data) in command else None
 
     def _remove_stale_pid_file(self) -> None:
@@ -219,9 +217,8 @@ class Server:
         layout.log_file.touch(mode=0o600)
         self._give(layout.log_file)
         self._remove_stale_pid_file()
-        options = ["-k", str(layout.socket_directory), "-p", str(PORT)]
-        for name, value in self.settings.items():
-            options += ["-c", f"{name}={value}"]
+        settings = (part for name, value in self.settings.items() for part in ("-c", f"{name}={value}"))
+        options = ["-k", str(layout.socket_directory), "-p", str(PORT), *settings]
         self._run(
             "pg_ctl", "-D", str(layout.data), "-l", str(layout.log_file), "-w", "-t", str(START_SECONDS),
             "-o", shlex.join(options), "start",
@@ -233,8 +230,7 @@ class Server:
         owner = self.layout.account.pw_uid if self.layout.account else os.geteuid()
         if directory.is_symlink() or status.st_uid not in (owner, os.geteuid()):
             raise EmbeddedDatabaseError(
-                f"{directory}, the directory for the database's socket, belongs to somebody else. "
-                f"Remove it, {OTHERWISE}"
+                f"{directory}, the directory for the database's socket, belongs to another user. Remove it, {OTHERWISE}"
             )
         directory.chmod(0o700)
         self._give(directory)
@@ -258,10 +254,8 @@ class Server:
 
         Raises: EmbeddedDatabaseError; EmbeddedDatabaseAway when it was pg_ctl.
         """
-        account = self.layout.account
-        as_user: dict[str, Any] = (
-            {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
-        )
+        user = self.layout.account
+        as_user: dict[str, Any] = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         # the server that pg_ctl starts would hold a pipe open; of the others a full disk would swallow the answer
         output = (self.layout.home / f"{program}.out").open("w+") if program == "pg_ctl" else None
@@ -300,6 +294,6 @@ class Server:
         )
 
     def _full_disk(self, says_so: bool = False) -> str:
-        """What to say of a full disk, which keeps programs from saying it; empty: it has room."""
-        said = f"the disk of {self.layout.home} is full: the embedded database cannot start. Make room, {OTHERWISE}"
-        return said if says_so or shutil.disk_usage(self.layout.home).free < ROOM_TO_START else ""
+        """That the disk is full, which keeps programs from saying so; empty: it has room."""
+        text = f"the disk of {self.layout.home} is full: the embedded database cannot start. Make room, {OTHERWISE}"
+        return text if says_so or shutil.disk_usage(self.layout.home).free < ROOM_TO_START else ""

@@ -9,7 +9,7 @@ from chaos.protocol.waits import Queue
 from jobs.backlog.cancelling import cancel
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.states import Status
-from operations import rescheduling
+from schedules import rescheduling
 from schedules.models import Schedule
 
 

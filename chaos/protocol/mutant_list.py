@@ -136,6 +136,6 @@ MUTANTS = [
          "AND run_after <= %(now)s + interval '40 s'\n        ORDER BY run_after"),
     # edits
     _one("a cancel does not lock", "jobs/backlog/rows.py", " ORDER BY id\n   FOR UPDATE\n", " ORDER BY id\n"),
-    _one("an edit of a retry policy locks in no order", "operations/rescheduling.py", '.order_by("pk").only(*FACTS)',
+    _one("an edit of a retry policy locks in no order", "schedules/rescheduling.py", '.order_by("pk").only(*FACTS)',
          '.order_by("-pk").only(*FACTS)'),
 ]  # fmt: skip

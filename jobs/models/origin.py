@@ -11,8 +11,8 @@ class Origin(models.Model):
     """
 
     name = models.CharField(max_length=100, unique=True)
-    zone = models.CharField(max_length=64, default="UTC", help_text="IANA time zone, as Europe/Berlin.")
-    priority = models.IntegerField(default=0, help_text="Of its records: higher runs first.")
+    zone = models.CharField(max_length=64, default="UTC")
+    priority = models.IntegerField(default=0)
     retry_policy = models.ForeignKey(RetryPolicy, null=True, blank=True, on_delete=models.PROTECT)
 
     def __str__(self) -> str:

@@ -1,8 +1,6 @@
 import logging
 from typing import Any
 
-from django.core.exceptions import ValidationError
-from django.core.validators import MinValueValidator
 from django.db import models
 
 from jobs import retries
@@ -18,28 +16,10 @@ class RetryPolicy(models.Model):
 
     name = models.CharField(max_length=100, unique=True)
     algorithm = models.CharField(max_length=20, choices=[(name, name) for name in sorted(retries.ALGORITHMS)])
-    parameters = models.JSONField(
-        default=dict,
-        blank=True,
-        help_text='Parameters of the algorithm, as {"unit": 60}. Empty: its defaults.',
-    )
-    max_delay = models.PositiveIntegerField(
-        default=86_400,
-        validators=[MinValueValidator(1)],
-        help_text="No wait is longer than this many seconds.",
-    )
-    max_failures = models.PositiveIntegerField(
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(1)],
-        help_text="Give up at this many failures. Empty: never give up.",
-    )
-    give_up_after = models.PositiveIntegerField(
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(1)],
-        help_text="Give up at a failure that comes this many seconds after the first one. Empty: never give up.",
-    )
+    parameters = models.JSONField(default=dict, blank=True)
+    max_delay = models.PositiveIntegerField(default=86_400)
+    max_failures = models.PositiveIntegerField(null=True, blank=True)
+    give_up_after = models.PositiveIntegerField(null=True, blank=True)
 
     class Meta:
         verbose_name_plural = "retry policies"
@@ -47,20 +27,10 @@ class RetryPolicy(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    def clean(self) -> None:
-        """Check the parameters against the algorithm. Raises: ValidationError naming each bad field."""
-        if self.parameters is None:  # what an empty field of a form becomes
-            self.parameters = {}
-        found = retries.problems(self.algorithm, self.parameters, self.max_failures)
-        if not self.algorithm:  # the field says so by itself
-            found.pop("algorithm")
-        if found:
-            raise ValidationError(found)
-
     def as_rule(self) -> retries.Rule:
         """The policy as a value that the pure functions of `jobs.retries` take."""
         parameters: dict[str, Any] = self.parameters
-        cap = float(self.max_delay) if self.max_delay is not None else 0.0  # a form that lacks it says so by itself
+        cap = float(self.max_delay or 0)  # a form that lacks it says so by itself
         return retries.Rule(self.algorithm, parameters, cap, self.max_failures, self.give_up_after)
 
     def usable_rule(self) -> retries.Rule:

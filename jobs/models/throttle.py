@@ -1,11 +1,7 @@
 from django.contrib.postgres.fields import ArrayField
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
-
-MOST_IN_FLIGHT = 1_000_000
-MOST_A_SECOND = 1_000_000
 
 
 class Throttle(models.Model):
@@ -16,22 +12,9 @@ class Throttle(models.Model):
     """
 
     name = models.CharField(max_length=100, unique=True)
-    max_in_flight = models.PositiveIntegerField(
-        validators=[MaxValueValidator(MOST_IN_FLIGHT)],
-        help_text="How many of its records may run at the same instant. 0: none; what names it is paused.",
-    )
-    rate = models.FloatField(
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(0.001), MaxValueValidator(MOST_A_SECOND)],
-        help_text="How many of its records may begin a second, in the long run. Empty: as many as may run.",
-    )
-    burst = models.PositiveIntegerField(
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(1), MaxValueValidator(MOST_IN_FLIGHT)],
-        help_text="How many may begin at once after a pause. Empty: as many as in a second, at least one.",
-    )
+    max_in_flight = models.PositiveIntegerField()
+    rate = models.FloatField(null=True, blank=True)
+    burst = models.PositiveIntegerField(null=True, blank=True)
     tokens = models.FloatField(default=0, editable=False)
     tokens_at = models.DateTimeField(db_default=Now(), editable=False)
 

@@ -22,7 +22,7 @@ class ToldObstacles(ToldWhyNot, ModelAdmin):
     Django would list each row that uses one, and there may be millions.
     """
 
-    in_use: type[Exception] = IntegrityError
+    in_use: type[Exception] | tuple[type[Exception], ...] = IntegrityError
     """What deleting raises for rows that have come into use since the page was looked at: by Django's look, which is a
     ProtectedError, or by the database's."""
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
@@ -13,13 +13,13 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 
 from delivery import addresses
-from delivery.endpoints import obstacle_to_removing, secret_facts
+from delivery.endpoints import secret_facts
 from delivery.models import Endpoint, EndpointKind
 from jobs.durations import span
 from jobs.models import Breaker
 from operations.admin.base import SMALL_TEXT_AREAS, moment
 from operations.admin.breakers import link_to
-from operations.admin.deleting import ToldObstacles
+from operations.admin.declared import DeclaredAdmin
 from operations.admin.endpoint_actions import EndpointActions
 from operations.admin.endpoint_form import EndpointForm
 from operations.admin.tables import table
@@ -48,7 +48,7 @@ class EndpointList(ChangeList):
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(EndpointActions, ToldObstacles):
+class EndpointAdmin(EndpointActions, DeclaredAdmin):
     """An endpoint: its form has the fields of its kind."""
 
     form = EndpointForm
@@ -131,15 +131,6 @@ class EndpointAdmin(EndpointActions, ToldObstacles):
         if not hasattr(endpoint, "breaker"):
             endpoint.breaker = Breaker.objects.filter(key=_key(endpoint)).first()
         return link_to(endpoint.breaker) if endpoint.breaker else "closed"
-
-    def save_model(self, request: HttpRequest, obj: Endpoint, form: Any, change: bool) -> None:
-        super().save_model(request, obj, form, change)
-        if not change and obj.kind == EndpointKind.HTTP_CALLBACK:
-            said = "Its callbacks are not signed yet: Rotate secret makes its first signing secret."
-            self.message_user(request, said, messages.INFO)
-
-    def obstacles_to_deleting(self, rows: list[Endpoint]) -> list[str]:
-        return [said for endpoint in rows if (said := obstacle_to_removing(endpoint))]
 
 
 def _key(endpoint: Endpoint) -> str:

@@ -1,36 +1,26 @@
 """Retry policies: a list that tells their waits, and a page with their picture, live while they are edited."""
 
-import logging
-from functools import partial
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.core.exceptions import ValidationError
-from django.db import Error, transaction
-from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
 
 from jobs import retries
 from jobs.durations import span
 from jobs.models import RetryPolicy
-from operations import rescheduling
 from operations.admin.base import SMALL_TEXT_AREAS
-from operations.admin.deleting import ToldObstacles
+from operations.admin.declared import DeclaredAdmin
 from operations.admin.previewing import PreviewedForm
 from operations.admin.retry_policy_form import RetryPolicyForm
 from operations.admin.retry_policy_preview import preview_of, preview_of_form
 from operations.backoff.waits import describe_limits, describe_waits, first_waits
-from operations.retry_policy_uses import Use, uses_of
-
-log = logging.getLogger(__name__)
 
 RANGES_IN_THE_LIST = 5
 """A range takes the place of two waits."""
 
 
 @admin.register(RetryPolicy)
-class RetryPolicyAdmin(ToldObstacles, PreviewedForm):
+class RetryPolicyAdmin(DeclaredAdmin, PreviewedForm):
     """A retry policy, with its picture."""
 
     form = RetryPolicyForm
@@ -72,37 +62,6 @@ class RetryPolicyAdmin(ToldObstacles, PreviewedForm):
         rule = policy.as_rule()
         certain = all(least == most for least, most in first_waits(rule))
         return describe_waits(rule) if certain else describe_waits(rule, RANGES_IN_THE_LIST)
-
-    def save_model(self, request: HttpRequest, obj: RetryPolicy, form: Any, change: bool) -> None:
-        """What waits by the policy follows when the save is committed: locks of many records must not last as long."""
-        super().save_model(request, obj, form, change)
-        if change and any(name in form.changed_data for name in retries.DECIDING):
-            transaction.on_commit(partial(self._reschedule, request, obj))
-
-    def _reschedule(self, request: HttpRequest, policy: RetryPolicy) -> None:
-        try:
-            count = rescheduling.apply(policy)
-        except Error as error:
-            log.exception("the records that wait by %s keep their instants", policy)
-            said = (
-                f"{policy} is saved, but not all records that wait by it have followed ({str(error).strip()}). "
-                "They will at their next failure; to have them follow now, change it and save again."
-            )
-            self.message_user(request, said, messages.WARNING)
-            return
-        if count:
-            self.message_user(request, f"{count:,} waiting record{'s' if count > 1 else ''} got new instants.")
-
-    def obstacles_to_deleting(self, rows: list[RetryPolicy]) -> list[str]:
-        return [_linked(use) for policy in rows for use in uses_of(policy)]
-
-
-def _linked(use: Use) -> str:
-    """The sentence, with its schedule as a link."""
-    if use.schedule is None:
-        return str(use)
-    where = reverse("admin:schedules_schedule_change", args=[use.schedule.pk])
-    return format_html('{}<a href="{}" class="text-link">{}</a>{}', use.before, where, use.schedule, use.after)
 
 
 def _is_valid(policy: RetryPolicy) -> bool:

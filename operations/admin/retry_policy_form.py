@@ -11,7 +11,8 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 
 from jobs.models import RetryPolicy
 from jobs.retries import ALGORITHMS
-from operations.admin.duration_fields import WholeDurationField
+from operations.admin.declared import DeclaredForm, duration_fields
+from operations.declarations import RetryPolicies
 
 
 class ParametersWidget(UnfoldAdminTextareaWidget):
@@ -51,21 +52,11 @@ class ParametersField(forms.JSONField):
         return found
 
 
-class RetryPolicyForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A retry policy; what its form says is checked by the model."""
+class RetryPolicyForm(DeclaredForm):
+    service = RetryPolicies
 
     class Meta:
         model = RetryPolicy
-        fields = ("name", "algorithm", "parameters", "max_delay", "max_failures", "give_up_after")
-        field_classes = {
-            "parameters": ParametersField,
-            "max_delay": WholeDurationField,
-            "give_up_after": WholeDurationField,
-        }
+        fields = tuple(RetryPolicies.declaration.model_fields)
+        field_classes = {"parameters": ParametersField, **duration_fields(RetryPolicies.declaration)}
         widgets = {"parameters": ParametersWidget(attrs={"rows": 3})}
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for field in self.fields.values():
-            # what has changed is told against what is stored, not against what the page showed a while ago
-            field.show_hidden_initial = False

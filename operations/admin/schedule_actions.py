@@ -13,7 +13,7 @@ from operations.admin.base import moment
 from schedules import verbs
 from schedules.facts import describe_trigger
 from schedules.models import Schedule
-from schedules.validation import obstacle_to_editing
+from schedules.obstacles import obstacle_to_editing
 
 TRIGGER_MEANS = (
     "A batch goes on the backlog now, beside what its cron triggers. It keeps to the window, stagger, throttle and "

@@ -7,12 +7,13 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 from delivery.models import EndpointKind
 from jobs.handlers import registry
-from operations.admin.duration_fields import WholeDurationField
+from operations.admin.declared import DeclaredForm, duration_fields
 from operations.admin.retry_policy_form import ParametersField
 from operations.admin.with_presets import LinesWithPresets, LineWithPresets
-from schedules import providers
+from schedules import declarations, providers
+from schedules.declarations import OF_POLICIES
+from schedules.editing import Schedules, takes_events
 from schedules.models import Schedule
-from schedules.validation import OF_POLICIES, takes_events
 
 CRONS = [
     ("Every 5 minutes", "at 0, 5, 10 … minutes past each hour", "*/5 * * * *"),
@@ -37,20 +38,13 @@ PAYLOADS = [
 INITIAL = {"cron": "0 3 * * *", "kind": EndpointKind.HTTP_CALLBACK.value, "event_count": 1}
 
 
-class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A schedule; what its form says is checked by the model."""
+class ScheduleForm(DeclaredForm):
+    service = Schedules
 
     class Meta:
         model = Schedule
-        fields = (
-            "name", "enabled", "cron", "zone", "kind", "provider", "event_count", "window_for", "stagger", "late",
-            "overlap", "catch_up_for", "endpoint", "payload_template", "throttle", "retry_policy", "priority",
-        )  # fmt: skip
-        field_classes = {
-            "payload_template": ParametersField,
-            "window_for": WholeDurationField,
-            "catch_up_for": WholeDurationField,
-        }
+        fields = tuple(declarations.Schedule.model_fields)
+        field_classes = {"payload_template": ParametersField, **duration_fields(declarations.Schedule)}
         labels = {"window_for": "Window", "catch_up_for": "Catch up for"}
         widgets = {
             "cron": LineWithPresets(CRONS),
@@ -60,9 +54,6 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for field in self.fields.values():
-            # what has changed is told against what is stored, not against what the page showed a while ago
-            field.show_hidden_initial = False
         if not self.instance.pk:
             for name, value in INITIAL.items():
                 setattr(self.instance, name, value)

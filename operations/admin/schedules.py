@@ -1,34 +1,30 @@
 """Schedules: a list, and a page with the plan of what is typed. A policy's schedule is edited with its policy."""
 
-from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db import transaction
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from jobs.durations import span
-from operations import rescheduling
 from operations.admin.base import SMALL_TEXT_AREAS, moment
-from operations.admin.deleting import ToldWhyNot
+from operations.admin.declared import DeclaredAdmin
 from operations.admin.previewing import PreviewedForm
 from operations.admin.schedule_actions import ScheduleActions
 from operations.admin.schedule_form import ScheduleForm, other_providers
 from operations.admin.schedule_preview import preview_of_form
-from schedules import verbs
 from schedules.capacity import check
 from schedules.capacity_report import BAD, WARNING
 from schedules.capacity_report import messages as messages_of
+from schedules.declarations import OF_POLICIES
 from schedules.models import Schedule, Stagger, Trigger
-from schedules.validation import OF_POLICIES, obstacle_to_deleting, owner_of
+from schedules.obstacles import owner_of
 
 
 @admin.register(Schedule)
-class ScheduleAdmin(ScheduleActions, ToldWhyNot, PreviewedForm):
+class ScheduleAdmin(ScheduleActions, DeclaredAdmin, PreviewedForm):
     """Schedules of all kinds. That of a policy is to be looked at here, and edited with the policy."""
 
     form = ScheduleForm
@@ -100,41 +96,17 @@ class ScheduleAdmin(ScheduleActions, ToldWhyNot, PreviewedForm):
         return not _of_policy(obj) and super().has_delete_permission(request, obj)
 
     def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
-        if change:  # not its watermark, which an emitter may have moved meanwhile
-            Schedule.objects.select_for_update(no_key=True).get(pk=obj.pk)
-            obj.save(update_fields=form.changed_data)
-        else:
-            super().save_model(request, obj, form, change)
-        verbs.saved(obj, set(form.changed_data) if change else None)
-        if change and "retry_policy" in form.changed_data:
-            transaction.on_commit(partial(rescheduling.follow, obj))
+        super().save_model(request, obj, form, change)
         for message in messages_of(check(obj)):
             if message.level in (BAD, WARNING):
                 self.message_user(request, f"{obj}: {message.text}", messages.WARNING)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """What stands against it is told in sentences: Django would list each record, and there may be millions."""
-        schedules = list(objs)
-        protected = [obstacle for schedule in schedules if (obstacle := obstacle_to_deleting(schedule))]
-        triggers = Trigger.objects.filter(schedule__in=schedules).count()
-        counts = {self.opts.verbose_name_plural: len(schedules), Trigger._meta.verbose_name_plural: triggers}
-        told = [f"{schedule}; its finished records stay in the list of records" for schedule in schedules]
-        return told, counts, set(), protected
-
-    def delete_model(self, request: HttpRequest, obj: Schedule) -> None:
-        self._delete(request, [obj])
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
-        self._delete(request, list(queryset))
-
-    def _delete(self, request: HttpRequest, schedules: list[Schedule]) -> None:
-        """Ask again behind a lock: an emitter may have put a batch on the backlog since the page was looked at."""
-        with transaction.atomic():
-            for schedule in Schedule.objects.select_for_update().filter(pk__in=[each.pk for each in schedules]):
-                if obstacle := obstacle_to_deleting(schedule):
-                    self.message_user(request, f"{obstacle}.", messages.ERROR)
-                else:
-                    schedule.delete()
+        """With what goes and what stays: Django would list each record, and there may be millions."""
+        _, counts, lacking, protected = super().get_deleted_objects(objs, request)
+        counts[Trigger._meta.verbose_name_plural] = Trigger.objects.filter(schedule__in=list(objs)).count()
+        shown = [f"{schedule}; its finished records stay in the list of records" for schedule in objs]
+        return shown, counts, lacking, protected
 
 
 def _of_policy(schedule: Schedule | None) -> bool:

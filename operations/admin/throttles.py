@@ -2,25 +2,19 @@
 
 from typing import Any
 
-from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.contrib import admin
 from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
 from unfold.decorators import display
 
-from jobs import throttle_verbs, throttles
+from jobs import throttles
 from jobs.durations import span
 from jobs.models import Lane, Throttle
-from jobs.throttle_verbs import InUse
 from jobs.throttles import Live
 from operations.admin.base import ReadOnlyAdmin
-from operations.admin.deleting import ToldObstacles
-from schedules.models import Schedule
+from operations.admin.declared import DeclaredAdmin, DeclaredForm
+from operations.declarations import Throttles
 
 LIVE = ("state", "in_flight", "ready", "waiting", "shown_rate", "shown_tokens", "next_token")
-MOST_NAMED = 20
-"""Schedules that are told to stand against deleting."""
 
 STATES = {"open": "success", "full": "warning", "no token": "warning", "paused": "danger"}
 
@@ -43,33 +37,25 @@ def state_of(live: Live) -> str:
     return "no token" if live.next_token_in else "open"
 
 
-def _schedules_under(rows: list[Throttle]) -> list[str]:
-    """A sentence for each schedule that names one of `rows`, with a link, as far as a page has room for them."""
-    found = Schedule.objects.filter(throttle__in=rows).select_related("throttle").order_by("throttle__name", "name")
-    schedules = list(found[: MOST_NAMED + 1])
-    said: list[str] = [
-        format_html(
-            '{}: the schedule <a href="{}" class="text-link">{}</a>; choose another throttle there, or none',
-            schedule.throttle,
-            reverse("admin:schedules_schedule_change", args=[schedule.pk]),
-            schedule,
-        )
-        for schedule in schedules[:MOST_NAMED]
-    ]
-    return [*said, "… and further schedules"] if len(schedules) > MOST_NAMED else said
+class ThrottleForm(DeclaredForm):
+    service = Throttles
+
+    class Meta:
+        model = Throttle
+        fields = tuple(Throttles.declaration.model_fields)
 
 
 @admin.register(Throttle)
-class ThrottleAdmin(ToldObstacles):
+class ThrottleAdmin(DeclaredAdmin):
     """A throttle; editing it takes effect at the next claim, and what runs goes on."""
 
+    form = ThrottleForm
     list_display = ("name", *LIVE)
     search_fields = ("name",)
     readonly_fields = LIVE
-    in_use = InUse
 
     def get_fieldsets(self, request: HttpRequest, obj: Throttle | None = None) -> Any:
-        edited = (None, {"fields": ("name", "max_in_flight", "rate", "burst")})
+        edited = (None, {"fields": ThrottleForm.Meta.fields})
         return (edited, ("Now", {"fields": LIVE})) if obj else (edited,)
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
@@ -80,24 +66,6 @@ class ThrottleAdmin(ToldObstacles):
             throttle._live = numbers.get(throttle.pk)
         found.result_list = shown
         return found
-
-    def save_model(self, request: HttpRequest, obj: Throttle, form: Any, change: bool) -> None:
-        super().save_model(request, obj, form, change)
-        [live] = throttles.live([obj.pk])
-        for said in throttle_verbs.warnings(obj, live):
-            self.message_user(request, f"{obj.name}: {said}.", messages.WARNING)
-
-    def obstacles_to_deleting(self, rows: list[Throttle]) -> list[str]:
-        """Schedules name one, or unfinished records, which would go on unthrottled."""
-        asked = throttles.live([throttle.pk for throttle in rows])
-        records = [said for live in asked if (said := throttle_verbs.obstacle_to_removing(live))]
-        return [*_schedules_under(rows), *(f"{said}; let them end, or cancel them" for said in records)]
-
-    def delete_model(self, request: HttpRequest, obj: Throttle) -> None:
-        throttle_verbs.remove([obj])
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Throttle]) -> None:
-        throttle_verbs.remove(queryset)
 
     @display(description="state", label=STATES)
     def state(self, throttle: Throttle) -> str:

@@ -8,7 +8,6 @@ from delivery.addresses import origin_of
 from delivery.models import Endpoint, EndpointKind
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from schedules.events import beginning
 from schedules.models import Late, Stagger, Trigger
 from schedules.stagger import offsets
 
@@ -70,9 +69,7 @@ def launch_instants(events: Iterable[BacklogRecord]) -> dict[int, datetime | Non
     emitted = [event for event in asked if event.trigger_at]
     triggers = {
         (trigger.schedule_id, trigger.trigger_at): trigger
-        for trigger in Trigger.objects.select_related("schedule")
-        .defer("frozen_config", "schedule__payload_template")
-        .filter(
+        for trigger in Trigger.objects.defer("frozen_config").filter(
             schedule__in={event.origin_id for event in emitted if event.origin_id},
             trigger_at__in={event.trigger_at for event in emitted},
         )
@@ -84,22 +81,18 @@ def launch_instants(events: Iterable[BacklogRecord]) -> dict[int, datetime | Non
 
 
 def _launch_of(event: BacklogRecord, trigger: Trigger | None) -> datetime | None:
-    """When an event of that trigger was to start. Of a trigger that was seen late: counted from then.
-
-    One from before triggers kept what they were begun with is taken to be as its schedule is now.
-    """
+    """When an event of that trigger was to start. Of a trigger that was seen late: counted from then."""
     if event.status == Status.WAITING and event.waiting_for == WaitingFor.START:
         return event.run_after
     if event.trigger_at is None:
         return event.inserted_at
     number = event.payload.get("number")
-    if trigger is None or not isinstance(number, int) or number < 1:
+    if trigger is None or trigger.begins_at is None or not isinstance(number, int) or number < 1:
         return None
-    begins_at = trigger.begins_at or beginning(trigger.trigger_at, trigger.seen_at)
-    if (trigger.stagger or trigger.schedule.stagger) != Stagger.EVEN or trigger.closes_at is None:
+    begins_at, closes_at = trigger.begins_at, trigger.closes_at
+    if trigger.stagger != Stagger.EVEN or closes_at is None:
         return begins_at
-    closes_at = trigger.closes_at
-    if (trigger.late or trigger.schedule.late) != Late.DROP:
+    if trigger.late != Late.DROP:
         closes_at = begins_at + (closes_at - trigger.trigger_at)
     window_for = (closes_at - begins_at).total_seconds()
     return begins_at + timedelta(seconds=offsets(number, window_for, trigger.schedule_id, number)[0])

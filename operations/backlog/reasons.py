@@ -18,7 +18,7 @@ from jobs.models import BacklogRecord, Breaker, RetryPolicy, Sweep
 from jobs.retries import tiers
 from jobs.states import Status, WaitingFor
 from operations.backlog import obstacles
-from operations.rescheduling import last_failure_of
+from schedules.rescheduling import last_failure_of
 
 
 def reasons(record: BacklogRecord, now: datetime) -> list[str]:

@@ -1,7 +1,6 @@
 """What the commands share: verbs that are methods, refusals without a traceback, and a question at the terminal."""
 
 import logging
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,8 @@ from rich.console import RenderableType
 from jobs import database_errors
 from jobs.decisions import LOGGERS
 from jobs.models import Level
-from operations.backlog.rendering import text_of
+from jobs.throttle_verbs import InUse
+from operations.backlog.rendering import plain, text_of
 from operations.patience import TookTooLong, at_most
 
 PATIENCE_SECONDS = 30.0
@@ -44,7 +44,8 @@ class TerminalCommand(BaseCommand):
 class VerbCommand(TerminalCommand):
     """A command whose argument `verb` names a method: `set` is `_set(options)`, and no verb is `_list(options)`.
 
-    A ValueError and a ValidationError of a method are what the person got wrong: it ends with code 2.
+    A ValueError and a ValidationError of a method are what the person got wrong: it ends with code 2. What is in use is
+    not deleted: code 1.
     """
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -52,8 +53,10 @@ class VerbCommand(TerminalCommand):
             getattr(self, f"_{options['verb'] or 'list'}")(options)
         except ValidationError as error:
             raise CommandError(self.describe_problems(error, options), returncode=2) from error
+        except InUse as error:
+            raise CommandError(plain(error).plain, returncode=1) from error
         except ValueError as error:
-            raise CommandError(f"{error}", returncode=2) from error
+            raise CommandError(plain(error).plain, returncode=2) from error
         except IntegrityError as error:
             raise CommandError(CLASHES, returncode=2) from error
         except Error as error:
@@ -68,13 +71,6 @@ def unanswered(error: Error, before: str = "") -> CommandError:
     """What to raise when the database does not answer, or lacks what is asked of it. `before`: what was not done."""
     otherwise = f"{str(error).strip()}\nTry again; `manage.py doctor` looks what is wrong with the database."
     return CommandError(f"{before}{database_errors.describe(error) or otherwise}", returncode=2)
-
-
-def describe_taken_name(error: ValidationError, field_texts: str, change: str, name: str) -> str:
-    """`field_texts`, which are those of a name; of one that is taken with the command that changes what has it."""
-    if not any(problem.code == "unique" for problem in error.error_dict.get("name", [])):
-        return field_texts
-    return f"{field_texts.rstrip('.')}; `manage.py {change} {shlex.quote(name)}` changes it"
 
 
 @contextmanager

@@ -1,17 +1,10 @@
-from django.core.exceptions import ValidationError
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
 from delivery.models import Endpoint
 from jobs.models.origin import Origin
 from jobs.models.throttle import Throttle
-from jobs.priorities import MAX_PRIORITY
 from schedules.cron import Period
-
-LARGEST_BATCH = 1_000_000
-LONGEST_WINDOW = 31 * 86_400
-LONGEST_CATCH_UP = 366 * 86_400
 
 
 class Stagger(models.TextChoices):
@@ -45,48 +38,17 @@ class Schedule(Origin):
     """
 
     origin = models.OneToOneField(Origin, on_delete=models.CASCADE, parent_link=True, primary_key=True)
-    cron = models.CharField(
-        max_length=100,
-        help_text="Five fields: minute, hour, day of month, month, day of week. As `0 9 * * 1-5`.",
-    )
-    kind = models.CharField(max_length=50, help_text="Kind of the records it emits.")
-    provider = models.CharField(
-        max_length=50, blank=True, default="", help_text="What yields the batch of a trigger. Empty: its events do."
-    )
-    event_count = models.PositiveIntegerField(
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(1), MaxValueValidator(LARGEST_BATCH)],
-        help_text="How many events a trigger yields. 1: as plain cron.",
-    )
-    endpoint = models.ForeignKey(
-        Endpoint,
-        null=True,
-        blank=True,
-        on_delete=models.PROTECT,
-        related_name="schedules",
-        help_text="Where its events are delivered.",
-    )
-    payload_template = models.JSONField(
-        default=dict,
-        blank=True,
-        help_text='What is delivered, as {"shard": "$number", "of": "$count"}. In texts, $name is replaced.',
-    )
-    window_for = models.PositiveIntegerField(
-        default=0,
-        validators=[MaxValueValidator(LONGEST_WINDOW)],
-        help_text="Seconds from the trigger within which its batch should be done. 0: no window.",
-    )
+    cron = models.CharField(max_length=100)
+    kind = models.CharField(max_length=50)
+    provider = models.CharField(max_length=50, blank=True, default="")
+    event_count = models.PositiveIntegerField(null=True, blank=True)
+    endpoint = models.ForeignKey(Endpoint, null=True, blank=True, on_delete=models.PROTECT, related_name="schedules")
+    payload_template = models.JSONField(default=dict, blank=True)
+    window_for = models.PositiveIntegerField(default=0)
     stagger = models.CharField(max_length=10, choices=Stagger.choices, default=Stagger.NONE)
     late = models.CharField(max_length=10, choices=Late.choices, default=Late.DELIVER)
     overlap = models.CharField(max_length=10, choices=Overlap.choices, default=Overlap.ALLOW)
-    catch_up_for = models.PositiveIntegerField(
-        null=True,
-        blank=True,
-        validators=[MaxValueValidator(LONGEST_CATCH_UP)],
-        help_text="After downtime, triggers missed within this many seconds are made up for. 0: none. "
-        "Empty: only the last one, however old.",
-    )
+    catch_up_for = models.PositiveIntegerField(null=True, blank=True)
     enabled = models.BooleanField(default=True)
     throttle = models.ForeignKey(Throttle, null=True, blank=True, on_delete=models.PROTECT)
     next_trigger_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -102,16 +64,6 @@ class Schedule(Origin):
             # the emitter's question, each second and on every worker: is any schedule due?
             models.Index("next_trigger_at", name="schedule_due", condition=Q(enabled=True)),
         ]
-
-    def clean(self) -> None:
-        """Check cron, zone, batch and delivery. Raises: ValidationError naming the field."""
-        from schedules.validation import problems_of
-
-        errors: dict[str, str] = problems_of(self)
-        if isinstance(self.priority, int) and abs(self.priority) > MAX_PRIORITY:
-            errors["priority"] = f"must lie between -{MAX_PRIORITY} and {MAX_PRIORITY}, not {self.priority}"
-        if errors:
-            raise ValidationError(dict(errors))
 
     @property
     def period(self) -> Period:

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 
-from operations import rollouts
 from operations.admin.base import SMALL_TEXT_AREAS, moment
+from operations.admin.declared import DeclaredAdmin
 from operations.admin.previewing import PreviewedForm
-from sources import edits
+from schedules import rollouts
 from sources.admin.policy_form import WHEN_FIELDS, PolicyForm
 from sources.admin.preview import preview_of
 from sources.models import Policy
@@ -18,7 +18,7 @@ LIMITS = ("max_running_for", "least_rate", "retry_policy", "throttle", "seeding_
 
 
 @admin.register(Policy)
-class PolicyAdmin(PreviewedForm):
+class PolicyAdmin(DeclaredAdmin, PreviewedForm):
     """Policies: how often, in which window, to where, and how."""
 
     form = PolicyForm
@@ -111,15 +111,3 @@ class PolicyAdmin(PreviewedForm):
     @admin.display(description="next period (UTC)", ordering="schedule__next_trigger_at")
     def next_trigger(self, policy: Policy) -> str:
         return moment(policy.schedule.next_trigger_at)
-
-    def save_model(self, request: HttpRequest, obj: Policy, form: Any, change: bool) -> None:
-        """Save it with its schedule. The view is one transaction."""
-        for warning in edits.save_policy(obj, form.changed_data if change else None):
-            self.message_user(request, f"{obj}: {warning}.", messages.WARNING)
-
-    def delete_model(self, request: HttpRequest, obj: Policy) -> None:
-        """A policy's schedule goes with it."""
-        edits.delete_policies([obj])
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Policy]) -> None:
-        edits.delete_policies(queryset)

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 from django import forms
-from django.core.exceptions import ValidationError
 from unfold.widgets import (
     UnfoldAdminSelectWidget,
     UnfoldAdminTextInputWidget,
@@ -12,20 +11,16 @@ from unfold.widgets import (
 )
 
 from jobs.models import RetryPolicy, Throttle
-from operations.admin.duration_fields import DurationField
+from operations.admin.declared import DeclaredForm, duration_fields
 from operations.admin.with_presets import Filling, LinesWithPresets, LineWithPresets
 from schedules.models import Schedule
-from sources import planning
+from sources import declarations, planning
 from sources.domain.presets import PRESETS, WINDOW_PRESETS
-from sources.edits import SCHEDULE_FIELDS
+from sources.edits import SCHEDULE_FIELDS, Policies
 from sources.models import Policy
 
 WHEN_FIELDS = ("cron", "zone", "window", "excluded_dates")
 """What decides when its periods begin and its window is open."""
-
-DURATIONS = (
-    "max_running_for", "connect_timeout", "recheck_after", "vanish_grace", "wake_every", "wake_wait", "alert_after",
-)  # fmt: skip
 
 PERIODS: list[Filling] = [(preset.name.capitalize(), preset.title, preset.cron) for preset in PRESETS.values()]
 WINDOWS: list[Filling] = [
@@ -34,58 +29,29 @@ WINDOWS: list[Filling] = [
 ]
 
 
-class PolicyForm(forms.ModelForm):  # type: ignore[type-arg]
+class PolicyForm(DeclaredForm):
     """A policy and its schedule in one form."""
 
+    service = Policies
+
     name = forms.CharField(max_length=100, widget=UnfoldAdminTextInputWidget)
-    cron = forms.CharField(
-        initial="0 9 * * *",
-        widget=LineWithPresets(PERIODS),
-        help_text="When a period begins: minute, hour, day of month, month, day of week. As `0 9 * * 1-5`.",
-    )
-    zone = forms.CharField(
-        initial="UTC", widget=UnfoldAdminTextInputWidget, help_text="IANA time zone, as Europe/Berlin."
-    )
+    cron = forms.CharField(initial="0 9 * * *", widget=LineWithPresets(PERIODS))
+    zone = forms.CharField(initial="UTC", widget=UnfoldAdminTextInputWidget)
     enabled = forms.BooleanField(initial=True, required=False, widget=UnfoldBooleanSwitchWidget)
-    priority = forms.IntegerField(
-        initial=0, widget=UnfoldAdminTextInputWidget, help_text="Higher is backed up first. 0 is usual."
-    )
-    retry_policy = forms.ModelChoiceField(
-        RetryPolicy.objects.all(), required=False, widget=UnfoldAdminSelectWidget, help_text="None: Fibonacci, 60 s."
-    )
+    priority = forms.IntegerField(initial=0, widget=UnfoldAdminTextInputWidget)
+    retry_policy = forms.ModelChoiceField(RetryPolicy.objects.all(), required=False, widget=UnfoldAdminSelectWidget)
     throttle = forms.ModelChoiceField(Throttle.objects.all(), required=False, widget=UnfoldAdminSelectWidget)
 
     class Meta:
         model = Policy
-        fields = (
-            "repository", "window", "excluded_dates", "at_close", "only_if_it_fits", "engine_options", "keep_versions",
-            "max_running_for", "least_rate", "seeding_limit", "connect_timeout", "recheck_after", "vanish_grace",
-            "address_follows", "on_battery", "on_metered", "wake_allowed", "wake_every", "wake_wait", "alert_after",
-        )  # fmt: skip
-        field_classes = dict.fromkeys(DURATIONS, DurationField)
+        fields = tuple(name for name in declarations.Policy.model_fields if name not in SCHEDULE_FIELDS)
+        field_classes = duration_fields(declarations.Policy)
         widgets = {"window": LinesWithPresets(WINDOWS, attrs={"rows": 3})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for field in self.fields.values():
-            # what has changed is told against what is stored, not against what the page showed a while ago
-            field.show_hidden_initial = False
         if self.instance.pk:
-            for name in SCHEDULE_FIELDS:
-                self.initial[name] = getattr(self.instance.schedule, name)
+            self.initial = {**self.initial} | {name: getattr(self.instance.schedule, name) for name in SCHEDULE_FIELDS}
         else:
             initial = {name: self.base_fields[name].initial for name in ("cron", "zone")}
             self.instance.schedule = Schedule(kind=planning.KIND, provider="assignments", **initial)
-
-    def _post_clean(self) -> None:
-        """Check schedule and policy together: the window is read in the schedule's zone."""
-        schedule = self.instance.schedule
-        for name in SCHEDULE_FIELDS:
-            if name in self.cleaned_data:
-                setattr(schedule, name, self.cleaned_data[name])
-        try:
-            schedule.full_clean()
-        except ValidationError as error:
-            for field, problems in error.error_dict.items():
-                self.add_error(field if field in self.fields else None, problems)
-        super()._post_clean()  # type: ignore[misc]

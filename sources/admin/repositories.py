@@ -1,9 +1,8 @@
 """Repositories, and what their circuit breakers say."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
@@ -13,21 +12,22 @@ from unfold.decorators import display
 from jobs import breakers
 from jobs.models import Breaker
 from operations.admin.breakers import link_to
-from sources import edits
-from sources.admin.reach import ReachAdmin, ReachForm
-from sources.backups import reach
+from operations.admin.declared import DeclaredAdmin, DeclaredForm
+from sources.edits import Repositories
 from sources.models import Repository
 from sources.repository_breaker import OPEN_BREAKER_OF_REPOSITORY, guarded_by
 
 
-class RepositoryForm(ReachForm):
-    def check_reach(self) -> Sequence[str]:
-        reach.check_repository(self.account, self.instance)
-        return ()
+class RepositoryForm(DeclaredForm):
+    service = Repositories
+
+    class Meta:
+        model = Repository
+        fields = ("name", "location")
 
 
 @admin.register(Repository)
-class RepositoryAdmin(ReachAdmin):
+class RepositoryAdmin(DeclaredAdmin):
     """Where backups go, and whether anything goes there now."""
 
     list_display = ("name", "location", "breaker_state")
@@ -54,15 +54,3 @@ class RepositoryAdmin(ReachAdmin):
             return link_to(found)
         told, waiting = breakers.describe(found), breakers.held_by(found)
         return format_html("{}: {}; {} records wait for it", link_to(found), told, f"{waiting:,}")
-
-    def save_model(self, request: HttpRequest, obj: Repository, form: Any, change: bool) -> None:
-        """Its directory is made when it is missing, as by a fleet import. What is corrected is tried at once."""
-        for told in edits.save_repository(obj, form.changed_data if change else None, by=str(request.user)):
-            self.message_user(request, f"{told}.", messages.WARNING)
-
-    def delete_model(self, request: HttpRequest, obj: Repository) -> None:
-        """Its breaker goes with it."""
-        edits.delete_repositories([obj])
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Repository]) -> None:
-        edits.delete_repositories(queryset)

@@ -1,6 +1,5 @@
 """Sources: search, filters, status, and what a person may want done at once."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -18,6 +17,7 @@ from jobs.clock import database_clock
 from jobs.durations import span
 from operations.admin.base import SMALL_TEXT_AREAS, ago, moment
 from operations.admin.decisions import log_url
+from operations.admin.declared import DeclaredForm, DeclaredPages
 from operations.admin.tables import table
 from sources import edits, planning
 from sources.admin.agents import AGENT_FIELDS, AgentActions, AgentFields
@@ -30,8 +30,7 @@ from sources.admin.protection import (
     with_alert_state,
     with_status,
 )
-from sources.admin.reach import ReachAdmin, ReachForm
-from sources.backups import reach
+from sources.edits import Sources
 from sources.models import Assignment, Backup, Source
 
 SHOWN_BACKUPS = 10
@@ -78,13 +77,16 @@ class AssignmentInline(TabularInline):
         return format_html('<a href="{}?{}">records</a>', reverse("admin:jobs_backlogrecord_changelist"), subject)
 
 
-class SourceForm(ReachForm):
-    def check_reach(self) -> Sequence[str]:
-        return reach.check_source(self.account, self.instance)
+class SourceForm(DeclaredForm):
+    service = Sources
+
+    class Meta:
+        model = Source
+        fields = tuple(Sources.declaration.model_fields)
 
 
 @admin.register(Source)
-class SourceAdmin(AgentFields, AgentActions, ReachAdmin):
+class SourceAdmin(AgentFields, AgentActions, DeclaredPages):
     """Every source, whether it is protected, and when it is next."""
 
     list_display = ("name", "kind", "policies", "last_success", "next_backup", "checked_in", "failures", "shown_status")

@@ -20,15 +20,15 @@ OURS = ("postgres", "secrets", "secret_key")
 SPECIAL = re.compile(r"([*?\[\]{}\\])")
 
 
-def check_source(source: Source) -> None:
-    """Raises: ValidationError on `path`, for a local folder that overlaps what it must not."""
+def check_source(source: Source, repositories: Iterable[Repository]) -> None:
+    """Raises: ValidationError on `path`, for a local folder that overlaps what it must not, as these repositories."""
     if source.kind != SourceKind.LOCAL:
         return
     forms = _forms(source.path)
     left_out = _left_out(forms)
     if ours := _first_overlap(forms, [each for each in _ours() if not _is_inside(each, left_out)]):
         _refuse("path", source.path, ours, "which holds this program's database, passwords or keys")
-    for repository in Repository.objects.all():
+    for repository in repositories:
         if _first_overlap(forms, [repository.location]):
             why = f"the location of repository {repository}: a backup would copy backups, itself in the end"
             _refuse("path", source.path, repository.location, why)

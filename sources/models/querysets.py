@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.db import models, transaction
-from django.db.models import Max, Min, Q
+from django.db.models import Max, Min
 
 if TYPE_CHECKING:
     from sources.models.assignment import Assignment  # noqa: F401
@@ -41,7 +40,3 @@ class AssignmentQuerySet(models.QuerySet["Assignment"]):
     def active(self) -> AssignmentQuerySet:
         """Those that nobody paused, under a policy that is enabled."""
         return self.filter(source__paused_at=None, policy__schedule__enabled=True)
-
-    def due(self, now: datetime) -> AssignmentQuerySet:
-        """Active and never backed up, or whose next-backup date has come."""
-        return self.active().filter(Q(next_backup_at=None) | Q(next_backup_at__lte=now))

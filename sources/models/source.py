@@ -32,30 +32,16 @@ class Source(models.Model):
 
     name = models.CharField(max_length=100, unique=True)
     kind = models.CharField(max_length=20, choices=SourceKind.choices)
-    address = models.CharField(max_length=300, blank=True, help_text="Host name, IP address, URL or socket directory.")
-    port = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: the usual port of its kind.")
-    path = models.CharField(max_length=500, blank=True, help_text="Directory, bucket or database.")
-    options = models.JSONField(default=dict, blank=True, help_text='As {"user": "backup"}.')
-    secret = models.CharField(
-        max_length=500,
-        blank=True,
-        help_text="Where its password is found, never the password itself: env:NAME or file:/path.",
-    )
-    host_key = models.TextField(
-        blank=True,
-        help_text="The SSH host key that must answer, as `ssh-keyscan` prints it: ssh-ed25519 AAAA…",
-    )
-    mac_address = models.CharField(max_length=17, blank=True, help_text="For Wake-on-LAN, as 02:00:00:aa:bb:cc.")
-    wake_address = models.CharField(
-        max_length=100,
-        blank=True,
-        default="255.255.255.255",
-        help_text="Broadcast address for the magic packet.",
-    )
+    address = models.CharField(max_length=300, blank=True)
+    port = models.PositiveIntegerField(null=True, blank=True)
+    path = models.CharField(max_length=500, blank=True)
+    options = models.JSONField(default=dict, blank=True)
+    secret = models.CharField(max_length=500, blank=True)
+    host_key = models.TextField(blank=True)
+    mac_address = models.CharField(max_length=17, blank=True)
+    wake_address = models.CharField(max_length=100, blank=True, default="255.255.255.255")
     wake_port = models.PositiveIntegerField(default=9)
-    wake_allowed = models.BooleanField(
-        null=True, blank=True, help_text="Whether to wake it. Unknown: as its policy says."
-    )
+    wake_allowed = models.BooleanField(null=True, blank=True)
     last_woken_at = models.DateTimeField(null=True, blank=True, editable=False)
     wakes = models.PositiveIntegerField(default=0, editable=False, help_text="Magic packets sent to it so far.")
     paused_at = models.DateTimeField(
@@ -91,14 +77,6 @@ class Source(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-    def clean(self) -> None:
-        """Check the fields that its kind needs. Raises: ValidationError naming the field."""
-        from sources.backups import overlaps
-        from sources.validation import check_source
-
-        check_source(self)
-        overlaps.check_source(self)
 
     def unwilling(self, now: datetime, *, on_battery: bool, on_metered: bool) -> str | None:
         """Why it should not be backed up although it is there, by what its agent reported, under a policy that allows

@@ -15,14 +15,14 @@ from django.db.models import Q, QuerySet
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from operations import rollouts
+from schedules import rollouts
 from schedules.cron import Period
 from schedules.models import Schedule
 from sources.domain.due import next_backup_at
 from sources.models import Assignment, Policy
-from sources.planning.idle import cancel
 from sources.planning.lanes import lane_of, limit_seeding, make_seeding_throttle
 from sources.planning.names import BACK_UP_NOW_PRIORITY, KIND, subject_of
+from sources.planning.requests import cancel
 
 RESCHEDULE = """
 UPDATE sources_assignment a

@@ -1,5 +1,6 @@
 """The commands as processes, over real HTTP, against the contract."""
 
+import json
 from typing import Any
 
 import pytest
@@ -51,6 +52,29 @@ class TestOtherCommands:
         assert enrolled.agent("now").stdout.startswith("it begins as soon as")
         assert enrolled.agent("now").stdout.startswith("nothing to begin")
 
+    def test_a_user_snoozes_and_ends_it_and_reads_the_rest_in_plain_words(
+        self, enrolled: Machine, server: ContractServer
+    ) -> None:
+        assert enrolled.agent("snooze", "1h30m").stdout == "snoozed until 2026-11-21 14:00\n"
+        assert enrolled.agent("unsnooze").returncode == FINE
+        assert [(asked.method, asked.path, asked.body) for asked in server.asked] == [
+            ("POST", "/api/agent/snooze", {"for": 5400.0}), ("DELETE", "/api/agent/snooze", {}),
+        ]  # fmt: skip
+        assert json.loads(enrolled.agent("status", "--json").stdout) == STATUS
+        assert "next backup after 2026-11-22 10:00" in enrolled.agent("status", TZ="Europe/Berlin").stdout
+        due = {**ASSIGNMENT, "state": "due", "backlog": "ready", "policy": "weekly"}
+        never = {**ASSIGNMENT, "state": "never", "last_backup_at": None, "next_backup_at": None}
+        answer = {**STATUS, "assignments": [due, never], "paused": True, "snoozed_until": "2026-11-21T14:00:00Z"}
+        server.always = Answer(200, answer)
+        assert enrolled.agent("announce").stdout.splitlines() == [
+            "weekly: due, about to run, last backup 2026-11-21 09:00",
+            "laptops: never backed up",
+            "paused by an operator: no backups until it is resumed",
+            "snoozed until 2026-11-21 14:00",
+        ]
+        server.always = Answer(200, {**STATUS, "assignments": []})
+        assert enrolled.agent("announce").stdout == "laptop: under no policy, nothing backs it up\n"
+
     def test_a_snooze_that_cannot_be_read_asks_nothing(self, enrolled: Machine, server: ContractServer) -> None:
         done = enrolled.agent("snooze", "until", "soon")
         assert (done.returncode, server.asked) == (BAD_USAGE, [])
@@ -68,10 +92,14 @@ class TestOtherCommands:
 
 class TestRotate:
     def test_the_new_token_is_kept_before_it_is_first_used(self, enrolled: Machine, server: ContractServer) -> None:
+        target = enrolled.home / "elsewhere.json"  # the file may be behind a link, which stays
+        enrolled.config.rename(target)
+        enrolled.config.symlink_to(target)
         kept: list[tuple[str, str]] = []
         server.meanwhile = lambda asked: kept.append((asked.token, enrolled.stored()["token"]))
         assert enrolled.agent("rotate").returncode == FINE
         assert kept == [(TOKEN, TOKEN), (RENEWED, RENEWED)]
+        assert enrolled.config.is_symlink()
 
     def test_a_refused_rotation_leaves_the_old_token(self, enrolled: Machine, server: ContractServer) -> None:
         server.always = no(429, "too many requests", "try again in 9 s", Retry_After="9")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 class TestEnrol:
     def test_a_code_becomes_a_token_for_the_owner_alone(self, machine: Machine, server: ContractServer) -> None:
-        done = machine.agent("enrol", server.url + "/", CODE)
+        done = machine.agent("enrol", server.url + "/", "-", stdin=f"{CODE}\n")  # or as an argument
         [asked] = server.asked
         assert (done.returncode, done.stderr) == (FINE, "")
         assert (asked.body["code"], asked.token) == (CODE, "")

@@ -67,11 +67,16 @@ class TestTheSystemdUnit:
         lines = UNIT.read_text(encoding="utf-8").splitlines()
         return dict(line.split("=", 1) for line in lines if re.match(r"\w+=", line))
 
-    def test_it_runs_the_agent_as_nobody_in_particular(self) -> None:
+    def test_it_runs_the_agent_under_an_account_of_its_own(self) -> None:
         found = self.settings()
         assert found["DynamicUser"] == found["NoNewPrivileges"] == found["ProtectHome"] == "yes"
         assert (found["ProtectSystem"], found["CapabilityBoundingSet"]) == ("strict", "")
         assert "User" not in found
+        agent = as_module("backupsched_agent_packaging")
+        slowest = agent.FACTS_TIMEOUT + agent.WHOLE_REQUEST + agent.LOOK_EVERY
+        assert float(found["WatchdogSec"]) > 2 * slowest
+        assert os.access(AGENT, os.X_OK)
+        assert AGENT.read_text(encoding="utf-8").startswith("#!/usr/bin/env python3\n")
 
     def test_systemd_finds_nothing_wrong_with_it(self, tmp_path: Path) -> None:
         analyze = shutil.which("systemd-analyze")

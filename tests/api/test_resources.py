@@ -69,7 +69,7 @@ class TestCreating:
 
     def test_all_that_is_wrong_is_told_at_once(self, program: Program) -> None:
         assert fields_of(program.post("throttles", {"max_in_flight": "x", "more": 1})) == {
-            "name": "is missing", "max_in_flight": "Input should be a valid integer", "more": "is unknown here",
+            "name": "is missing", "max_in_flight": "must be a whole number", "more": "is unknown here",
         }  # fmt: skip
 
     def test_a_name_that_is_taken_is_named(self, program: Program) -> None:

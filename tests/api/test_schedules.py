@@ -31,7 +31,7 @@ def endpoint() -> Endpoint:
 @pytest.fixture
 def body(endpoint: Endpoint) -> dict[str, Any]:
     return {
-        "name": "nightly", "cron": "0 3 * * *", "endpoint": endpoint.pk, "event_count": 10, "window_for": 3600,
+        "name": "nightly", "cron": "0 3 * * *", "endpoint": endpoint.name, "event_count": 10, "window_for": 3600,
         "stagger": "even", "payload_template": {"shard": "$number"},
     }  # fmt: skip
 
@@ -72,8 +72,8 @@ class TestEditing:
             ({"cron": {"hour": "25"}}, "cron"), ({"cron": {"hours": "1"}}, "cron.hours"),
             ({"cron": {"hour": -1}}, "cron.hour"), ({"cron": {"minute": "1 2"}}, "cron"),
             ({"zone": "Mars/Olympus"}, "zone"), ({"kind": "nothing"}, "kind"), ({"endpoint": None}, "endpoint"),
-            ({"endpoint": 10**12}, "endpoint"), ({"throttle": 7}, "throttle"),
-            ({"retry_policy": 2**62}, "retry_policy"),
+            ({"endpoint": "none such"}, "endpoint"), ({"throttle": 7}, "throttle"),
+            ({"retry_policy": "none such"}, "retry_policy"),
             ({"payload_template": {"a": "$nothing"}}, "payload_template"),
             ({"payload_template": "\0"}, "payload_template"), ({"payload_template": {"\ud800": 1}}, "payload_template"),
             ({"payload_template": [10**1500]}, "payload_template"), ({"window_for": 0}, "stagger"),
@@ -122,7 +122,7 @@ class TestEditing:
     ) -> None:
         record, policy = make_record(origin=schedule, trigger_at=NOON), make_retry_policy()
         with django_capture_on_commit_callbacks(execute=True):
-            program.patch(f"schedules/{schedule.pk}", {"retry_policy": policy.pk})
+            program.patch(f"schedules/{schedule.pk}", {"retry_policy": policy.name})
         record.refresh_from_db()
         assert record.retry_policy == policy
 
@@ -149,7 +149,7 @@ class TestEditing:
         other = make_schedule(throttle=throttle, enabled=False)
         for query, found in (
             ({"provider": ""}, schedule), ({"provider": "test"}, other), ({"enabled": "false"}, other),
-            ({"throttle": throttle.pk}, other), ({"endpoint": schedule.endpoint_id}, schedule),
+            ({"throttle": throttle.name}, other), ({"endpoint": "hooks"}, schedule),
             ({"kind": "http_callback"}, schedule), ({"name": "nightly"}, schedule),
         ):  # fmt: skip
             assert [each["id"] for each in program.get("schedules", **query).json()["items"]] == [found.pk], query
@@ -230,7 +230,7 @@ class TestLookingAhead:
 
     def test_the_plan_says_whether_a_batch_completes_in_its_window(self, schedule: Schedule, program: Program) -> None:
         slow = make_throttle(1)
-        program.patch(f"schedules/{schedule.pk}", {"throttle": slow.pk, "event_count": 100_000, "window_for": 60})
+        program.patch(f"schedules/{schedule.pk}", {"throttle": slow.name, "event_count": 100_000, "window_for": 60})
         told = program.get(f"schedules/{schedule.pk}/plan").json()
         assert told["said"][0]["level"] == "bad"
         assert told["verdict"]["batch_takes"] > 60
@@ -243,7 +243,7 @@ class TestLookingAhead:
         assert not Schedule.objects.exists()
 
     def test_a_paused_throttle_leaves_no_verdict(self, program: Program, body: dict[str, Any]) -> None:
-        told = program.post("schedules/plan", body | {"throttle": make_throttle(0).pk}).json()
+        told = program.post("schedules/plan", body | {"throttle": make_throttle(0).name}).json()
         assert told["verdict"] is None
         assert "paused" in told["said"][0]["text"]
 

@@ -17,7 +17,7 @@ from django.conf import settings
 
 from backupsched.database import databases
 from backupsched.embedded import EmbeddedDatabaseError, Server, layout
-from backupsched.embedded.layout import reachable
+from backupsched.embedded.layout import LONGEST_SOCKET_DIRECTORY, Layout, reachable
 from backupsched.postgresql.base import DatabaseClient
 from backupsched.secret_key import secret_key
 from tests.waiting import eventually
@@ -78,11 +78,15 @@ def test_the_first_start_creates_a_cluster_and_later_ones_find_it(var_dir):
 def test_processes_that_start_together_share_one_server(var_dir):
     environment = users_environment(BACKUPSCHED_VAR=str(var_dir))
     command = [sys.executable, "manage.py", "database", "start", "--json"]
+    connecting = [sys.executable, "manage.py", "showmigrations", "jobs"]
     together = [
-        subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment, stdout=subprocess.PIPE) for _ in range(4)
+        subprocess.Popen(each, cwd=settings.BASE_DIR, env=environment, stdout=subprocess.PIPE)
+        for each in (connecting, command, connecting, command, command)
     ]
-    answers = [json.loads(process.communicate()[0]) for process in together]
-    assert sum(answer["changed"] for answer in answers) == 1
+    output = [process.communicate()[0] for process in together]
+    assert [process.returncode for process in together] == [0] * 5
+    answers = [json.loads(output[place]) for place in (1, 3, 4)]
+    assert sum(answer["changed"] for answer in answers) <= 1
     assert len({answer["pid"] for answer in answers}) == 1
 
 
@@ -180,6 +184,13 @@ def test_a_directory_of_another_major_version_is_refused(var_dir):
         server.ensure_running()
 
 
+def test_a_file_in_the_way_is_named(tmp_path):
+    in_the_way = tmp_path / "file"
+    in_the_way.touch()
+    with pytest.raises(EmbeddedDatabaseError, match=r"cannot keep the embedded database of .*file.*BACKUPSCHED_VAR"):
+        Server(in_the_way / "var").ensure_running()
+
+
 def test_a_server_that_does_not_start_says_why(var_dir):
     with pytest.raises(EmbeddedDatabaseError, match=r"unrecognized configuration parameter \"no_such_setting\""):
         Server(var_dir, settings={"no_such_setting": "1"}).ensure_running()
@@ -187,9 +198,11 @@ def test_a_server_that_does_not_start_says_why(var_dir):
 
 def test_a_socket_directory_of_somebody_else_is_refused(open_dir):
     server = Server(open_dir / ("deep" * 30))
+    assert len(str(server.layout.socket_directory)) <= LONGEST_SOCKET_DIRECTORY
+    assert server.layout.socket_directory != Layout(open_dir / ("deep" * 31)).socket_directory
     server.layout.socket_directory.symlink_to(open_dir)
     try:
-        with pytest.raises(EmbeddedDatabaseError, match="belongs to somebody else"):
+        with pytest.raises(EmbeddedDatabaseError, match="belongs to another user"):
             server.ensure_running()
     finally:
         server.layout.socket_directory.unlink()

@@ -4,14 +4,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-
-from delivery.encryption import unseal
 from delivery.endpoint_checks import (
     asks_for_authorization_again,
     problem_of_authorization,
     problem_of_headers,
     problems_of,
 )
+
+from delivery.encryption import unseal
 from delivery.endpoints import (
     endpoint_facts,
     obstacle_to_removing,

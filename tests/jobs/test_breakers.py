@@ -4,7 +4,6 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from django.test import override_settings
 
 import jobs.tick
 from jobs import breakers, periodic, settling
@@ -85,11 +84,6 @@ class TestOpening:
         assert breakers.refusal(CELLAR, record) is None
         fail([record], guarded=CELLAR)
         assert not breaker(CELLAR).is_open
-
-    @override_settings(JOBS={"BREAKER_AFTER": 1})
-    def test_one_failure_is_enough_where_the_settings_say_so(self):
-        fail(claimed())
-        assert breaker().is_open
 
     def test_a_key_longer_than_its_column_is_cut_and_found_again(self):
         host = Guarded(f"host:{'a' * 250}\0", f"host {'a' * 250}\0")

@@ -120,14 +120,6 @@ class TestBatch:
         ended = [BacklogRecord.objects.get(pk=record.id).status for record in records]
         assert ended == [Status.SUCCEEDED, Status.WAITING] * 2 + [Status.SUCCEEDED] * 2
 
-    def test_of_several_claims_and_workers_is_one_batch(self):
-        for _ in range(4):
-            make_record()
-        records = claim(2) + claim(2)
-        assert settling.settle([(record, Succeeded()) for record in reversed(records)]).written == {
-            record.id for record in records
-        }
-
 
 class TestCancelledWhileItRan:
     def cancelled(self) -> Claimed:

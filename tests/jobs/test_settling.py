@@ -151,9 +151,6 @@ class TestRenewal:
         assert not claiming.renew({record.id: record.lease_token}, worker_id=record.worker_id, now=LATER).owned
         assert stored(record).lease_expires_at is None
 
-    def test_a_worker_without_records_renews_nothing(self):
-        assert claiming.renew({}, worker_id=1).owned == frozenset()
-
 
 class TestRescue:
     def test_an_expired_lease_counts_as_a_failure_with_an_outcome_of_its_own(self):
@@ -210,18 +207,6 @@ class TestRescue:
         assert sum(at_once(*[lambda: rescuing.rescue(now=now)] * 4)) == 12
         assert set(BacklogRecord.objects.values_list("failures", flat=True)) == {1}
         assert Attempt.objects.count() == len(records)
-
-    def test_one_whose_hook_raises_does_not_keep_the_others_from_being_rescued(self, monkeypatch, caplog):
-        monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
-
-        def fail(record, outcome, now):
-            raise RuntimeError("assignment is gone")
-
-        registry.add(Kind("broken", after_settle=fail))
-        broken, good = claim_one(kind="broken"), claim_one()
-        assert rescuing.rescue(now=database_start() + timedelta(days=1)) == 1
-        assert (stored(broken).status, stored(good).status) == (Status.RUNNING, Status.WAITING)
-        assert "assignment is gone" in caplog.text
 
 
 class TestHistory:

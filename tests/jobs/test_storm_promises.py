@@ -17,7 +17,6 @@ from jobs.clock import boot_seconds, database_clock
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Succeeded
 from jobs.states import AttemptOutcome
-from tests.chaos.workers import Workers
 from tests.factories import build_record, make_lane, make_throttle, make_worker
 from tests.jobs.worker_processes import database_url
 from tests.threads import at_once, impatience
@@ -78,18 +77,6 @@ class TestNothingIsHandedOutTwice:
 
         shares = at_once(*[lambda worker_id=worker_id: work(worker_id) for worker_id in workers])
         assert Counter(record_id for share in shares for record_id in share) == Counter(records)
-
-    def test_by_four_processes_that_run_thousands(self, tmp_path):
-        records = put(RECORDS)
-        workers = Workers(tmp_path, lease=2 * PATIENCE)
-        try:
-            for _ in range(PROCESSES):
-                workers.start(wait=False)
-            eventually(lambda: not BacklogRecord.objects.unfinished().exists())
-        finally:
-            workers.kill_all()
-        assert workers.runs() == Counter(records)
-        assert histories() == {(1, AttemptOutcome.SUCCEEDED): RECORDS}
 
 
 class TestCapsWhileWorkersAreKilled:

@@ -182,14 +182,6 @@ class TestPeriodicTasks:
         with pytest.raises(OperationalError):
             periodic.run_minutely()
 
-    def test_a_sweep_that_was_missed_is_done_by_the_tick(self):
-        now = database_clock()
-        values = {"waiting_for": WaitingFor.SWEEP, "inserted_at": now - timedelta(days=100)}
-        record = make_record(Status.WAITING, run_after=now + timedelta(days=260), failures=9, **values)
-        assert "1 changed besides" in periodic.tick()
-        record.refresh_from_db()
-        assert record.status == Status.READY
-
     def test_a_sweep_says_what_it_did(self):
         values = {"waiting_for": WaitingFor.SWEEP, "inserted_at": database_clock(), "failures": 1}
         make_record(Status.WAITING, **values, run_after=database_clock() + timedelta(days=360))

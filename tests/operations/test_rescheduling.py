@@ -12,7 +12,7 @@ from jobs.retries import Rule
 from jobs.retries.phases import Line, phase
 from jobs.states import Status, WaitingFor
 from jobs.tick import promote
-from operations import rescheduling, rollouts
+from schedules import rescheduling, rollouts
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule
 from tests.jobs.backoffs import DAY, HOUR, LATER, MINUTE, failing, wait
 

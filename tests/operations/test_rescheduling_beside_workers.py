@@ -9,7 +9,7 @@ from jobs.outcomes import Failed
 from jobs.settling import settle
 from jobs.states import Status, WaitingFor
 from jobs.tick import promote
-from operations import rescheduling
+from schedules import rescheduling
 from tests.factories import NOON, build_record, make_record, make_retry_policy, make_worker
 from tests.jobs.backoffs import HOUR, LATER, MINUTE, failing, wait
 from tests.threads import another_connection, at_once, beside, impatience, somebody_waits_for_a_lock

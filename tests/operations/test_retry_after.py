@@ -11,8 +11,8 @@ from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Failed, Outcome
 from jobs.states import Status, WaitingFor
 from jobs.tick import promote
-from operations import rescheduling
 from operations.printable import facts_in_words
+from schedules import rescheduling
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_worker
 from tests.jobs.backoffs import DAY, HOUR, LATER, MINUTE, wait
 

@@ -1,10 +1,10 @@
 """Who uses a retry policy is told in sentences, without the marks of a page."""
 
 import pytest
+from operations.retry_policy_uses import uses_of
 
 from jobs.states import Status
 from operations import retry_policy_uses
-from operations.retry_policy_uses import uses_of
 from tests.factories import make_record, make_retry_policy, make_schedule
 
 pytestmark = pytest.mark.django_db

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
+from schedules.validation import obstacle_to_deleting, obstacle_to_editing, problems_of
 
 from jobs.states import Status
 from schedules.models import Schedule, Trigger
-from schedules.validation import obstacle_to_deleting, obstacle_to_editing, problems_of
 from schedules.verbs import cancel_batch
 from tests.factories import NOON, make_record
 from tests.schedules.factories import make_endpoint, make_events

@@ -1,53 +1,55 @@
 import json
 import sys
-from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
-from django.db import transaction
-from django.db.models import ProtectedError
 from django.utils import timezone
 
-from delivery.endpoint_checks import asks_for_authorization_again, check, problem_of_authorization
-from delivery.endpoints import (
-    endpoint_facts,
-    obstacle_to_removing,
-    rotate,
-    secret_facts,
-    set_authorization,
-    undelivered,
-)
+from declarations.service import Edit
+from delivery.endpoints import Endpoints, endpoint_facts, rotate, secret_facts, undelivered
 from delivery.models import Endpoint, EndpointKind
+from delivery.signing import KEEP_FOR
 from jobs.durations import span
 from jobs.formatting import moment
-from operations import endpoint_arguments
+from jobs.management.arguments import duration
 from operations.backlog.facts import as_json
 from operations.backlog.rendering import Column, plain, table
 from operations.endpoint_tests import describe, send_test, wait_for_test
-from operations.management.base import VerbCommand, describe_taken_name
+from operations.management.declared import DeclaredCommand
 
 MARGIN_SECONDS = 10.0
 """Beyond an endpoint's own timeouts: until a worker has claimed a test event and settled it."""
 
-MOST_KNOWN = 20
+LONGEST_KEEP_FOR = 366 * 86_400
 
 
-class Command(VerbCommand):
+class Command(DeclaredCommand):
     help = (
         "Endpoints: where events are delivered. Alone, or with list: all of them. Exit codes: 0; 1 when a test event "
         "was not delivered, or something was refused; 2 for bad usage, or when the database does not answer."
     )
+    service, positional = Endpoints, ("name", "url")
+    examples = {
+        "add": "hooks https://example.com/hooks/backup", "set": "hooks --timeout 10s --authorization-file -",
+        "rotate": "hooks --keep-for 7d",
+    }  # fmt: skip
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        endpoint_arguments.add_arguments(parser)
-
-    def describe_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
-        said = {field: " ".join(texts) for field, texts in error.message_dict.items()}
-        if options["verb"] == "add" and "name" in said:
-            said["name"] = describe_taken_name(error, said["name"], "endpoints set", options["name"])
-        return "\n".join(["nothing was saved:", *(f"{field}: {text}" for field, text in said.items())])
+    def add_verbs(self, verbs: Any, adding: Any, setting: Any) -> None:
+        for changes in (adding, setting):
+            secret = changes.add_mutually_exclusive_group()
+            secret.add_argument(
+                "--authorization-file", metavar="FILE",
+                help="file with the Authorization header of callbacks; -: standard input. It is never shown again",
+            )  # fmt: skip
+            secret.add_argument("--no-authorization", action="store_true", help="send no Authorization")
+        rotates = self.add_verb(verbs, "rotate", "make a new signing secret, and print it: it is not shown again")
+        rotates.add_argument(
+            "--keep-for", type=duration(0, LONGEST_KEEP_FOR), default=KEEP_FOR, metavar="DURATION",
+            help=f"the secrets before it sign for so long, as 12h or 7d ({span(KEEP_FOR)}); 0: no more",
+        )  # fmt: skip
+        tests = self.add_verb(verbs, "test", "let a worker deliver a test event, and say what came of it")
+        tests.add_argument("--wait", type=duration(0, 3600), metavar="DURATION", help="(its timeouts, and 10 s)")
 
     def _list(self, options: dict[str, Any]) -> None:
         found = [endpoint_facts(endpoint) for endpoint in Endpoint.objects.order_by("name")]
@@ -71,7 +73,7 @@ class Command(VerbCommand):
             self.print_out(table([*columns, Column("schedules", True)], rows))
 
     def _show(self, options: dict[str, Any]) -> None:
-        endpoint = _endpoint(options["name"])
+        endpoint = self.found(options)
         now = timezone.now()
         secrets = [secret_facts(secret, now) for secret in endpoint.signing_secrets.all()]
         facts = endpoint_facts(endpoint)
@@ -85,47 +87,26 @@ class Command(VerbCommand):
             until = f", retires at {moment(secret['retires_at'])} UTC" if secret["retires_at"] else ""
             self.stdout.write(f"signing secret #{secret['id']}: {secret['state']}, {span(secret['age'])} old{until}")
 
-    def _add(self, options: dict[str, Any]) -> None:
-        endpoint = Endpoint(name=options["name"], kind=options["kind"], url=options["url"])
-        with transaction.atomic():
-            self._save(endpoint, options)
-            secret = rotate(endpoint) if endpoint.kind == EndpointKind.HTTP_CALLBACK else None
+    def sent(self, options: dict[str, Any]) -> dict[str, Any]:
+        """With the Authorization, when it is set or removed."""
+        text = _authorization(options)
+        return super().sent(options) | ({} if text is None else {"authorization": text})
+
+    def edited(self, edit: Edit, options: dict[str, Any]) -> None:
+        """A new one that is called back gets its first signing secret."""
+        is_new, secret = edit.changed is None, None
+        if is_new and edit.row.kind == EndpointKind.HTTP_CALLBACK:
+            secret = rotate(edit.row)
         if options["json"]:
-            self.stdout.write(as_json(endpoint_facts(endpoint) | {"signing_secret": secret}))
+            facts = endpoint_facts(edit.row) | ({"signing_secret": secret} if is_new else {})
+            self.stdout.write(as_json(facts))
             return
-        self.stdout.write(f"{_name(endpoint)} is there")
+        self.stdout.write(f"{_name(edit.row)} is {'there' if is_new else 'changed'}")
         if secret:
             self.stdout.write(f"its signing secret, shown this once: {secret}")
 
-    def _set(self, options: dict[str, Any]) -> None:
-        endpoint = _endpoint(options["name"])
-        given = [options[name] for name in (*endpoint_arguments.FIELDS, "rename", "authorization_file")]
-        if not options["no_authorization"] and all(value is None for value in given):
-            raise ValueError("say what to set; `manage.py endpoints set --help` lists it")
-        if options["rename"] is not None:
-            endpoint.name = options["rename"]
-        self._save(endpoint, options)
-        self.stdout.write(as_json(endpoint_facts(endpoint)) if options["json"] else f"{_name(endpoint)} is changed")
-
-    def _save(self, endpoint: Endpoint, options: dict[str, Any]) -> None:
-        old_url = endpoint.url
-        for field in endpoint_arguments.FIELDS:
-            if options.get(field) is not None:
-                setattr(endpoint, field, options[field])
-        authorization = _authorization(options)
-        if authorization is not None:
-            if problem := problem_of_authorization(authorization):
-                raise ValueError(f"the Authorization {problem}")
-            if authorization and endpoint.kind != Endpoint().kind:
-                raise ValueError("Authorization is not for a queue: boto3 finds its credentials where the worker runs")
-            set_authorization(endpoint, authorization)
-        elif problem := asks_for_authorization_again(endpoint, old_url):
-            raise ValueError(f"{problem} (--authorization-file, --no-authorization)")
-        check(endpoint)
-        endpoint.save()
-
     def _rotate(self, options: dict[str, Any]) -> None:
-        endpoint = _endpoint(options["name"])
+        endpoint = self.found(options)
         secret = rotate(endpoint, options["keep_for"])
         if options["json"]:
             self.stdout.write(as_json({"endpoint": endpoint.name, "secret": secret, "keep_for": options["keep_for"]}))
@@ -135,7 +116,7 @@ class Command(VerbCommand):
         self.stderr.write(f"The new signing secret of {_name(endpoint)}: it is not shown again. Others retire {until}.")
 
     def _test(self, options: dict[str, Any]) -> None:
-        endpoint = _endpoint(options["name"])
+        endpoint = self.found(options)
         patience = options["wait"]
         if patience is None:
             patience = endpoint.connect_timeout + endpoint.timeout + MARGIN_SECONDS
@@ -148,34 +129,9 @@ class Command(VerbCommand):
         if not tested.delivered:
             raise CommandError(f"{describe(tested)} (`manage.py backlog show {tested.record_id}`)", returncode=1)
 
-    def _remove(self, options: dict[str, Any]) -> None:
-        endpoint = _endpoint(options["name"])
-        if obstacle := obstacle_to_removing(endpoint):
-            raise CommandError(obstacle, returncode=1)
-        left = undelivered(endpoint)
-        and_fails = f" {left:,} events that are still to be delivered there will fail." if left else ""
-        if not options["yes"] and not self.is_confirmed(f"Remove {_name(endpoint)}?{and_fails}", "add --yes to do it"):
-            self.stdout.write("nothing was changed")
-            return
-        try:
-            with transaction.atomic():
-                endpoint.delete()
-        except ProtectedError as error:
-            raise CommandError(f"{_name(endpoint)} has come into use meanwhile; nothing was removed") from error
-        removed = {"removed": options["name"], "undelivered": left}
-        self.stdout.write(
-            as_json(removed) if options["json"] else f"{plain(options['name']).plain} is removed.{and_fails}"
-        )
-
-
-def _endpoint(name: str) -> Endpoint:
-    """Raises: ValueError naming those there are."""
-    found = Endpoint.objects.filter(name=name).first() if "\0" not in name else None
-    if found is None:
-        known = list(Endpoint.objects.order_by("name").values_list("name", flat=True)[:MOST_KNOWN])
-        there_are = f"there are {', '.join(known)}" if known else "there are none"
-        raise ValueError(f"there is no endpoint {name!r}; {there_are}")
-    return found
+    def lost(self, row: Endpoint) -> str:
+        left = undelivered(row)
+        return f" {left:,} events that are still to be delivered there will fail." if left else ""
 
 
 def _authorization(options: dict[str, Any]) -> str | None:

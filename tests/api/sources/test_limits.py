@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from api.enrolment_limits import FAILED_ENROLMENTS, network_of
+from api.agent_auth import FAILED_ENROLMENTS, network_of
 from operations.limits import Limit, LimitOfOneProcess, TooMany
 from sources import tokens
 from sources.models import AgentToken, Source

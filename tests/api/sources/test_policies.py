@@ -29,14 +29,14 @@ def program() -> Program:
 def body() -> dict[str, Any]:
     """What a policy cannot do without."""
     repository = Repository.objects.create(name="vault", location="/srv/backups")
-    return {"name": "laptops", "cron": "0 9 * * *", "repository": repository.pk}
+    return {"name": "laptops", "cron": "0 9 * * *", "repository": repository.name}
 
 
 class TestCreating:
     def test_it_comes_with_its_schedule(self, program: Program, body: dict[str, Any]) -> None:
         wanted = body | {
-            "zone": "Europe/Berlin", "window": NIGHTS, "priority": 5, "throttle": make_throttle(3).pk,
-            "retry_policy": make_retry_policy().pk, "engine_options": {"transfers": 4}, "wake_allowed": True,
+            "zone": "Europe/Berlin", "window": NIGHTS, "priority": 5, "throttle": make_throttle(3).name,
+            "retry_policy": make_retry_policy().name, "engine_options": {"transfers": 4}, "wake_allowed": True,
         }  # fmt: skip
         answer = program.post("policies", wanted)
         assert answer.status_code == 201, answer.content
@@ -46,7 +46,9 @@ class TestCreating:
         schedule = policy.schedule
         assert (told["id"], told["schedule"]) == (policy.pk, schedule.pk)
         assert (schedule.name, schedule.kind, schedule.provider) == ("laptops", "backup", "assignments")
-        assert (schedule.zone, schedule.priority, schedule.throttle_id) == ("Europe/Berlin", 5, wanted["throttle"])
+        assert (schedule.zone, schedule.priority, str(schedule.throttle)) == (
+            "Europe/Berlin", 5, f"{wanted['throttle']} (at most 3)",
+        )  # fmt: skip
         assert (schedule.enabled, schedule.catch_up_for, policy.keep_versions) == (True, None, 7)
 
     def test_a_seeding_limit_gets_its_throttle(self, program: Program, body: dict[str, Any]) -> None:
@@ -71,9 +73,9 @@ class TestCreating:
             ({"seeding_limit": 0}, {"seeding_limit"}),
             ({"priority": 10**9}, {"priority"}),
             ({"at_close": "explode"}, {"at_close"}),
-            ({"repository": 999_999}, {"repository"}),
-            ({"throttle": 999_999}, {"throttle"}),
-            ({"retry_policy": 999_999}, {"retry_policy"}),
+            ({"repository": "attic"}, {"repository"}),
+            ({"throttle": "none such"}, {"throttle"}),
+            ({"retry_policy": "none such"}, {"retry_policy"}),
             ({"kind": "sqs_message", "provider": "", "event_count": 5}, {"kind", "provider", "event_count"}),
             ({"cron": "nonsense", "zone": "Mars", "engine_options": {"x": 1}}, {"cron", "zone", "engine_options"}),
         ],
@@ -119,7 +121,7 @@ class TestChanging:
         assignment, retry = make_assignment(), make_retry_policy()
         program.post(f"assignments/{assignment.pk}/back-up-now")
         with django_capture_on_commit_callbacks(execute=True):
-            program.patch(f"policies/{assignment.policy_id}", {"retry_policy": retry.pk})
+            program.patch(f"policies/{assignment.policy_id}", {"retry_policy": retry.name})
         assert record_of(assignment).retry_policy == retry
 
     def test_what_is_left_out_stays(self, program: Program) -> None:
@@ -168,9 +170,9 @@ class TestReading:
         make_assignment(off)
         [item] = program.get("policies", enabled="false").json()["items"]
         assert (item["id"], item["sources"]) == (off.pk, 1)
-        [item] = program.get("policies", throttle=throttle.pk).json()["items"]
-        assert item["throttle"] == throttle.pk
-        [item] = program.get("policies", repository=off.repository_id).json()["items"]
+        [item] = program.get("policies", throttle=throttle.name).json()["items"]
+        assert item["throttle"] == throttle.name
+        [item] = program.get("policies", repository=off.repository.name).json()["items"]
         assert item["id"] == off.pk
         [item] = program.get("policies", name=off.schedule.name).json()["items"]
         assert item["id"] == off.pk

@@ -75,7 +75,7 @@ class TestReading:
         found = {each["name"]: each["status"] for each in program.get("sources").json()["items"]}
         assert found == {"never": "never", "protected": "protected", "failing": "failing", "none": "no policy"}
         assert [each["name"] for each in program.get("sources", status="failing").json()["items"]] == ["failing"]
-        [item] = program.get("sources", policy=daily.pk).json()["items"]
+        [item] = program.get("sources", policy=daily.schedule.name).json()["items"]
         assert (item["name"], item["status"], len(item["policies"])) == ("protected", "protected", 2)
 
     def test_by_name_kind_and_pause(self, program: Program) -> None:

@@ -16,7 +16,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.retries import ALGORITHMS
 from jobs.states import Status, WaitingFor
-from operations import rescheduling
+from schedules import rescheduling
 from tests.factories import make_record, make_retry_policy, make_schedule
 
 pytestmark = pytest.mark.django_db

@@ -1,4 +1,4 @@
-"""What a person or an agent asks for while a record is being asked or copied, and what two who ask at once do."""
+"""What a person or an agent asks for while a record is being asked or copied, and what two requests at once do."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -100,15 +100,6 @@ class TestBackUpNow:
         tick.tick(NINE, rescue=False)
         assert (record_of(assignment).status, record_of(assignment).closes_at) == (Status.READY, None)
 
-    def test_it_ends_the_snooze_for_the_other_policies_of_the_source_too(self) -> None:
-        first = make_assignment()
-        second = make_assignment(make_policy(), first.source)
-        planning.emit_due(NINE)
-        planning.snooze([first.source], NINE + 7 * DAY, NINE)
-        planning.back_up_now([first], NINE)
-        assert record_of(second).status == Status.READY
-        assert record_of(second).priority == 0
-
     def test_a_retry_of_it_keeps_to_excluded_dates_of_a_policy_without_ranges(self) -> None:
         assignment = make_assignment(make_policy(excluded_dates=["2026-03-02"]))
         planning.back_up_now([assignment], NINE)
@@ -136,13 +127,6 @@ class TestSnooze:
         planning.unsnooze([assignment.source], NINE + timedelta(seconds=1))
         record = record_of(assignment)
         assert (record.waiting_for, record.run_after) == (WaitingFor.BACKOFF, wanted)
-
-    def test_a_shorter_one_replaces_a_longer_one(self) -> None:
-        assignment = make_assignment()
-        planning.emit_due(NINE)
-        planning.snooze([assignment.source], NINE + 7 * DAY, NINE)
-        planning.snooze([assignment.source], NINE + HOUR, NINE)
-        assert record_of(assignment).run_after == NINE + HOUR
 
     def test_one_that_ended_between_question_and_settle_holds_up_nothing(self) -> None:
         assignment = make_assignment()

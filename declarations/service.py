@@ -1,0 +1,226 @@
+"""How rows are edited as they are declared, whoever edits them: the API, the admin, a command or a fleet file.
+
+    fill    give a row what was sent, and check it: by its declaration, then by the rules that need the database
+    write   write what changed, with what follows from that in the database
+    finish  what lies outside of the database, as a directory; a dry run leaves it out
+    remove  delete rows that nothing uses
+
+A caller holds a transaction around `fill` and `write`, with the row locked. A service is made for one edit, or for one
+section of a fleet file: what it has looked up it remembers.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import ForeignKey, Model, QuerySet
+from pydantic import BaseModel
+
+from declarations.problems import validated
+from jobs.handlers import registry
+from jobs.throttle_verbs import InUse
+
+Row = TypeVar("Row", bound=Model)
+Value = TypeVar("Value")
+
+MOST_NAMED = 20
+
+
+class Edit(NamedTuple):
+    """An edit that was made. `changed`: the fields that differ; None: the row is new. `warnings` are for people."""
+
+    row: Any
+    changed: set[str] | None
+    warnings: list[str]
+
+
+class Service(Generic[Row]):
+    """Edits rows of `model` as `declaration` says. `account`: who edits, and what that person may; None: everything."""
+
+    model: ClassVar[type[Any]]
+    declaration: ClassVar[type[BaseModel]]
+    named_by: ClassVar[str] = "name"
+    """The path from the model to the name of a row."""
+
+    def __init__(self, account: Any = None, by: str = "a person at the command line") -> None:
+        self.account, self.by = account, account.get_username() if account else by
+        self._known: dict[Any, Any] = {}
+        self.free: set[str] = set()
+        """Names that are known as free, or need not be."""
+
+    # ── what a resource says of itself ─────────────────────────────────────────────────────────────────────────────
+
+    def rows(self) -> QuerySet[Any]:
+        """All rows, with what they refer to."""
+        references = [name for name in self.declaration.model_fields if self._reference(self.model, name)]
+        return self.model._default_manager.select_related(*references)  # type: ignore[no-any-return]
+
+    def new(self) -> Row:
+        """A row that is not saved yet."""
+        row: Row = self.model()
+        return row
+
+    def holder(self, row: Row, field: str) -> Any:
+        """The row that has a declared field: itself, or another that is edited as one thing with it."""
+        return row
+
+    def declared_rows(self) -> QuerySet[Any]:
+        """Those that are declared by themselves, and not as a part of something else."""
+        return self.rows()
+
+    def lock(self, row_id: int) -> bool:
+        """Lock a row, with those that are edited as one thing with it, until the transaction ends. False: none."""
+        rows = self.model._default_manager.filter(pk=row_id)
+        return rows.select_for_update(no_key=True).values_list("pk").first() is not None
+
+    def obstacle(self, row: Row) -> str:
+        """Why a row is neither changed nor deleted by itself; empty: it is."""
+        return ""
+
+    def problems(self, row: Row, changed: set[str] | None) -> dict[str, str]:
+        """What is wrong with a row beyond its declaration, by field. May clear what the account may not keep."""
+        return {}
+
+    def write(self, row: Row, changed: set[str] | None) -> list[str]:
+        """Write a row that was checked: what differs, and nothing that machines move. Returns warnings."""
+        row.save(update_fields=None if changed is None else sorted(changed))
+        return []
+
+    def write_all(self, edits: Sequence[tuple[Row, set[str] | None]]) -> list[str]:
+        """The same of many rows."""
+        return [f"{self.title} {row}: {text}" for row, changed in edits for text in self.write(row, changed)]
+
+    def finish(self, row: Row) -> list[str]:
+        """Do what lies outside of the database. Returns what could not be done."""
+        return []
+
+    def uses(self, row: Row) -> list[str]:
+        """What keeps a row from being deleted, in sentences with what to do, without full stop."""
+        return [text for use_of in registry.uses if (text := use_of(row))]
+
+    def delete(self, row: Row) -> None:
+        """Delete a row that nothing uses, with those that are one thing with it."""
+        row.delete()
+
+    # ── what is the same for all ───────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def title(self) -> str:
+        """Of one, in words."""
+        return str(self.model._meta.verbose_name)
+
+    def values(self, row: Row) -> dict[str, Any]:
+        """A row as it is declared: what it refers to by name."""
+        found = {name: getattr(self.holder(row, name), name) for name in self.declaration.model_fields}
+        return {name: value.name if isinstance(value, Model) else value for name, value in found.items()}  # type: ignore[attr-defined]
+
+    def ids(self, row: Row) -> dict[str, int | None]:
+        """What a row refers to, by id: a reference is another one when these differ, and not when a name does."""
+        holders = {name: self.holder(row, name) for name in self.declaration.model_fields}
+        return {name: getattr(each, f"{name}_id") for name, each in holders.items() if self._reference(each, name)}
+
+    def named(self, name: str) -> Row:
+        """The row of that name. Raises: ValueError naming those there are."""
+        row = self.rows().filter(**{self.named_by: name}).first() if "\0" not in name else None
+        if row is None:
+            raise ValueError(_missing(self.model, self.named_by, name))
+        found: Row = row
+        return found
+
+    def existing(self, names: Collection[str]) -> dict[str, Row]:
+        """The rows that have one of these names. The other names are known as free from now on."""
+        found = {self.values(row)["name"]: row for row in self.rows().filter(**{f"{self.named_by}__in": names})}
+        self.free = set(names) - set(self._taken(names))
+        return found
+
+    def fill(self, row: Row, sent: dict[str, Any]) -> set[str] | None:
+        """Give a row what was sent; what was left out stays. Returns what differs now; None of a new row.
+
+        Raises: ValidationError with all that is wrong, by field.
+        """
+        before = self.values(row) if row.pk else {}
+        try:
+            declared = dict(validated(self.declaration, before | sent))
+        except ValidationError as error:
+            wrong: dict[str, Any] = error.message_dict
+            right = {name: sent[name] for name in sent.keys() & self.declaration.model_fields.keys() - wrong.keys()}
+            names = {name: value for name, value in right.items() if value and self.refers(row, name)}
+            raise ValidationError({**wrong, **self._put(row, names)}) from error
+        differs = {name: value for name, value in declared.items() if name not in before or before[name] != value}
+        problems = self._put(row, differs)
+        changed = set(differs) if row.pk else None
+        if "name" in differs and differs["name"] not in self.free and list(self._taken([differs["name"]])):
+            problems.setdefault("name", f"there is a {self.title} of this name already")
+        for field, text in self.problems(row, changed).items():
+            problems.setdefault(field, text)
+        if problems:
+            raise ValidationError(dict(problems))
+        return changed
+
+    def save(self, row: Row, changed: set[str] | None) -> list[str]:
+        """Write a row that was filled, and do what follows. Returns warnings, for people."""
+        return [*self.write(row, changed), *self.finish(row)]
+
+    @transaction.atomic
+    def edit(self, row: Row, sent: dict[str, Any]) -> Edit:
+        """Create a row, or change one as it is now. Raises: ValidationError by field; ValueError for an obstacle."""
+        if row.pk:
+            self.lock(row.pk)
+            row = self.rows().get(pk=row.pk)
+            if obstacle := self.obstacle(row):
+                raise ValueError(obstacle)
+        changed = self.fill(row, sent)
+        return Edit(row, changed, self.save(row, changed) if changed or changed is None else [])
+
+    @transaction.atomic
+    def remove(self, rows: Iterable[Row]) -> None:
+        """Delete rows, all or none. Raises: InUse saying what uses them; ProtectedError."""
+        for row in rows:
+            self.lock(row.pk)
+            if found := self.obstacle(row) or ". ".join(self.uses(row)):
+                raise InUse(found)
+            self.delete(row)
+
+    def refers(self, row: Row, field: str) -> bool:
+        """Whether a declared field holds names of other rows."""
+        return self._reference(self.holder(row, field), field) is not None
+
+    def remembered(self, key: Any, look: Callable[[], Value]) -> Value:
+        """What was looked up once for all rows of this edit."""
+        if key not in self._known:
+            self._known[key] = look()
+        value: Value = self._known[key]
+        return value
+
+    def _taken(self, names: Collection[str]) -> Iterable[str]:
+        """Those of these names that are not free."""
+        rows = self.model._default_manager.filter(**{f"{self.named_by}__in": names})
+        return rows.values_list(self.named_by, flat=True)  # type: ignore[no-any-return]
+
+    def _put(self, row: Row, values: dict[str, Any]) -> dict[str, str]:
+        """Set fields; names become the rows that they refer to. Returns which names are none's, by field."""
+        missing = {}
+        for name, value in values.items():
+            holder = self.holder(row, name)
+            related = self._reference(holder, name)
+            if related and value is not None:
+                value = self.remembered((related, value), related._default_manager.filter(name=value).first)
+                if value is None:
+                    missing[name] = _missing(related, "name", values[name])
+                    continue
+            setattr(holder, name, value)
+        return missing
+
+    @staticmethod
+    def _reference(model: Any, name: str) -> Any:
+        """The model that a field refers to; None: it is no reference."""
+        field = model._meta.get_field(name)
+        return field.related_model if isinstance(field, ForeignKey) else None
+
+
+def _missing(model: Any, named_by: str, name: str) -> str:
+    known = list(model._default_manager.order_by(named_by).values_list(named_by, flat=True)[: MOST_NAMED + 1])
+    shown = ", ".join(known[:MOST_NAMED]) + (", …" if len(known) > MOST_NAMED else "")
+    there = f"there are {shown}" if known else "there is none yet"
+    return f"there is no {model._meta.verbose_name} {name!r}; {there}"

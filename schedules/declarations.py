@@ -1,0 +1,144 @@
+"""What a schedule may be, as far as no table is needed to say so."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, AliasChoices, AliasGenerator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic import field_validator as checks
+
+from declarations.types import DURATION, PRINTABLE, STRICT, Choice, Json, Priority, Reference, Title
+from schedules import templates
+from schedules.cron import check_expression, check_zone, from_fields
+from schedules.models import Late, Overlap, Stagger
+
+OF_POLICIES = "assignments"
+"""The provider of the schedules of policies, which are made with them."""
+
+LARGEST_BATCH = 1_000_000
+LONGEST_WINDOW = 31 * 86_400
+LONGEST_CATCH_UP = 366 * 86_400
+
+CronPart = Annotated[str, Field(max_length=50), PRINTABLE] | Annotated[int, Field(ge=0)]
+
+
+def published(name: str) -> str:
+    """The name of a field of a schedule as the batch scheduler publishes it: `DayOfMonth`."""
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def _with_published_names(schema: dict[str, Any]) -> None:
+    schema["properties"] |= {published(name): field for name, field in schema["properties"].items()}
+
+
+class CronFields(BaseModel):
+    """When, by fields. What is left out is any. A minute that is left out beside hours is on the hour. Each is also
+    taken by its published name: `Minute`, `Hour`, `DayOfMonth`, `Month`, `DayOfWeek`."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        alias_generator=AliasGenerator(validation_alias=lambda name: AliasChoices(name, published(name))),
+        json_schema_extra=_with_published_names,
+    )
+
+    minute: CronPart | None = None
+    hour: CronPart | None = None
+    day_of_month: CronPart | None = None
+    month: CronPart | None = None
+    day_of_week: CronPart | None = None
+
+
+def _expression(cron: str | CronFields) -> str:
+    if isinstance(cron, CronFields):
+        return from_fields(**dict(cron))
+    check_expression(cron)
+    return cron
+
+
+def _zone(zone: str) -> str:
+    check_zone(zone)
+    return zone
+
+
+Cron = Annotated[
+    Annotated[str, Field(min_length=1, max_length=100), PRINTABLE] | CronFields, AfterValidator(_expression)
+]
+"""Five fields as one text, or as an object, which becomes that text."""
+
+Zone = Annotated[str, Field(min_length=1, max_length=64), PRINTABLE, AfterValidator(_zone)]
+Word = Annotated[str, Field(max_length=50), PRINTABLE]
+
+
+class Schedule(BaseModel):
+    """A cron expression in a time zone, each trigger of which puts a batch of records on the backlog. Durations are
+    seconds, or as `15m`."""
+
+    model_config = STRICT
+
+    name: Title
+    enabled: bool = Field(True, description="Paused while it is not: it triggers nothing")
+    cron: Cron = Field(description="Minute, hour, day of month, month, day of week, as `0 9 * * 1-5`")
+    zone: Zone = Field("UTC", description="IANA time zone, as Europe/Berlin")
+    provider: Word = Field("", description="What yields the batch of a trigger. Empty: its events do")
+    event_count: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] | None = Field(
+        default_factory=lambda given: None if given.get("provider") else 1,
+        description="How many events a trigger yields, 1 unless given: as plain cron",
+    )
+    window_for: Annotated[int, Field(ge=0, le=LONGEST_WINDOW), DURATION] = Field(
+        0, description="From the trigger, within which its batch should be done. 0: no window"
+    )
+    stagger: Annotated[Stagger, Choice()] = Field(Stagger.NONE, description="When the events of a batch may start")
+    late: Annotated[Late, Choice()] = Field(
+        Late.DELIVER, description="What becomes of an event that is not delivered when its window closes"
+    )
+    overlap: Annotated[Overlap, Choice()] = Field(
+        Overlap.ALLOW, description="What a trigger does while an earlier batch is unfinished"
+    )
+    catch_up_for: Annotated[int, Field(ge=0, le=LONGEST_CATCH_UP), DURATION] | None = Field(
+        None, description="After downtime, triggers missed so long ago are caught up. 0: none. None: only the last one"
+    )
+    kind: Word = Field("", description="Kind of the records it emits. Empty: that of its endpoint")
+    endpoint: Reference | None = Field(None, description="Where its events are delivered")
+    payload_template: Json = Field(
+        default_factory=dict,
+        description='What is delivered, as {"shard": "$number", "of": "$count"}. In texts $schedule, $trigger_at, '
+        "$event_id, $number, $count, $run_after and $zone are replaced",
+    )
+    throttle: Reference | None = Field(None, description="That its records share")
+    retry_policy: Reference | None = Field(None, description="By which they are tried again. None: Fibonacci, 60 s")
+    priority: Priority = Field(0, description="Of its records: higher runs first")
+
+    @checks("provider")
+    @classmethod
+    def _is_no_policy(cls, provider: str) -> str:
+        if provider == OF_POLICIES:
+            raise ValueError(f"{OF_POLICIES} are those of a policy, which has a schedule of its own: make a policy")
+        return provider
+
+    @checks("event_count", "catch_up_for")
+    @classmethod
+    def _suits_the_provider(cls, value: Any, info: ValidationInfo) -> Any:
+        provider, counts = info.data.get("provider"), info.field_name == "event_count"
+        if provider and value is not None:
+            why = f"its batch comes from {provider}" if counts else f"after downtime {provider} catches up what is due"
+            raise ValueError(f"is not for this schedule: {why}; leave it empty")
+        if provider == "" and counts and value is None:
+            raise ValueError("is missing: how many events does a trigger yield? 1 is plain cron")
+        return value
+
+    @checks("stagger", "late")
+    @classmethod
+    def _has_its_window(cls, value: str, info: ValidationInfo) -> str:
+        if info.data.get("window_for") == 0 and value == Stagger.EVEN:
+            raise ValueError("needs a window to spread the events over; say how long in window_for, or choose none")
+        if info.data.get("window_for") == 0 and value == Late.DROP:
+            raise ValueError("needs a window after which an event is late; say how long in window_for")
+        return value
+
+    @checks("payload_template")
+    @classmethod
+    def _renders(cls, template: Any, info: ValidationInfo) -> Any:
+        if template is None:
+            raise ValueError("must not be null; {} is an empty payload")
+        if not info.data.get("provider"):
+            templates.check(template)
+        return template

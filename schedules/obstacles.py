@@ -1,0 +1,71 @@
+"""What stands against editing, triggering and deleting a schedule, and against deleting what schedules need."""
+
+from typing import Any
+
+from django.db.models import Model
+
+from delivery.models import Endpoint
+from jobs.models import BacklogRecord, RetryPolicy, Throttle
+from jobs.states import UNFINISHED
+from schedules.models import Schedule, Trigger
+
+MOST_COUNTED = 1_000
+MOST_NAMED = 5
+
+
+def owner_of(schedule: Schedule) -> Any:
+    """The row that a schedule is a part of, as a policy; None when it stands alone."""
+    names = [field.get_accessor_name() for field in schedule._meta.related_objects if field.one_to_one]
+    return next((owner for name in names if name and (owner := getattr(schedule, name, None))), None)
+
+
+def obstacle_to_editing(schedule: Schedule) -> str:
+    """Why a schedule is not edited by itself: what it belongs to; empty: it is."""
+    owner = owner_of(schedule)
+    if owner is None:
+        return ""
+    return f"{_describe_owner(schedule, owner)}: edit or delete that"
+
+
+def obstacle_to_triggering(schedule: Schedule) -> str:
+    """Why a schedule is not triggered by itself, with what is done instead; empty: it is."""
+    owner = owner_of(schedule)
+    return f"{_describe_owner(schedule, owner)}: use *back up now*" if owner else ""
+
+
+def _describe_owner(schedule: Schedule, owner: Any) -> str:
+    return f"{schedule} is the schedule of the {owner._meta.verbose_name} {owner}"
+
+
+def obstacle_to_deleting(schedule: Schedule) -> str:
+    """Why a schedule cannot be deleted now, with what to do about it; empty: it can."""
+    if obstacle := obstacle_to_editing(schedule):
+        return obstacle
+    if Trigger.objects.filter(schedule=schedule, emitted_at=None, finished_at=None).exists():
+        return f"{schedule} cannot be deleted now: a batch of it is being emitted or queued. Cancel that batch first"
+    unfinished = BacklogRecord.objects.filter(origin=schedule, trigger_at__isnull=False, status__in=UNFINISHED)
+    count = unfinished.order_by()[: MOST_COUNTED + 1].count()
+    if not count:
+        return ""
+    what = f"{count:,} of its events {'are' if count > 1 else 'is'} unfinished"
+    if count > MOST_COUNTED:
+        what = f"more than {MOST_COUNTED:,} of its events are unfinished"
+    return f"{schedule} cannot be deleted now: {what}. Pause it and let them end, or cancel them"
+
+
+def use_of(row: Model) -> str:
+    """Who uses this throttle, endpoint or retry policy, in a sentence with what to do; empty: no schedule, nor a batch
+    of one."""
+    if not isinstance(row, Throttle | Endpoint | RetryPolicy):
+        return ""
+    title = str(row._meta.verbose_name)
+    field = title.replace(" ", "_")
+    being_emitted = Trigger.objects.filter(finished_at=None, emitted_at=None)
+    if field != "retry_policy" and being_emitted.filter(**{f"frozen_config__{field}_id": row.pk}).exists():
+        return f"{row.name}: a batch that needs it is being emitted; let it end or cancel it first"
+    names = list(Schedule.objects.filter(**{field: row}).order_by("name").values_list("name", flat=True))
+    if not names:
+        return ""
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    called = f"schedule{'s' if len(names) > 1 else ''} {', '.join(names[:MOST_NAMED])}{more}"
+    return f"{row.name} is used by the {called}: give {'them' if len(names) > 1 else 'it'} another {title} first"

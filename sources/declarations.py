@@ -1,0 +1,192 @@
+"""What a repository, a policy and a source may be, as far as no table is needed to say so."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationInfo
+from pydantic import field_validator as checks
+
+from declarations.types import (
+    PRINTABLE,
+    STORABLE,
+    STRICT,
+    Choice,
+    JsonObject,
+    ManySeconds,
+    Port,
+    Positive,
+    Priority,
+    Reference,
+    Seconds,
+    SomeSeconds,
+    Title,
+    Whole,
+)
+from schedules.declarations import Cron, Zone
+from sources import validation
+from sources.domain.excluded_dates import ExcludedDates
+from sources.domain.windows import Window
+from sources.engines import cleartext
+from sources.kinds import RULES
+from sources.models import AtClose
+from sources.models.source import SourceKind
+
+MOST_ROWS = 200
+"""Ranges of a window, and excluded dates."""
+
+KindOfSource = Annotated[SourceKind, Choice()]
+
+
+def _absolute(location: str) -> str:
+    if validation.CONTROL_CHARACTER.search(location) or not Path(location).is_absolute():
+        raise ValueError(f"{location!r} is not an absolute path, as /srv/backups")
+    return location
+
+
+def _ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    Window.parse(rows, "UTC")
+    return rows
+
+
+def _dates(entries: list[str]) -> list[str]:
+    ExcludedDates.parse(entries)
+    return entries
+
+
+def _engine_options(options: dict[str, Any]) -> dict[str, Any]:
+    validation.check_engine_options(options)
+    return options
+
+
+class Repository(BaseModel):
+    """Where backups go. A directory that is missing is made."""
+
+    model_config = STRICT
+
+    name: Title
+    location: Annotated[str, Field(min_length=1, max_length=500), STORABLE, AfterValidator(_absolute)] = Field(
+        description="Absolute path of a directory, as /srv/backups"
+    )
+
+
+class Policy(BaseModel):
+    """How often its sources are backed up, in which window, to where, and how. Durations are seconds, or as `15m`.
+
+    Whether its window ever opens is checked, too.
+    """
+
+    model_config = STRICT
+
+    name: Title
+    enabled: bool = Field(True, description="No backups of it begin while it is not")
+    repository: Reference = Field(description="Where its backups go")
+    priority: Priority = Field(0, description="Higher is backed up first")
+    cron: Cron = Field(description="When a period begins: five fields, as `0 9 * * 1-5`")
+    zone: Zone = Field("UTC", description="IANA time zone, as Europe/Berlin")
+    window: Annotated[list[JsonObject], Field(max_length=MOST_ROWS), AfterValidator(_ranges)] = Field(
+        default_factory=list,
+        description='When it may run, in its zone, as [{"days": "mon-fri", "start": "22:00", "end": "06:00"}]. '
+        "Empty: always",
+    )
+    excluded_dates: Annotated[
+        list[Annotated[str, Field(max_length=40), PRINTABLE]], Field(max_length=MOST_ROWS), AfterValidator(_dates)
+    ] = Field(
+        default_factory=list,
+        description='Local dates on which no range of its window begins, as ["2026-12-24", "12-25", '
+        '"2026-12-27..2026-12-31"]. A date without a year is that of every year',
+    )
+    at_close: Annotated[AtClose, Choice()] = Field(
+        AtClose.FINISH, description="What becomes of a running backup when the window closes"
+    )
+    only_if_it_fits: bool = Field(
+        False,
+        description="Start only what its last duration lets end before the window closes. What was left out in three "
+        "openings running is started in the next one all the same",
+    )
+    engine_options: Annotated[JsonObject, AfterValidator(_engine_options)] = Field(
+        default_factory=dict, description='Of the engine, as {"transfers": 4, "bwlimit": "10M"}'
+    )
+    keep_versions: Whole = Field(7, description="How many earlier versions of changed and deleted files to keep")
+    max_running_for: ManySeconds = Field(86_400, description="After which a backup that still runs is stopped")
+    least_rate: Positive | None = Field(
+        None,
+        description="Bytes a second. A backup that fetches fewer over five minutes is ended, which is a failure of its "
+        "source. Many small files are slow by nature. None: no limit",
+    )
+    retry_policy: Reference | None = Field(None, description="None: Fibonacci, 60 s")
+    throttle: Reference | None = Field(None, description="That its backups share")
+    seeding_limit: Positive | None = Field(
+        None, description="At most so many execution units for first backups. None: no limit"
+    )
+    connect_timeout: SomeSeconds = Field(60, description="To wait for a source to answer")
+    recheck_after: ManySeconds = Field(900, description="Until a silent source is asked again")
+    vanish_grace: Seconds = Field(
+        120, description="For which a source that stopped answering in mid-backup is waited for"
+    )
+    address_follows: bool = Field(
+        False,
+        description="Take over the address from which an SFTP source checks in, if its pinned host key answers there",
+    )
+    on_battery: bool = Field(True, description="Back up sources that say they run on battery")
+    on_metered: bool = Field(True, description="Back up sources that say their connection is metered")
+    wake_allowed: bool = Field(False, description="Send a magic packet to a silent source")
+    wake_every: Seconds = Field(14_400, description="At most one magic packet in this time")
+    wake_wait: SomeSeconds = Field(180, description="From a magic packet to the re-check")
+    alert_after: ManySeconds | None = Field(
+        None, description="Without a backup, after which an assignment is overdue. None: a whole period was missed"
+    )
+
+
+class Source(BaseModel):
+    """A thing to protect: a laptop, server, share, bucket, folder or database. Its kind says which fields it needs."""
+
+    model_config = STRICT
+
+    name: Title
+    kind: KindOfSource = Field(description="How it is reached, and which engine copies it")
+    address: Annotated[str, Field(max_length=300), STORABLE] = Field(
+        "", description="Host name, IP address, URL or socket directory"
+    )
+    port: Port | None = Field(None, description="None: the usual port of its kind")
+    path: Annotated[str, Field(max_length=500), STORABLE] = Field("", description="Directory, bucket or database")
+    options: JsonObject = Field(default_factory=dict, description='As {"user": "backup"}')
+    secret: Annotated[str, Field(max_length=500), STORABLE] = Field(
+        "",
+        description="Where its password is found, never the password itself: env:NAME or file:/path. To set it needs "
+        "a permission of its own; a change of kind, address, port, host key or options without that clears it",
+    )
+    host_key: Annotated[str, Field(max_length=10_000), STORABLE] = Field(
+        "", description="The SSH host key that must answer, as `ssh-keyscan` prints it: ssh-ed25519 AAAA…"
+    )
+    wake_allowed: bool | None = Field(None, description="Whether to wake it. None: as its policy says")
+    mac_address: Annotated[str, Field(max_length=17), STORABLE] = Field(
+        "", description="For Wake-on-LAN, as 02:00:00:aa:bb:cc"
+    )
+    wake_address: Annotated[str, Field(max_length=100), STORABLE] = Field(
+        "255.255.255.255", description="Broadcast address for the magic packet"
+    )
+    wake_port: Port = Field(9, description="UDP port for the magic packet")
+
+    @checks("address", "port", "path", "options", "secret", "host_key")
+    @classmethod
+    def _suits_its_kind(cls, value: Any, info: ValidationInfo) -> Any:
+        if rule := RULES.get(info.data.get("kind", "")):
+            getattr(validation, f"check_{info.field_name}")(rule, value)
+        return value
+
+    @checks("secret")
+    @classmethod
+    def _is_not_sent_in_clear(cls, secret: str, info: ValidationInfo) -> str:
+        rule, address = RULES.get(info.data.get("kind", "")), info.data.get("address", "")
+        if rule and rule.address_is_url and (text := cleartext.refusal(address, secret, info.data.get("options", {}))):
+            raise ValueError(f"{rule.title} {text}")
+        return secret
+
+    @checks("mac_address", "wake_address")
+    @classmethod
+    def _can_be_woken(cls, value: str, info: ValidationInfo) -> str:
+        if info.field_name == "mac_address":
+            validation.check_mac_address(value, info.data.get("wake_allowed"))
+        else:
+            validation.check_wake_address(value, info.data.get("mac_address", ""))
+        return value
