@@ -19,12 +19,15 @@ from pydantic import BaseModel
 
 from declarations.problems import validated
 from jobs.handlers import registry
-from jobs.throttle_verbs import InUse
 
 Row = TypeVar("Row", bound=Model)
 Value = TypeVar("Value")
 
 MOST_NAMED = 20
+
+
+class InUse(ValueError):
+    """A row is not deleted. Its text says what keeps it, and what to do."""
 
 
 class Edit(NamedTuple):
