@@ -9,10 +9,11 @@ from django.db import DataError
 
 from delivery.endpoints import Endpoints
 from delivery.models import Endpoint
-from jobs import throttle_verbs, tick
+from jobs import tick
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Decision, Lane
 from jobs.states import Status
+from operations import throttles
 from schedules import batches, chunks, emitter, events, providers, rescheduling, verbs
 from schedules.editing import Schedules
 from schedules.models import Schedule, Trigger
@@ -225,11 +226,11 @@ class TestTheFrozenConfig:
         throttle = make_throttle(5)
         begin(throttle=throttle)
         self.end_what_is_out()
-        with pytest.raises(throttle_verbs.InUse, match="a batch that needs it is being emitted"):
-            throttle_verbs.remove([throttle])
+        with pytest.raises(throttles.InUse, match="a batch that needs it is being emitted"):
+            throttles.remove([throttle])
         emit_the_rest()
         self.end_what_is_out()
-        throttle_verbs.remove([throttle])
+        throttles.remove([throttle])
 
     def test_keeps_its_endpoint_from_being_removed(self) -> None:
         endpoint = Endpoint.objects.create(name="first", url="https://first.example.com/")
