@@ -31,23 +31,24 @@ def make_schedules(count: int, **fields: object) -> list[Schedule]:
 
 class TestCatchingUp:
     def test_after_a_week_costs_no_count_of_what_was_missed(self) -> None:
-        make_schedules(300, next_trigger_at=NOON - WEEK)
+        make_schedules(60, next_trigger_at=NOON - WEEK)
         began = time.thread_time()  # that of this process alone: counting 2,016 triggers takes 30 ms a schedule
-        assert emitter.emit_triggers(NOON) == 300
-        assert time.thread_time() - began < 1.5
+        assert emitter.emit_triggers(NOON) == 60
+        assert time.thread_time() - began < 0.5
 
-    def test_stops_within_its_budget_and_begins_with_what_is_on_time(self) -> None:
-        make_schedules(250, next_trigger_at=NOON - WEEK)
+    def test_stops_within_its_budget_and_begins_with_what_is_on_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(triggers, "SCHEDULES_A_TRANSACTION", 10)
+        make_schedules(25, next_trigger_at=NOON - WEEK)
         on_time = make_schedule(
             name="on time", provider="", kind="event", event_count=1, cron="0 12 * * *", next_trigger_at=NOON
         )
-        assert triggers.record_due_triggers(NOON, seconds=0) < 250
+        assert triggers.record_due_triggers(NOON, seconds=0) < 25
         assert Trigger.objects.filter(schedule=on_time).exists()
 
     def test_writes_down_no_more_than_a_tick_can_emit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(triggers, "INTENTS_A_TRANSACTION", 150)
         monkeypatch.setattr(triggers, "INTENTS_AT_ONCE", 300)
-        make_schedules(300, next_trigger_at=NOON - WEEK, catch_up_for=7 * 86_400)
+        make_schedules(6, next_trigger_at=NOON - WEEK, catch_up_for=7 * 86_400)
         assert triggers.record_due_triggers(NOON) <= 500
 
 
@@ -111,7 +112,7 @@ class TestRemovingASchedule:
                 run_after=NOON,
                 status=Status.READY,
             )
-            for n in range(5000)
+            for n in range(1000)
         ]
         BacklogRecord.objects.bulk_create(rows)
         mine = make_record(origin=schedule)  # asked for by hand: it has no trigger
