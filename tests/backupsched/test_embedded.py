@@ -78,13 +78,13 @@ def stopped(server: Server) -> Server:
 
 
 @pytest.mark.promise
-def test_processes_that_start_together_share_one_server(first_start: tuple[Server, list[dict[str, Any]]]) -> None:
+def test_processes_that_start_together_share_one_server(first_start):
     assert sum(answer["changed"] for answer in first_start[1]) == 1
     assert len({answer["pid"] for answer in first_start[1]}) == 1
 
 
 @pytest.mark.promise
-def test_a_later_start_finds_what_was_kept_also_when_the_directory_was_moved(server: Server) -> None:
+def test_a_later_start_finds_what_was_kept_also_when_the_directory_was_moved(server):
     assert not server.ensure_running()
     with server.connect("backupsched") as connection:
         connection.execute("CREATE TABLE kept (n int)")
@@ -103,7 +103,7 @@ def test_a_later_start_finds_what_was_kept_also_when_the_directory_was_moved(ser
 
 
 @pytest.mark.promise
-def test_a_server_that_was_killed_is_started_again(server: Server) -> None:
+def test_a_server_that_was_killed_is_started_again(server):
     pid = server.status().pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -120,7 +120,7 @@ def test_a_server_that_was_killed_is_started_again(server: Server) -> None:
     assert server.status().pid != pid
 
 
-def test_a_first_start_that_was_cut_off_is_completed(server: Server) -> None:
+def test_a_first_start_that_was_cut_off_is_completed(server):
     with server.connect("postgres") as connection:
         connection.execute("DROP DATABASE backupsched WITH (FORCE)")
     assert not server.ensure_running()
@@ -128,7 +128,7 @@ def test_a_first_start_that_was_cut_off_is_completed(server: Server) -> None:
 
 
 @pytest.mark.parametrize("below", ["var", "lib/backupsched", "lib/keyed"])
-def test_a_strict_umask_does_not_keep_the_servers_user_out(monkeypatch: pytest.MonkeyPatch, below: str) -> None:
+def test_a_strict_umask_does_not_keep_the_servers_user_out(monkeypatch, below):
     """Neither in a directory of a user's nor in root's own, whether or not the key in it came first."""
     if os.geteuid() != 0:
         pytest.skip("only root's server runs as another user")
@@ -149,7 +149,7 @@ def test_a_strict_umask_does_not_keep_the_servers_user_out(monkeypatch: pytest.M
         shutil.rmtree(place)
 
 
-def test_only_who_knows_the_password_gets_in_and_only_the_owner_to_the_files(server: Server) -> None:
+def test_only_who_knows_the_password_gets_in_and_only_the_owner_to_the_files(server):
     place = server.layout
     with pytest.raises(psycopg.OperationalError, match="password"):
         psycopg.connect(host=str(place.socket_directory), user="backupsched", password="guessed", dbname="backupsched")
@@ -160,7 +160,7 @@ def test_only_who_knows_the_password_gets_in_and_only_the_owner_to_the_files(ser
         assert connection.execute("SHOW listen_addresses").fetchone() == ("",)
 
 
-def test_a_directory_of_another_major_version_is_refused(stopped: Server) -> None:
+def test_a_directory_of_another_major_version_is_refused(stopped):
     version = stopped.layout.data / "PG_VERSION"
     own = version.read_text()
     version.write_text("15\n")
@@ -169,14 +169,12 @@ def test_a_directory_of_another_major_version_is_refused(stopped: Server) -> Non
     version.write_text(own)
 
 
-def test_a_server_that_does_not_start_says_why(stopped: Server) -> None:
+def test_a_server_that_does_not_start_says_why(stopped):
     with pytest.raises(EmbeddedDatabaseError, match=r"unrecognized configuration parameter \"no_such_setting\""):
         Server(stopped.layout.var_dir, settings={"no_such_setting": "1"}).ensure_running()
 
 
-def test_a_long_path_has_a_short_socket_directory_and_one_of_another_user_is_refused(
-    stopped: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_long_path_has_a_short_socket_directory_and_one_of_another_user_is_refused(stopped, monkeypatch, tmp_path):
     assert Layout(Path("/tmp") / ("deep" * 30)).socket_directory.parent == Path("/tmp")
     (tmp_path / "link").symlink_to(tmp_path)
     monkeypatch.setattr(stopped.layout, "socket_directory", tmp_path / "link")
@@ -184,7 +182,7 @@ def test_a_long_path_has_a_short_socket_directory_and_one_of_another_user_is_ref
         stopped.ensure_running()
 
 
-def test_a_closed_directory_above_is_seen(tmp_path: Path) -> None:
+def test_a_closed_directory_above_is_seen(tmp_path):
     closed = tmp_path / "closed"
     (closed / "below").mkdir(parents=True)
     tmp_path.chmod(0o755)
@@ -199,12 +197,12 @@ def test_a_closed_directory_above_is_seen(tmp_path: Path) -> None:
     ("url", "problem"),
     [("shop", "only PostgreSQL is supported"), ("postgresql://127.0.0.1:http/shop", "DATABASE_URL is malformed")],
 )
-def test_a_database_url_that_is_of_no_use_is_refused(tmp_path: Path, url: str, problem: str) -> None:
+def test_a_database_url_that_is_of_no_use_is_refused(tmp_path, url, problem):
     with pytest.raises(ImproperlyConfigured, match=problem):
         databases(url, tmp_path)
 
 
-def test_a_command_without_its_database_ends_with_one_clear_message(server: Server) -> None:
+def test_a_command_without_its_database_ends_with_one_clear_message(server):
     """Exit code 2, no traceback, no password: nothing answers there, or no table is there yet."""
     var_dir = str(server.layout.var_dir)
     away = manage("migrate", DATABASE_URL="postgresql://anna:hunter2@127.0.0.1:1/shop", BACKUPSCHED_VAR=var_dir)
@@ -216,9 +214,7 @@ def test_a_command_without_its_database_ends_with_one_clear_message(server: Serv
         assert "hunter2" not in result.stderr
 
 
-def test_the_command_stops_the_server_and_prints_its_status_in_words(
-    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_stops_the_server_and_prints_its_status_in_words(server, monkeypatch, capsys):
     monkeypatch.setitem(settings.DATABASES["default"], "EMBEDDED_IN", str(server.layout.var_dir))
     call_command("database", "status")
     assert f"runs (process {server.status().pid})" in capsys.readouterr().out
@@ -227,7 +223,7 @@ def test_the_command_stops_the_server_and_prints_its_status_in_words(
     assert not server.status().running
 
 
-def test_all_processes_agree_on_one_secret_key(tmp_path: Path) -> None:
+def test_all_processes_agree_on_one_secret_key(tmp_path):
     script = "import sys; from pathlib import Path; from backupsched.secret_key import secret_key; "
     script += "sys.stdout.write(secret_key(Path(sys.argv[1])))"
     [key] = set(together(sys.executable, "-c", script, str(tmp_path / "new")))
@@ -236,7 +232,7 @@ def test_all_processes_agree_on_one_secret_key(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["secret_key"]
 
 
-def test_dbshell_gives_psql_the_password_that_no_setting_has(server: Server) -> None:
+def test_dbshell_gives_psql_the_password_that_no_setting_has(server):
     settings_of = databases(None, server.layout.var_dir)["default"]
     _, environment = DatabaseClient.settings_to_cmd_args_env(settings_of, [])
     assert environment["PGPASSWORD"] == server.password()

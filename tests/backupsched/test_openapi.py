@@ -63,7 +63,7 @@ def asked(asker: Asker, on_hand: OnHand) -> Findings:
     return found
 
 
-def test_to_a_superuser(on_hand: OnHand) -> None:
+def test_to_a_superuser(on_hand):
     token = api_tokens.issue(make_user(is_superuser=True), "all", ("read", "write", "operate")).text
     asker = Asker(f"Bearer {token}", EXAMPLES or 3, bounds=bool(EXAMPLES), leaves=("agent",))
     found = asked(asker, on_hand)
@@ -72,7 +72,7 @@ def test_to_a_superuser(on_hand: OnHand) -> None:
     assert found.statuses[204]
 
 
-def test_to_an_account_that_may_only_look(on_hand: OnHand) -> None:
+def test_to_an_account_that_may_only_look(on_hand):
     user = make_user()
     user.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
     token = api_tokens.issue(user, "look", ("read",)).text
@@ -83,14 +83,14 @@ def test_to_an_account_that_may_only_look(on_hand: OnHand) -> None:
     assert not found.statuses[204]
 
 
-def test_to_a_token_that_is_none(on_hand: OnHand) -> None:
+def test_to_a_token_that_is_none(on_hand):
     """What has no token at all is refused alike: test_roles.py."""
     found = asked(Asker("Bearer bst_made-up", EXAMPLES or 1, bounds=bool(EXAMPLES)), on_hand)
     assert set(found.statuses) <= REFUSED
     assert found.statuses[401] > len(found.operations) / 2
 
 
-def test_to_an_agent_and_to_one_with_a_code() -> None:
+def test_to_an_agent_and_to_one_with_a_code():
     _, assignment = make_one_of_each()
     authorization = f"Bearer {tokens.issue(assignment.source)}"
     code = tokens.make_code(assignment.source)

@@ -115,7 +115,7 @@ def rows_on_hand() -> dict[str, Any]:
     return {name: row.pk for name, row in found.items() if row is not None}
 
 
-def test_each_role_at_each_page(people: dict[str, User | None]) -> None:
+def test_each_role_at_each_page(people):
     make_one_of_each()
     rows, wrong, unknown = rows_on_hand(), [], []
     sessions = {role: session_of(user) for role, user in people.items()}
@@ -145,7 +145,7 @@ def test_each_role_at_each_page(people: dict[str, User | None]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_each_role_is_offered_its_actions(people: dict[str, User | None]) -> None:
+def test_each_role_is_offered_its_actions(people):
     for role, user in people.items():
         if user is None or not user.is_staff:
             continue  # has no list to choose from
@@ -170,9 +170,7 @@ def operations(values: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield f"{method} {path.removeprefix('/api/')}", method, address
 
 
-def test_each_role_at_each_operation(
-    people: dict[str, User | None], on_hand: tuple[dict[str, Any], Assignment]
-) -> None:
+def test_each_role_at_each_operation(people, on_hand):
     values, assignment = on_hand
     values["name"] = assignment.policy.schedule.name
     root = make_user(is_superuser=True)
@@ -197,6 +195,6 @@ def test_each_role_at_each_operation(
     assert seen == set(OPERATIONS)
 
 
-def test_the_table_of_the_document_has_these_roles(people: dict[str, User | None]) -> None:
+def test_the_table_of_the_document_has_these_roles(people):
     rows = table_rows(ROOT / "docs" / "security.md", "Who may do what")
     assert [row[0].split("*")[1] for row in rows] == [*people, *(f"token: {s}" for s in SCOPES), "agent", "host"]

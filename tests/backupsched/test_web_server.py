@@ -48,7 +48,7 @@ def ask(port: int, path: str, **headers: str) -> http.client.HTTPResponse:
 
 @pytest.mark.slow
 class TestAProcess:
-    def test_plain_http_is_redirected_also_beside_connections_that_never_finish_their_request(self, web: int) -> None:
+    def test_plain_http_is_redirected_also_beside_connections_that_never_finish_their_request(self, web):
         with ExitStack() as held:
             for number in range(60):
                 slow = held.enter_context(socket.create_connection(("127.0.0.1", web), 20))
@@ -56,24 +56,24 @@ class TestAProcess:
             answer = ask(web, "/admin/login/")
         assert (answer.status, answer.headers["Location"]) == (301, f"https://{HOST}/admin/login/")
 
-    def test_what_the_proxy_got_by_tls_is_answered_with_hsts_and_secure_cookies(self, web: int) -> None:
+    def test_what_the_proxy_got_by_tls_is_answered_with_hsts_and_secure_cookies(self, web):
         answer = ask(web, "/admin/login/", **FORWARDED)
         assert answer.status == 200
         assert "max-age=31536000" in answer.headers["Strict-Transport-Security"]
         assert "Secure" in answer.headers["Set-Cookie"]
 
-    def test_a_long_address_is_answered_and_one_beyond_the_servers_bound_is_refused(self, web: int) -> None:
+    def test_a_long_address_is_answered_and_one_beyond_the_servers_bound_is_refused(self, web):
         assert ask(web, "/?" + "x" * 20_000, **FORWARDED).status == 302
         assert ask(web, "/?" + "x" * 300_000, **FORWARDED).status == 431
 
 
-def test_check_deploy_has_nothing_to_say_with_tls() -> None:
+def test_check_deploy_has_nothing_to_say_with_tls():
     command = [sys.executable, "manage.py", "check", "--deploy", "--tag", "security", "--fail-level", "WARNING"]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | TLS, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "System check identified no issues (2 silenced).\n"), done.stderr
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_a_port_that_is_taken_is_named():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
         command = [sys.executable, "manage.py", "web", "--listen", place]

@@ -50,7 +50,7 @@ def left_behind() -> tuple[Any, Any]:
         [feeding(1), feeding(2)],
     ],
 )
-def test_what_has_a_reason_is_right(runs: list[Any]) -> None:
+def test_what_has_a_reason_is_right(runs):
     assert audit(books([record(1), record(2, kind="unresponsive")], runs)).discrepancies == []
 
 
@@ -74,7 +74,7 @@ def test_what_has_a_reason_is_right(runs: list[Any]) -> None:
         ),
     ],
 )
-def test_what_has_none_is_found(message: str, runs: list[Any]) -> None:
+def test_what_has_none_is_found(message, runs):
     found = audit(books([record(1), record(2), record(3)], runs)).discrepancies
     assert any(message in line for line in found)
 
@@ -91,36 +91,36 @@ def test_what_has_none_is_found(message: str, runs: list[Any]) -> None:
         ),
     ],
 )
-def test_what_only_one_side_knows_is_found(message: str, more: dict[str, Any]) -> None:
+def test_what_only_one_side_knows_is_found(message, more):
     [found] = audit(replace(books([record(1)], [ran(1, 10)]), **more)).discrepancies
     assert message in found
 
 
 @pytest.mark.parametrize("how", ["ended by itself with code 1", "did not end after SIGTERM"])
-def test_a_worker_must_end_as_it_was_made_to(how: str) -> None:
+def test_a_worker_must_end_as_it_was_made_to(how):
     [found] = audit(with_process(books([record(1)], [ran(1, 10)]), KILLED, 50, how)).discrepancies
     assert how in found
 
 
-def test_what_is_released_over_the_head_of_a_worker_that_ends_may_still_return() -> None:
+def test_what_is_released_over_the_head_of_a_worker_that_ends_may_still_return():
     facts = books([record(1)], [ran(1, 48, outcome=RELEASED), AGAIN])
     assert audit(with_process(facts, LIVED, 1000, "ended cleanly", asked_to_end=47)).discrepancies == []
 
 
-def test_a_rescue_of_a_worker_that_stood_still_is_explained_and_counted() -> None:
+def test_a_rescue_of_a_worker_that_stood_still_is_explained_and_counted():
     facts = books([record(1)], [ran(1, 48, outcome=RESCUED, settled=54, seconds=9), ran(1, 58, number=2)])
     findings = audit(with_process(facts, LIVED, 1000, "ended cleanly", stood=((49, 56),)))
     assert findings.discrepancies == []
     assert (findings.ran_again, findings.ran_on, findings.ran_on_seconds) == (1, 1, 3.0)
 
 
-def test_under_a_throttle_the_peak_is_counted_and_what_is_above_its_cap_found() -> None:
+def test_under_a_throttle_the_peak_is_counted_and_what_is_above_its_cap_found():
     both = (CAPPED, UNCAPPED)
     findings = audit(books([record(1), record(2)], [ran(1, 10, throttles=both), ran(2, 10.5, throttles=both)]))
     assert findings.peaks == {CAPPED: 2, UNCAPPED: 2}
     assert ["under throttle 1" in line for line in findings.discrepancies] == [True]
 
 
-def test_intervals_are_half_open_and_the_peak_says_since_when() -> None:
+def test_intervals_are_half_open_and_the_peak_says_since_when():
     assert highest([(0, 2), (2, 3), (1, 2), (5, 6)]) == (2, 1)
     assert highest([]) == (0, 0.0)

@@ -1,7 +1,6 @@
 """The audit of the tables finds each thing that must not be, and nothing in books that balance."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -91,7 +90,7 @@ def test_books_that_balance_have_no_discrepancy():
         ],
     ],
 )  # fmt: skip
-def test_what_must_not_be_is_found(message: str, records: list[Any], runs: list[Any], more: dict[str, Any]) -> None:
+def test_what_must_not_be_is_found(message, records, runs, more):
     [found] = audit(books(records, runs, **more))
     assert message in found
 
@@ -118,7 +117,7 @@ def test_a_cancel_that_was_forgotten_is_found():
 
 
 @pytest.mark.parametrize(("began", "is_found"), [(9.0, False), (11.0, True), (21.0, False)])
-def test_a_claim_from_a_paused_queue_is_found(began: float, is_found: bool) -> None:
+def test_a_claim_from_a_paused_queue_is_found(began, is_found):
     facts = books([record(1)], [ran(1, began, pid=KILLED)])
     facts.deeds.pauses.append(Pause("work", 10, 20))
     assert any("after its pause" in line for line in audit(facts)) == is_found
