@@ -13,6 +13,7 @@ from pydantic import BaseModel, create_model
 from api import steps
 from api.cursors import LARGEST_PAGE, LONGEST_CURSOR, USUAL_PAGE
 from api.fields import partial
+from declarations.service import article
 
 if TYPE_CHECKING:
     from api.resources import Resource
@@ -22,7 +23,7 @@ def router_of(resource: "Resource[Any]") -> Router:
     """A router with the operations that a resource has."""
     router = Router(tags=[resource.tag])
     name, plural, row = resource.name, resource.plural, resource.parameter
-    word, an, one = _word(name), f"{'an' if name[0] in 'aeiou' else 'a'} {name}", {row: int}
+    word, an, one = _word(name), article(name), {row: int}
 
     def add(method: str, verb: str, of: str, summary: str, view: Any, takes: dict[str, Any], **more: Any) -> None:
         """`takes`: the parameters of `view` beside the request, with their types."""

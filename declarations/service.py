@@ -152,7 +152,7 @@ class Service(Generic[Row]):
         problems = self._put(row, differs)
         changed = set(differs) if row.pk else None
         if "name" in differs and differs["name"] not in self.free and list(self._taken([differs["name"]])):
-            problems.setdefault("name", f"there is a {self.title} of this name already")
+            problems.setdefault("name", f"there is {article(self.title)} of this name already")
         for field, text in self.problems(row, changed).items():
             problems.setdefault(field, text)
         if problems:
@@ -218,6 +218,11 @@ class Service(Generic[Row]):
         """The model that a field refers to; None: it is no reference."""
         field = model._meta.get_field(name)
         return field.related_model if isinstance(field, ForeignKey) else None
+
+
+def article(title: str) -> str:
+    """As `an endpoint`."""
+    return f"{'an' if title[0] in 'aeiou' else 'a'} {title}"
 
 
 def used_by(what: str, users: str, names: Sequence[str], more: str) -> str:

@@ -168,7 +168,7 @@ class TestTheWaysToRemove:
         self, throttle: Throttle, admin_client: Client, monkeypatch: pytest.MonkeyPatch, many: bool
     ) -> None:
         enter(throttle)
-        told, answers = throttle_verbs.obstacle_to_removing, iter(["look"])
+        told, answers = throttle_verbs.obstacle_to_removing, iter(["look", "look"])
         monkeypatch.setattr(
             throttle_verbs, "obstacle_to_removing", lambda live: "" if next(answers, "") else told(live)
         )
