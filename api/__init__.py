@@ -4,8 +4,8 @@ resources, operations, steps    one way to make a resource: start at the docstri
 fields, cursors, etags          what may be sent; pages; who saw what
 idempotency, history, pruning   creates that may be sent twice; who did what; what is forgotten
 application, document, errors   what holds for every operation; the OpenAPI document; problem documents
-auth, agent_auth, tokens        who asks: a person, a program, an agent
-bodies, enrolment_limits, wording    which bodies are read, how often, and what is said
+auth, agent_auth, tokens        who asks: a person, a program, an agent; and how often
+bodies, wording                 which bodies are read, and what is said
 schedules, triggers, throttles, endpoints, retry_policies    what people edit
 sources, policies, assignments, repositories, backups        what is protected
 records, events, attempts, dead_letters, queues, breakers, workers   what machines write

@@ -1,9 +1,8 @@
 """Tokens of the API: issued on a page that shows the token once, revoked after a question, never edited.
 
-Who is no superuser issues tokens in their own name only: another's would do what they may not.
+An account that is no superuser issues tokens in its own name only: another's would do what it may not.
 """
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +12,6 @@ from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminIntegerFieldWidget
@@ -22,15 +20,13 @@ from api import tokens
 from api.models import ApiToken, Scope
 from jobs.clock import database_clock
 from operations.admin.asking import AsksFirst, is_confirmed, question
-from operations.admin.base import ReadOnlyRows, ago, moment
+from operations.admin.base import ReadOnlyAdmin, ago, moment
 
 STATE_LABELS = {"valid": "success", "expired": "warning", "revoked": "", "user inactive": "warning"}
 
 USUAL_DAYS, LONGEST_DAYS = 90, 3650
 
 REVOKE_MEANS = "Whatever uses it is refused from now on. A token that was revoked cannot be made valid again."
-
-Verb = Callable[[list[int]], int]
 
 
 class ApiTokenForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -57,57 +53,56 @@ class ApiTokenForm(forms.ModelForm):  # type: ignore[type-arg]
         fields = ("name", "user", "scopes")
 
 
-class RevokeActions(AsksFirst[Verb]):
-    """Revoke, from the list and from a token's page."""
+def _instant(name: str, description: str, empty: str = "") -> Any:
+    """A column: an instant to the second, in UTC."""
+    return admin.display(description=description, ordering=name)(lambda token: moment(getattr(token, name)) or empty)
+
+
+CREATED = _instant("created_at", "created (UTC)")
+EXPIRES = _instant("expires_at", "expires (UTC)", "never")
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(AsksFirst[None], ReadOnlyAdmin):
+    """Tokens: who uses the API in whose name, and when last. Revoked from the list and from a token's page."""
 
     called = "token"
     actions = ("revoke",)
     actions_detail = ("revoke_this",)
+    list_display = ("name", "user", "shown_scopes", "state", EXPIRES, "shown_used_at")
+    list_filter = ("user", ("revoked_at", admin.EmptyFieldListFilter))
+    list_select_related = ("user",)
+    search_fields = ("name", "user__username")
+    fields = ("name", "user", "shown_scopes", "state", CREATED, EXPIRES, "shown_used_at")
+    new_fields = ("name", "user", "scopes", "days")
 
     def has_revoke_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody edits a token, so the permission to change stands for that."""
+        """A token is never edited, so the permission to change stands for that."""
         return bool(request.user.has_perm("api.change_apitoken"))
 
     @admin.action(description="Revoke", permissions=["revoke"])
     def revoke(self, request: HttpRequest, found: QuerySet[ApiToken]) -> HttpResponse | None:
-        return self.ask_or_do(request, found, "Revoke", REVOKE_MEANS, _revoke)
+        return self.ask_or_do(request, found, "Revoke", REVOKE_MEANS, None)
 
     @action(
         description="Revoke", url_path="revoke", permissions=["revoke"], icon="key_off", variant=ActionVariant.DANGER
     )
     def revoke_this(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.ask_or_do_for_one(request, object_id, "Revoke", REVOKE_MEANS, _revoke)
+        return self.ask_or_do_for_one(request, object_id, "Revoke", REVOKE_MEANS, None)
 
     def ask_or_do(
-        self, request: HttpRequest, rows: QuerySet[ApiToken], name: str, means: str, verb: Verb
+        self, request: HttpRequest, rows: QuerySet[ApiToken], name: str, means: str, verb: None
     ) -> HttpResponse | None:
         """The question, or None once the answer was yes and it is done."""
         found = list(rows)
         if not is_confirmed(request):
             return question(request, name, means, found, danger=True)
         for token in found:
-            self.log_change(request, token, "Revoked.")  # type: ignore[attr-defined]
-        ended = verb([token.pk for token in found])
-        told = f"{ended} token{'s' if ended != 1 else ''} revoked" if ended else "it was revoked before"
-        self.message_user(request, f"{name}: {told}.", messages.SUCCESS if ended else messages.WARNING)  # type: ignore[attr-defined]
+            self.log_change(request, token, "Revoked.")
+        ended = sum(tokens.revoke(token.pk) for token in found)
+        text = f"{ended} token{'s' if ended != 1 else ''} revoked" if ended else "it was revoked before"
+        self.message_user(request, f"{name}: {text}.", messages.SUCCESS if ended else messages.WARNING)
         return None
-
-
-def _revoke(ids: list[int]) -> int:
-    return sum(tokens.revoke(token_id) for token_id in ids)
-
-
-@admin.register(ApiToken)
-class ApiTokenAdmin(RevokeActions, ReadOnlyRows, ModelAdmin):
-    """Tokens: who uses the API in whose name, and when last."""
-
-    list_display = ("name", "user", "shown_scopes", "state", "shown_expires_at", "shown_used_at")
-    list_filter = ("user", ("revoked_at", admin.EmptyFieldListFilter))
-    list_select_related = ("user",)
-    search_fields = ("name", "user__username")
-    fields = (
-        "name", "user", "shown_scopes", "state", "shown_created_at", "shown_expires_at", "shown_used_at",
-    )  # fmt: skip
 
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
         return bool(request.user.has_perm("api.add_apitoken"))
@@ -116,7 +111,7 @@ class ApiTokenAdmin(RevokeActions, ReadOnlyRows, ModelAdmin):
         return self.fields if obj else ()
 
     def get_fieldsets(self, request: HttpRequest, obj: ApiToken | None = None) -> Any:
-        return ((None, {"fields": self.fields if obj else ("name", "user", "scopes", "days")}),)
+        return ((None, {"fields": self.fields if obj else self.new_fields}),)
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         if obj is None:
@@ -139,12 +134,10 @@ class ApiTokenAdmin(RevokeActions, ReadOnlyRows, ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: ApiToken, form: Any, change: bool) -> None:
         """Issue it. Its text goes to the page that answers, and nowhere else."""
-        now = database_clock()
-        days = form.cleaned_data.get("days")
+        now, days = database_clock(), form.cleaned_data.get("days")
         ends = now + timedelta(days=days) if days else None
-        issued = tokens.issue(obj.user, obj.name, form.cleaned_data["scopes"], ends, now)
-        obj.pk = issued.token.pk
-        request.issued = issued  # type: ignore[attr-defined]
+        request.issued = tokens.issue(obj.user, obj.name, form.cleaned_data["scopes"], ends, now)  # type: ignore[attr-defined]
+        obj.pk = request.issued.token.pk  # type: ignore[attr-defined]
 
     def response_add(self, request: HttpRequest, obj: ApiToken, post_url_continue: str | None = None) -> HttpResponse:
         issued: tokens.Issued = request.issued  # type: ignore[attr-defined]
@@ -164,14 +157,6 @@ class ApiTokenAdmin(RevokeActions, ReadOnlyRows, ModelAdmin):
     @display(description="state", label=STATE_LABELS)
     def state(self, token: ApiToken) -> str:
         return tokens.state_of(token, database_clock())
-
-    @admin.display(description="created (UTC)")
-    def shown_created_at(self, token: ApiToken) -> str:
-        return moment(token.created_at)
-
-    @admin.display(description="expires (UTC)", ordering="expires_at")
-    def shown_expires_at(self, token: ApiToken) -> str:
-        return moment(token.expires_at) or "never"
 
     @admin.display(description="last used", ordering="used_at")
     def shown_used_at(self, token: ApiToken) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Router
 
-from api.agent_auth import AgentAuth, agent_of, not_accepted
+from api.agent_auth import ASKED_FOR, NEW_ADDRESSES, AgentAuth, agent_of, not_accepted
 from api.assignment_schemas import (
     LONGEST_SNOOZE_SECONDS,
     CheckInRequest,
@@ -16,7 +16,6 @@ from api.assignment_schemas import (
     SnoozeRequest,
     StatusAnswer,
 )
-from api.enrolment_limits import ASKED_FOR, NEW_ADDRESSES
 from api.errors import not_valid
 from api.source_answers import status_of
 from sources import checkins, planning

@@ -1,4 +1,4 @@
-"""The API itself: what holds for each of its operations, whoever's it is. `api/` adds the routers."""
+"""The API itself: what holds for each of its operations. `root` adds the routers."""
 
 import functools
 import json
@@ -18,11 +18,11 @@ from api.bodies import ObjectParser, checked
 from api.document import Document
 from api.errors import ApiError, add_handlers, database_away, not_valid
 from api.wording import MOST_ERRORS, REPEATED_PARAMETER, UNKNOWN_PARAMETER, shown
-from operations.web.database_away import DATABASE_AWAY
+from operations.web.answers import DATABASE_AWAY
 
 
 class Pages(Swagger):
-    """The page of the document. What is tried on it goes by the session of who looks at it, with its CSRF token."""
+    """The page of the document. What is tried on it goes by the session of its reader, with its CSRF token."""
 
     def __init__(self) -> None:
         super().__init__({"docExpansion": "none", "filter": True, "displayRequestDuration": True})
@@ -63,12 +63,10 @@ def known_parameters_only(view: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(view)
     def strict_view(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        unknown = sorted({shown(name) for name in request.GET if name not in known})
-        if unknown:
-            there_are = f"there are {', '.join(sorted(known))}" if known else "it has none"
-            raise not_valid([(name, UNKNOWN_PARAMETER) for name in unknown[:MOST_ERRORS]], there_are)
-        repeated = sorted(name for name, values in request.GET.lists() if len(values) > 1)
-        if repeated:
+        if unknown := sorted({shown(name) for name in request.GET if name not in known}):
+            hint = f"there are {', '.join(sorted(known))}" if known else "it has none"
+            raise not_valid([(name, UNKNOWN_PARAMETER) for name in unknown[:MOST_ERRORS]], hint)
+        if repeated := sorted(name for name, values in request.GET.lists() if len(values) > 1):
             raise not_valid([(name, REPEATED_PARAMETER) for name in repeated], "ask once for each value")
         return view(request, *args, **kwargs)
 
@@ -80,20 +78,16 @@ def for_staff(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     by_session: Callable[..., HttpResponse] = staff_member_required(view)
     auth = Staff()
 
+    @functools.wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if "Authorization" not in request.headers:
-            return by_session(request, *args, **kwargs)
         try:
+            if "Authorization" not in request.headers:
+                return by_session(request, *args, **kwargs)
             auth(request)
+            return view(request, *args, **kwargs)
         except ApiError as error:
             return error.response(request)
-        return view(request, *args, **kwargs)
-
-    @functools.wraps(view)
-    def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        try:
-            return guarded(request, *args, **kwargs)
         except DATABASE_AWAY as error:
             return database_away(request, error)
 
-    return answered
+    return guarded

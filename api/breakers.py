@@ -68,9 +68,9 @@ def probe(request: HttpRequest, breaker_id: int) -> HttpResponse:
     return _do(request, breaker_id, verbs.probe_now, "Probed")
 
 
-def _do(request: HttpRequest, breaker_id: int, verb: Callable[..., int], told: str) -> HttpResponse:
+def _do(request: HttpRequest, breaker_id: int, verb: Callable[..., int], done: str) -> HttpResponse:
     breaker = resource.get(breaker_id)
     if not verb([breaker_id], by=str(request.user)):
         raise ApiError(409, "the breaker is not open", "there is nothing to do: everything goes through")
-    history.noted(request, breaker, told)
+    history.noted(request, breaker, done)
     return resource.respond(resource.get(breaker_id))

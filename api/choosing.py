@@ -2,37 +2,26 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from django.db import connection
 
 from api.errors import ApiError, not_valid
-from jobs.backlog.selection import Filters
-from jobs.states import Status
+from operations.backlog.selection import check_names
 from operations.patience import PAGE_SECONDS, TookTooLong, at_most
-from operations.web.database_away import DATABASE_AWAY_SECONDS
+from operations.web.answers import DATABASE_AWAY_SECONDS
 
-ASK_FOR_LESS = "ask for less: name a status, a kind or a queue, and leave out `error`"
+ASK_FOR_LESS = "ask for less: name a status, a schedule, a kind or a queue, and leave out `error`"
 
 NOT_KNOWN = "is none that is known"
 
 
-def filters_of(asked: Any) -> Filters:
-    """What a request says about records. Raises: ApiError (422) for a kind or queue that nobody knows."""
-    status = getattr(asked, "status", None)
-    filters = Filters(
-        kind=asked.kind,
-        queue=asked.queue,
-        statuses=(Status[status.upper()],) if status else (),
-        subject=getattr(asked, "subject", None),
-        error=getattr(asked, "error", None),
-    )
-    for name in ("kind", "queue"):
+def check_known(kind: str | None, queue: str | None) -> None:
+    """Raises: ApiError (422) for a kind or queue that neither the settings nor any record knows."""
+    for name, asked in (("kind", (kind, None)), ("queue", (None, queue))):
         try:
-            Filters(**{name: getattr(filters, name)}).check()
+            check_names(*asked)
         except ValueError as error:
             raise not_valid([(name, NOT_KNOWN)], "GET /api/records tells those of each record") from error
-    return filters
 
 
 @contextmanager

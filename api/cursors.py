@@ -1,8 +1,8 @@
 """Pages of a list: `limit`, `ordering` and an opaque `cursor`.
 
-A cursor says after which row the next page begins, by the value it is ordered by and its id (or what else tells rows
-with the same value apart). So rows that come or go
-meanwhile neither repeat nor hide others. It is signed, and good for one list in one ordering.
+A cursor says after which row the next page begins, by the value it is ordered by and its id (or what else sets rows
+with the same value apart). So rows that come or go meanwhile neither repeat nor hide others. It is signed, and good for
+one list in one ordering.
 
 In every ordering rows without a value come last, or are left out where an index is to yield the order; those with the
 same value are in the order of their ids.
@@ -92,21 +92,16 @@ def _after(place: Place, at: tuple[Any, Any]) -> Q:
     return after | Q(**{f"{place.field}__isnull": True})
 
 
+def _fields(model: type[Model], path: str) -> list[Any]:
+    """The fields along a path, as `origin__name`."""
+    found: list[Any] = []
+    for name in path.split("__"):
+        found.append((found[-1].related_model if found else model)._meta.get_field(name))
+    return found
+
+
 def _is_nullable(model: type[Model], path: str) -> bool:
-    *relations, name = path.split("__")
-    for relation in relations:
-        field = model._meta.get_field(relation)
-        if getattr(field, "null", False):
-            return True
-        model = field.related_model  # type: ignore[assignment]
-    return bool(getattr(model._meta.get_field(name), "null", False))
-
-
-def _field_of(model: type[Model], path: str) -> Any:
-    *relations, name = path.split("__")
-    for relation in relations:
-        model = model._meta.get_field(relation).related_model  # type: ignore[assignment]
-    return model._meta.get_field(name)
+    return any(getattr(field, "null", False) for field in _fields(model, path))
 
 
 def _write(row: Any, place: Place, name: str) -> str:
@@ -123,6 +118,6 @@ def _read(cursor: str, place: Place, name: str, model: type[Model]) -> tuple[Any
         ordering, text, tie = signing.loads(cursor, salt=f"{__name__}:{name}")
         if ordering != place.ordering:
             raise not_valid([("cursor", NOT_OURS)])
-        return _field_of(model, place.field).to_python(text), _field_of(model, place.tie).to_python(tie)
+        return tuple(_fields(model, path)[-1].to_python(of) for path, of in ((place.field, text), (place.tie, tie)))
     except (signing.BadSignature, ValidationError, ValueError, TypeError) as error:
         raise not_valid([("cursor", NOT_OURS)]) from error

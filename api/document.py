@@ -12,7 +12,7 @@ from ninja.openapi.schema import REF_TEMPLATE, OpenAPISchema
 from ninja.operation import Operation
 
 from api.auth import Staff
-from api.errors import CONTENT_TYPE
+from api.errors import CONTENT_TYPE, USUAL
 from api.schemas import Problem
 from operations.backlog.arguments import LARGEST_ID
 
@@ -28,43 +28,34 @@ HAS: dict[str, tuple[int, ...]] = {
 }
 """What `x-has` may name, and which problems come of it. `conflict`: 409 for whatever is in its way."""
 
-DESCRIPTIONS: dict[int, str] = {
-    400: "The request cannot be read",
-    401: "No session, or a token that is not accepted",
-    403: "The scope, the permission or the CSRF token is missing",
-    404: "There is no such thing",
-    409: "It cannot be done as things stand",
-    411: "The length of the body is missing",
-    412: "If-Match is stale: it was changed meanwhile",
-    413: "The body is too large",
-    415: "The body is not JSON",
-    422: "Something that was sent is not valid; `errors` names it",
-    429: "Too many requests",
-    503: "The database cannot answer now, or the answer takes too long",
-}
 
-TEXT = {"type": "string"}
-PROBLEM_HEADERS: dict[int, dict[str, Any]] = {
-    401: {"WWW-Authenticate": {"description": "`Bearer`", "schema": TEXT}},
-    429: {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}},
-    503: {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}},
+def _header(text: str, kind: str = "string") -> dict[str, Any]:
+    return {"description": text, "schema": {"type": kind}}
+
+
+def _request_header(name: str, text: str, pattern: str) -> dict[str, Any]:
+    schema = {"type": "string", "pattern": pattern}
+    return {"in": "header", "name": name, "required": False, "description": text, "schema": schema}
+
+
+RETRY_AFTER = {"Retry-After": _header("Seconds", "integer")}
+PROBLEM_HEADERS = {401: {"WWW-Authenticate": _header("`Bearer`")}, 429: RETRY_AFTER, 503: RETRY_AFTER}
+ANSWER_HEADERS = {
+    "etag": {"ETag": _header("Send it as If-Match to change only what you have seen")},
+    "location": {"Location": _header("Where the new one is")},
+    "idempotency": {"Idempotent-Replayed": _header("`true`: the stored answer to an earlier request")},
 }
-ETAG = {"ETag": {"description": "Send it as If-Match to change only what you have seen", "schema": TEXT}}
-LOCATION = {"Location": {"description": "Where the new one is", "schema": TEXT}}
-REPLAYED = {"Idempotent-Replayed": {"description": "`true`: the stored answer to an earlier request", "schema": TEXT}}
-IF_MATCH = {
-    "in": "header",
-    "name": "If-Match",
-    "required": False,
-    "description": "The ETag that was read: 412 if it has been changed since. Left out: whatever it is now",
-    "schema": {"type": "string", "pattern": r'^("[0-9a-f]{32}"|\*)$'},
-}
-IDEMPOTENCY_KEY = {
-    "in": "header",
-    "name": "Idempotency-Key",
-    "required": False,
-    "description": "Sent again with the same key within a day, the same request gets the same answer",
-    "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
+REQUEST_HEADERS = {
+    "if-match": _request_header(
+        "If-Match",
+        "The ETag that was read: 412 if it has been changed since. Left out: whatever it is now",
+        r'^("[0-9a-f]{32}"|\*)$',
+    ),
+    "idempotency": _request_header(
+        "Idempotency-Key",
+        "Sent again with the same key within a day, the same request gets the same answer",
+        "^[!-~]{1,255}$",
+    ),
 }
 
 SECURITY: dict[str, dict[str, Any]] = {
@@ -95,11 +86,11 @@ class Document(OpenAPISchema):
         components = self["components"]
         shape = Problem.model_json_schema(ref_template=REF_TEMPLATE, mode="serialization")
         components["schemas"] |= shape.pop("$defs") | {Problem.__name__: shape}
-        components["responses"] = {_name(status): _problem(status) for status in sorted(DESCRIPTIONS)}
+        components["responses"] = {_name(status): _problem(status) for status in USUAL}
         components["securitySchemes"] = SECURITY
 
     def operation_details(self, operation: Operation) -> dict[str, Any]:
-        """As ninja tells it, with ids in range, headers, every problem, and who may."""
+        """As ninja has it, with ids in range, headers, every problem, and who may."""
         details: dict[str, Any] = super().operation_details(operation)
         has = details.pop("x-has", [])
         parameters = details["parameters"]
@@ -108,35 +99,26 @@ class Document(OpenAPISchema):
                 parameter["schema"] |= {"minimum": 1, "maximum": LARGEST_ID}
             if parameter["in"] == "query":
                 parameter["schema"] = _without_null(parameter["schema"])
-        parameters += [IF_MATCH] if "if-match" in has else []
-        parameters += [IDEMPOTENCY_KEY] if "idempotency" in has else []
+        parameters += [header for name, header in REQUEST_HEADERS.items() if name in has]
         has_path = any(parameter["in"] == "path" for parameter in parameters)
-        details["responses"] = self._answers(operation, details["responses"], has, has_path)
+        details["responses"] = _answers(operation, details["responses"], has, has_path)
         if operation.auth_callbacks:
             details["security"] = [each for auth in operation.auth_callbacks for each in _security(auth)]
         return details
 
-    def _answers(
-        self, operation: Operation, told: dict[Any, Any], has: list[str], has_path: bool
-    ) -> dict[str, dict[str, Any]]:
-        found = {int(status): answer for status, answer in told.items()}
-        good = {status: answer for status, answer in found.items() if status < 400}
-        for status, answer in good.items():
-            if status == 204:
-                answer.pop("content", None)
-            headers = {
-                **(ETAG if "etag" in has else {}),
-                **(LOCATION if "location" in has else {}),
-                **(REPLAYED if "idempotency" in has else {}),
-            }
-            if headers:
-                answer["headers"] = headers
-        statuses = {status for status in found if status >= 400} | set(ALWAYS)
-        statuses |= set(OF_AUTH) if operation.auth_callbacks else set()
-        statuses |= {404} if has_path else set()
-        statuses |= {status for each in has for status in HAS[each]}
-        problems = {status: {"$ref": f"#/components/responses/{_name(status)}"} for status in statuses}
-        return {str(status): answer for status, answer in sorted({**good, **problems}.items())}
+
+def _answers(operation: Operation, known: dict[Any, Any], has: list[str], has_path: bool) -> dict[str, Any]:
+    found = {int(status): answer for status, answer in known.items()}
+    good = {status: answer for status, answer in found.items() if status < 400}
+    for status, answer in good.items():
+        if status == 204:
+            answer.pop("content", None)
+        if headers := {name: text for each in has for name, text in ANSWER_HEADERS.get(each, {}).items()}:
+            answer["headers"] = headers
+    statuses = found.keys() - good.keys() | {*ALWAYS, *(OF_AUTH if operation.auth_callbacks else ())}
+    statuses |= {*((404,) if has_path else ()), *(status for each in has for status in HAS[each])}
+    problems = {status: {"$ref": f"#/components/responses/{_name(status)}"} for status in statuses}
+    return {str(status): answer for status, answer in sorted({**good, **problems}.items())}
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
@@ -156,7 +138,7 @@ def _security(auth: Any) -> list[dict[str, list[str]]]:
 
 def _problem(status: int) -> dict[str, Any]:
     answer: dict[str, Any] = {
-        "description": DESCRIPTIONS[status],
+        "description": USUAL[status][0].capitalize(),
         "content": {CONTENT_TYPE: {"schema": {"$ref": f"#/components/schemas/{Problem.__name__}"}}},
     }
     return answer | ({"headers": PROBLEM_HEADERS[status]} if status in PROBLEM_HEADERS else {})

@@ -6,12 +6,12 @@ from django.conf import settings
 from django.http import HttpRequest
 from ninja import Router, Status
 
-from api.agent_auth import AgentAuth, agent_of, not_accepted
+from api.agent_auth import FAILED_CODES, FAILED_ENROLMENTS, ROTATIONS, AgentAuth, agent_of, not_accepted
 from api.assignment_schemas import AgentTokenAnswer, EnrolAnswer, EnrolRequest
-from api.enrolment_limits import FAILED_CODES, FAILED_ENROLMENTS, ROTATIONS, network_of
 from api.errors import ApiError
 from api.schemas import Problem
 from jobs.clock import database_clock
+from operations.limits import network_of
 from sources import checkins, tokens
 
 router = Router(tags=["agent"])

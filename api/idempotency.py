@@ -1,9 +1,9 @@
 """`Idempotency-Key`: a request that creates something, sent twice with one key, creates it once.
 
-The answer is stored in the transaction that creates, so the one is there if and only if the other is: whoever was cut
-off sends the same again and gets the first answer, and a process that dies in between leaves nothing that is in the
-way. While the first request runs, its key is held by an advisory lock of its transaction: a second one is told so (409)
-and waits for nothing. Only what succeeded is stored: who was refused may send something better with the same key.
+The answer is stored in the transaction that creates, so the one is there if and only if the other is: a program that
+was cut off sends the same again and gets the first answer, and a process that dies in between leaves nothing that is in
+the way. While the first request runs, its key is held by an advisory lock of its transaction: a second one is refused
+(409) and waits for nothing. Only what succeeded is stored: after a refusal something better may be sent with that key.
 Keys belong to the token, or the user of the session, that sent them. They are kept for a day.
 """
 
@@ -41,10 +41,11 @@ def once(request: HttpRequest, create: Callable[[], HttpResponse]) -> HttpRespon
             return create()
         if not KEY.fullmatch(key):
             raise not_valid([(HEADER, "must be 1 to 255 visible ASCII characters, as a UUID")])
-        owner, digest = _owner(request), _digest(request)
+        token = token_of(request)
+        owner = f"token {token.pk}" if token else f"user {request.user.pk}"
+        digest = _digest(request)
         _hold(owner, key)
-        stored = _stored(owner, key)
-        if stored is not None:
+        if stored := _stored(owner, key):
             return _replay(stored, digest)
         response = create()
         IdempotencyKey.objects.create(
@@ -83,11 +84,6 @@ def _replay(stored: IdempotencyKey, digest: str) -> HttpResponse:
         raise ApiError(422, hint=hint, errors=[(HEADER, "was used for another request")])
     headers = stored.headers | {REPLAYED: "true"}
     return HttpResponse(stored.body, status=stored.status or 200, headers=headers)
-
-
-def _owner(request: HttpRequest) -> str:
-    token = token_of(request)
-    return f"token {token.pk}" if token else f"user {request.user.pk}"
 
 
 def _digest(request: HttpRequest) -> str:

@@ -16,7 +16,7 @@ from api.errors import ApiError, not_valid
 from api.fields import Name
 from api.models import Scope
 from api.resources import Resource
-from jobs import rollouts
+from schedules import rollouts
 from sources import models, planning, previews
 from sources.declarations import Policy
 from sources.edits import Policies

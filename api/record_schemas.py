@@ -17,20 +17,49 @@ StatusName = Literal["waiting", "ready", "running", "succeeded", "failed", "canc
 GroupId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{12}$")]
 
 
-class RecordFilters(Schema):
-    """What they are like. `error`: a part of the last error, in any case. `schedule`: the id of what emitted them."""
+class RecordChoice(Schema):
+    """Which records; all that is sent has to hold."""
 
-    status: StatusName | None = None
+    status: StatusName | Literal["unfinished"] | None = Field(
+        None, description="`unfinished`: waiting, ready or running"
+    )
     kind: Name | None = None
     queue: Name | None = None
-    subject: Name | None = None
-    error: Name | None = None
-    schedule: RowId | None = None
-    trigger_at: Instant | None = None
+    subject: Name | None = Field(None, description="Of an event: its id, as its receiver knows it")
+    error: Name | None = Field(None, description="A part of the last error, in any case")
+    group: GroupId | None = Field(None, description="Failed, and says the same, as `GET /api/dead-letters` tells")
+    events: bool | None = Field(None, description="Whether it is delivered to an endpoint")
+    schedule: RowId | None = Field(None, description="Emitted by the schedule with this id")
+    trigger_at: Instant | None = Field(
+        None, description="Of the batch with this launch time. Send `schedule`, too: without it every record is read"
+    )
+    endpoint: RowId | None = Field(None, description="Goes to the endpoint with this id")
+    answer: Literal["2xx", "3xx", "4xx", "5xx", "none"] | None = Field(
+        None, description="What the last attempt was answered. `none`: it was tried, and nothing answered"
+    )
+
+
+class RecordFilters(RecordChoice):
+    """Which records are listed."""
+
+    ended_since: Instant | None = Field(None, description="Succeeded, failed or cancelled then or later")
+
+
+class DeliveryAnswer(Schema):
+    """What an event has more than any record."""
+
+    schedule: str | None = Field(description="The name of its schedule as it was emitted; null: by hand")
+    launch_at: datetime | None = Field(description="When it was to start; null: it cannot be told any more")
+    lag: float | None = Field(description="Seconds from `launch_at` to the start of its last attempt")
+    code: int | None = Field(description="What the last attempt was answered: the status of HTTP; null: nothing")
+    seconds: float | None = Field(description="How long the last attempt took")
+    endpoint: int | None = Field(description="The endpoint that it goes to; null: its payload has a URL of its own")
+    endpoint_name: str | None = Field(description="The name of that endpoint; null: none, or it was deleted")
 
 
 class RecordAnswer(Schema):
-    """A backlog record: its columns, without the token of its lease."""
+    """A backlog record: its columns, without the token of its lease. `delivery`: of an event; else null. Of a `url`
+    in the payload of an event no more than scheme, host and port is answered."""
 
     id: int
     kind: str
@@ -63,6 +92,7 @@ class RecordAnswer(Schema):
     retry_policy_id: int | None
     lane: int
     breaker_id: int | None
+    delivery: DeliveryAnswer | None
 
 
 class RecordDetail(RecordAnswer):
@@ -72,29 +102,25 @@ class RecordDetail(RecordAnswer):
     why: list[str]
 
 
-class RetryRequest(Body):
-    """Which records: their `ids`, or what they are like. Without a `status`: what failed. `group`: of a dead letter.
+class RetryRequest(RecordChoice, Body):
+    """Which records: their `ids`, or what they are like. Without a `status`: what failed.
 
     `after`: `next` of the answer before, when there were more than are retried at once. `dry_run`: only count them.
     """
 
     ids: list[RowId] | None = Field(None, min_length=1, max_length=MOST_IDS)
-    status: StatusName | None = None
-    kind: Name | None = None
-    queue: Name | None = None
-    error: Name | None = None
-    group: GroupId | None = None
     after: Annotated[int, Field(ge=0, le=LARGEST_ID)] = 0
     dry_run: bool = False
 
     @model_validator(mode="after")
     def _one_choice(self) -> "RetryRequest":
-        alike = any((self.status, self.kind, self.queue, self.error, self.group))
-        if bool(self.ids) == alike:
-            raise ValueError("name the records either by `ids`, or by `status`, `kind`, `queue`, `error` or `group`")
-        if self.group and (self.error or self.status not in (None, "failed")):
-            raise ValueError("`group` is one of failed records that say the same: leave out `status` and `error`")
+        if bool(self.ids) == bool(self.asked()):
+            raise ValueError("name the records either by `ids`, or by what they are like, as `status` or `error`")
         return self
+
+    def asked(self) -> dict[str, Any]:
+        """What they have to be like."""
+        return {name: value for name in RecordChoice.model_fields if (value := getattr(self, name)) is not None}
 
 
 class RetryAnswer(Schema):

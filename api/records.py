@@ -1,13 +1,15 @@
-"""Records of the backlog: look at them, retry and cancel them."""
+"""Records of the backlog, events and dead letters among them: look at them, retry and cancel them."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 from django.http import HttpRequest
+from ninja import Query
 
 from api.auth import Staff, looking, operating
-from api.choosing import filters_of, patiently
+from api.choosing import ASK_FOR_LESS, check_known, patiently
 from api.record_schemas import (
     CancelAnswer,
     RecordAnswer,
@@ -18,17 +20,23 @@ from api.record_schemas import (
     WouldRetryAnswer,
 )
 from api.resources import Resource
-from api.retrying import cancel_row, first_ids, retry_many, retry_row
-from jobs.backlog.selection import Filters
+from api.schemas import DeadLettersAnswer, DeadLettersQuery
+from jobs import backlog
+from jobs.backlog.rows import BATCH
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord
-from jobs.models.backlog_record import BacklogRecordQuerySet
 from jobs.states import Status
-from operations.backlog.dead_letters import ids_like
+from operations.backlog.dead_letters import dead_letters, facts_of
 from operations.backlog.facts import attempt_facts, record_facts
 from operations.backlog.reasons import reasons
+from operations.backlog.selection import filtered, locked_batches, with_answers
+from operations.backlog.verbs import Verb, carried_out, describe
+from operations.web import audit
 
-SHOWN_ATTEMPTS = 100
+SHOWN_ATTEMPTS = 1000
+"""All that are kept of a record that is tried for ever."""
+MOST_AT_ONCE = 10_000
+"""Records that one request retries: some seconds. The answer says where to go on."""
 
 
 class Records(Resource[BacklogRecord]):
@@ -36,28 +44,31 @@ class Records(Resource[BacklogRecord]):
 
     model, name, plural, tag = BacklogRecord, "record", "records", "backlog"
     answer, detail, filters = RecordAnswer, RecordDetail, RecordFilters
-    usual_ordering = "-id"
+    orderings, usual_ordering = ("id", "finished_at", "trigger_at"), "-id"
+    with_value = ("finished_at", "trigger_at")
+    ask_for_less = f"{ASK_FOR_LESS}; order what has ended by `-finished_at`"
 
     def permits(self, verb: str) -> Staff:
         """As in the admin: who may change what becomes of records may see them."""
         return looking()
 
+    def rows(self) -> QuerySet[Any]:
+        """With what their last attempts were answered."""
+        return with_answers(BacklogRecord.objects.all())
+
     def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
-        """By what they are like, and where they came from."""
-        found = filters_of(RecordFilters(**asked)).records()
-        if "trigger_at" in asked:
-            found = found.filter(trigger_at=asked["trigger_at"])
-        return found.filter(origin_id=asked["schedule"]) if "schedule" in asked else found
+        """By what they are like, where they came from, and what came of them."""
+        check_known(asked.get("kind"), asked.get("queue"))
+        return filtered(rows, asked)
 
     def facts(self, rows: Sequence[BacklogRecord]) -> list[dict[str, Any]]:
-        """The columns, without the lease token."""
-        return [record_facts(row) for row in rows]
+        """The columns, without the lease token; of events what came of their deliveries."""
+        return record_facts(rows)
 
     def detailed(self, row: BacklogRecord) -> dict[str, Any]:
         """Its latest attempts, and why it does not run."""
         attempts = Attempt.objects.filter(record_id=row.pk).order_by("-number")[:SHOWN_ATTEMPTS]
-        why = reasons(row, database_clock())
-        return {"attempts": [attempt_facts(each) | {"record": row.pk} for each in attempts], "why": why}
+        return {"attempts": list(map(attempt_facts, attempts)), "why": reasons(row, database_clock())}
 
 
 resource = Records()
@@ -72,11 +83,22 @@ router = resource.router()
     summary="Retry records now",
 )
 def retry(request: HttpRequest, body: RetryRequest) -> dict[str, Any]:
-    """What waits is ready at once, whatever for. What failed or was cancelled starts afresh."""
-    chosen = _chosen(body)
-    with patiently():
-        ids = _ids(body, chosen)
-    return retry_many(request, chosen, ids, named=bool(body.ids), dry_run=body.dry_run)
+    """What waits is ready at once, whatever for. What failed or was cancelled starts afresh; an event keeps its id."""
+    rows: QuerySet[Any] = BacklogRecord.objects.all()
+    with patiently(resource.ask_for_less):
+        if not body.ids:
+            rows = resource.filtered(rows, {"status": "failed"} | body.asked())
+        ids = _following(rows, body)
+    following = ids[MOST_AT_ONCE - 1] if len(ids) > MOST_AT_ONCE else None
+    ids = ids[:MOST_AT_ONCE]
+    if body.dry_run:
+        counts = rows.filter(pk__in=ids).order_by().values_list("status").annotate(Count("pk"))
+        return {"would_retry": {Status(status).label: count for status, count in counts}, "next": following}
+    result = carried_out(backlog.retry, locked_batches(rows, BATCH, ids))
+    if body.ids:
+        result["missing"] = sorted(set(ids).difference(*result.values()))
+    audit.note(request, "Retry now", describe(result) or "there was nothing")
+    return result | {"next": following}
 
 
 @router.post(
@@ -88,7 +110,7 @@ def retry(request: HttpRequest, body: RetryRequest) -> dict[str, Any]:
 )
 def retry_one(request: HttpRequest, record_id: int) -> dict[str, Any]:
     """As for many."""
-    return retry_row(request, resource.get(record_id).pk)
+    return _one(request, "Retry now", backlog.retry, record_id)
 
 
 @router.post(
@@ -100,20 +122,32 @@ def retry_one(request: HttpRequest, record_id: int) -> dict[str, Any]:
 )
 def cancel_one(request: HttpRequest, record_id: int) -> dict[str, Any]:
     """What runs is told to stop, and ends as cancelled unless it succeeds first."""
-    return cancel_row(request, resource.get(record_id).pk)
+    return _one(request, "Cancel", backlog.cancel, record_id)
 
 
-def _chosen(body: RetryRequest) -> BacklogRecordQuerySet:
-    if body.ids:
-        return Filters().records()
-    return filters_of(body).records((Status.FAILED,))
+def _one(request: HttpRequest, name: str, verb: Verb, record_id: int) -> dict[str, Any]:
+    result = asdict(verb([resource.get(record_id).pk]))
+    audit.note(request, name, describe(result), record_id)
+    return result
 
 
-def _ids(body: RetryRequest, chosen: BacklogRecordQuerySet) -> list[int]:
+@router.get(
+    "/dead-letters",
+    auth=looking(),
+    response=DeadLettersAnswer,
+    operation_id="list_dead_letters",
+    summary="Failed records by what they say",
+)
+def list_dead_letters(request: HttpRequest, query: Query[DeadLettersQuery]) -> dict[str, Any]:
+    """As `manage.py backlog errors --json`. `POST /api/records/retry` takes a `group`."""
+    check_known(query.kind, query.queue)
+    with patiently():
+        return facts_of(dead_letters(query.kind, query.queue))
+
+
+def _following(rows: QuerySet[Any], body: RetryRequest) -> list[int]:
     """Ids to retry, ascending, from `after` on; one more than are retried at once when there are so many."""
     if body.ids:
         return sorted({each for each in body.ids if each > body.after})
-    if body.group:
-        found = ids_like(body.group, body.kind, body.queue)
-        return [each for each in found if each > body.after]
-    return first_ids(chosen, body.after)
+    following = rows.filter(pk__gt=body.after).order_by("pk")
+    return list(following.values_list("pk", flat=True)[: MOST_AT_ONCE + 1])

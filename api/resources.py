@@ -160,7 +160,8 @@ class Resource(Generic[Row]):
 
     def answer_of(self, row: Row) -> dict[str, Any]:
         """One row as JSON, as its answer says."""
-        return steps.contents(self, [row])[0]
+        found: dict[str, Any] = steps.contents(self, [row])[0]
+        return found
 
     def respond(self, row: Row, status: int = 200) -> HttpResponse:
         """The answer about one row, with its ETag."""

@@ -7,8 +7,8 @@ from ninja import Schema
 
 from api.fields import Name
 from api.resources import Resource
-from declarations.queue import AlgorithmName, RetryPolicies, RetryPolicy
 from jobs import models, retries
+from operations.declarations import AlgorithmName, RetryPolicies, RetryPolicy
 
 SHOWN_DELAYS = 10
 

@@ -1,8 +1,31 @@
-"""The API: its description, and the routers of all resources."""
+"""The API: its description, who asks, and the routers of all resources, in the order of the document."""
 
-from api import agents, assignments, backups, enrolment, policies, repositories, sources
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router
+
+from api import (
+    agents,
+    assignments,
+    backups,
+    breakers,
+    endpoints,
+    enrolment,
+    policies,
+    queues,
+    records,
+    repositories,
+    retry_policies,
+    schedules,
+    sources,
+    throttles,
+    triggers,
+    workers,
+)  # fmt: skip
 from api.application import Api
-from api.routers import ROUTERS
+from api.auth import Staff, token_of
+from api.schemas import MeAnswer
 
 api = Api(
     title="Proactive backup scheduler",
@@ -15,6 +38,22 @@ api = Api(
     "and headers gets 431 from the web server, as plain text; a proxy before it may refuse shorter ones with 414.",
     urls_namespace="api",
 )
-OURS = (enrolment, agents, sources, policies, assignments, repositories, backups)
-for router in (*(module.router for module in OURS), *ROUTERS):
+PROTECTED = (enrolment, agents, sources, policies, assignments, repositories, backups)
+BACKLOG = (
+    schedules, triggers, throttles, endpoints, retry_policies, records, queues,
+    breakers, workers,
+)  # fmt: skip
+me = Router(tags=["who asks"])
+
+
+@me.get("/me", auth=Staff(None), response=MeAnswer, operation_id="get_me", summary="Who asks")
+def get_me(request: HttpRequest) -> dict[str, Any]:
+    """With a token of any scope, or by session."""
+    user: Any = request.user
+    permissions = sorted(user.get_all_permissions())
+    found = {"user": user.get_username(), "superuser": user.is_superuser, "permissions": permissions}
+    return found | {"token": token_of(request)}
+
+
+for router in (*(module.router for module in (*PROTECTED, *BACKLOG)), me):
     api.add_router("", router)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from ninja import Schema
 
-from api.fields import Name, RowId
+from api.fields import Name
 from api.fields import printable as printable
 
 
@@ -72,13 +72,6 @@ class AttemptAnswer(Schema):
     outcome: Literal["succeeded", "failed", "unavailable", "handoff", "cancelled", "released", "rescued"]
     error: str
     facts: dict[str, object] | None = None
-
-
-class AttemptFilters(Schema):
-    """Of which record, and how they ended."""
-
-    record: RowId | None = None
-    outcome: Literal["succeeded", "failed", "unavailable", "handoff", "cancelled", "released", "rescued"] | None = None
 
 
 class BreakerAnswer(Schema):

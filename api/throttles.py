@@ -8,8 +8,9 @@ from ninja import Schema
 
 from api.fields import Name
 from api.resources import Resource
-from declarations.queue import Throttle, Throttles
-from jobs import models, throttles
+from jobs import models
+from operations import throttles
+from operations.declarations import Throttle, Throttles
 
 
 class LiveThrottle(Schema):

@@ -1,7 +1,7 @@
 """What programs prove themselves with at the API: tokens of users. Only their digests are stored.
 
 A token acts as its user, within its scopes: what that user may not do, it may not do either. It ends when it expires,
-when somebody revokes it, and while its user is not active; whoever shows it then is told the same as with a wrong one.
+when it is revoked, and while its user is not active; its answer is then the same as a wrong one's.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ USED_AT_PRECISION = timedelta(minutes=1)
 """`used_at` is written at most this often."""
 
 KEPT_FOR = timedelta(days=90)
-"""After its end the row of a token tells until when somebody could have used it."""
+"""After its end the row of a token says until when it could be used."""
 
 LONGEST_NAME = 100
 
@@ -35,7 +35,7 @@ class _Clock(Func):
 
 @dataclass(frozen=True)
 class Issued:
-    """A new token: its row, and its text, which nothing tells again."""
+    """A new token: its row, and its text, which is shown nowhere else."""
 
     token: ApiToken
     text: str
@@ -70,12 +70,8 @@ def authenticate(text: str, now: datetime | None = None) -> ApiToken | None:
     One lookup by digest, whatever the text looks like, so that all of these take the same time. An accepted one costs
     a write at most once a minute.
     """
-    tokens = ApiToken.objects.select_related("user").annotate(clock=_Clock())
-    token = tokens.filter(digest=_digest(text), revoked_at=None).first()
-    if token is None:
-        return None
-    instant = now or token.clock
-    if (token.expires_at is not None and token.expires_at <= instant) or not token.user.is_active:
+    token = ApiToken.objects.select_related("user").annotate(clock=_Clock()).filter(digest=_digest(text)).first()
+    if token is None or state_of(token, instant := now or token.clock) != "valid":
         return None
     if token.used_at is None or instant - token.used_at >= USED_AT_PRECISION:
         ApiToken.objects.filter(pk=token.pk).update(used_at=instant)

@@ -14,14 +14,8 @@ from api.resources import Resource
 from api.schedule_schemas import CancelledBatch, TriggerAnswer, TriggerDetail, TriggerFilters
 from operations.web.permissions import may_look
 from schedules import batches, verbs
+from schedules.facts import IN_STATE, state_of
 from schedules.models import Trigger
-
-STATES: dict[str, dict[str, bool]] = {
-    "queued": {"emitted_at__isnull": True, "finished_at__isnull": True},
-    "under way": {"emitted_at__isnull": False, "finished_at__isnull": True},
-    "finished": {"emitted_at__isnull": False, "finished_at__isnull": False},
-    "skipped": {"emitted_at__isnull": True, "finished_at__isnull": False},
-}
 
 
 class Triggers(Resource[Trigger]):
@@ -38,7 +32,7 @@ class Triggers(Resource[Trigger]):
 
     def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
         """By schedule, state and launch time."""
-        rows = rows.filter(**STATES[asked.pop("state")]) if "state" in asked else rows
+        rows = rows.filter(IN_STATE[asked.pop("state")]) if "state" in asked else rows
         rows = rows.filter(trigger_at__gte=asked.pop("since")) if "since" in asked else rows
         rows = rows.filter(trigger_at__lt=asked.pop("before")) if "before" in asked else rows
         return rows.filter(**asked)
@@ -50,13 +44,6 @@ class Triggers(Resource[Trigger]):
     def detailed(self, row: Trigger) -> dict[str, Any]:
         """How far its batch is. It reads every record of it."""
         return {"progress": asdict(batches.progress([row])[row.pk])}
-
-
-def state_of(trigger: Trigger) -> str:
-    """`queued` (behind an earlier batch), `under way`, `finished` or `skipped`."""
-    if trigger.emitted_at is None:
-        return "queued" if trigger.finished_at is None else "skipped"
-    return "under way" if trigger.finished_at is None else "finished"
 
 
 resource = Triggers()

@@ -21,9 +21,9 @@ def main() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Error as error:
-        from jobs import unreachable
+        from jobs import database_errors
 
-        if not (said := unreachable.describe(error)):
+        if not (said := database_errors.describe(error)):
             raise
         sys.stderr.write(f"Error: {said}\n")
         return 2

@@ -11,9 +11,9 @@ from operations.web.permissions import may_look
 ICONS = {
     "source": "devices", "policy": "event_repeat", "assignment": "verified_user", "repository": "database",
     "backup": "backup", "agenttoken": "key", "enrolmentcode": "qr_code", "backlogrecord": "list_alt",
-    "attemptentry": "history", "pausedqueue": "low_priority", "worker": "memory", "decision": "fact_check",
+    "pausedqueue": "low_priority", "worker": "memory", "decision": "fact_check",
     "breaker": "electric_bolt", "sweep": "cleaning_services", "retrypolicy": "replay", "schedule": "schedule",
-    "throttle": "speed", "lane": "alt_route", "trigger": "alarm", "event": "outbox", "endpoint": "webhook",
+    "throttle": "speed", "lane": "alt_route", "trigger": "alarm", "endpoint": "webhook",
     "apitoken": "vpn_key", "user": "person", "group": "group",
 }  # fmt: skip
 OTHER_ICON = "table_rows"
@@ -37,9 +37,11 @@ def _group(app: dict[str, Any], request: HttpRequest) -> dict[str, Any]:
         links.append(_link(model["name"], model["admin_url"], ICONS.get(name, OTHER_ICON)))
         if name == "backlogrecord" and may_look(request):
             dead_letters = reverse("admin:jobs_backlogrecord_dead_letters")
+            events = _link("Events", f"{model['admin_url']}?events=yes", "outbox")
+            events["active"] = request.path == model["admin_url"] and request.GET.get("events") == "yes"
             here = request.path.startswith(model["admin_url"]) and not request.path.startswith(dead_letters)
-            links[-1]["active"] = here  # its address is how theirs begins
-            links.append(_link("Dead letters", dead_letters, "mail_off"))
+            links[-1]["active"] = here and not events["active"]  # its address is how theirs begin
+            links += [_link("Dead letters", dead_letters, "mail_off"), events]
         if name == "retrypolicy":
             links.append(_link("Pictures of backoff", reverse("backoff"), "scatter_plot"))
     return {"title": app["name"], "separator": True, "collapsible": False, "items": links}

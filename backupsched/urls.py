@@ -9,6 +9,6 @@ from api.root import api
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/", api.urls),
-    path("backoff/", include("operations.backoff.urls")),
+    path("backoff/", include("operations.backoff.views")),
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
 ]

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models import Min
 
-from jobs import claiming, tick, transitions
+from jobs import claiming, settling, tick, transitions
 from jobs.handlers import StepDue
 from jobs.models import Worker
 from jobs.outcomes import Claimed, Held, Outcome
@@ -169,7 +169,7 @@ class Backlog:
             ended.append((record, tried.outcome))
         if ended:
             ended.sort(key=lambda result: result[0].id)
-            claiming.settle(ended, now=instant(self.now)).raise_if_lost()
+            settling.settle(ended, now=instant(self.now)).raise_if_lost()
 
     def _claim(self) -> None:
         if not self._free:

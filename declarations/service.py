@@ -19,13 +19,16 @@ from pydantic import BaseModel
 
 from declarations.problems import validated
 from jobs.handlers import registry
-from jobs.throttle_verbs import InUse
 
 Row = TypeVar("Row", bound=Model)
 Value = TypeVar("Value")
 
 MOST_KNOWN = 20
 MOST_NAMED = 5
+
+
+class InUse(ValueError):
+    """A row is not deleted. Its text says what keeps it, and what to do."""
 
 
 class Edit(NamedTuple):

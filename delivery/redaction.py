@@ -1,4 +1,4 @@
-"""What a program or server outside said, without the secrets that it was given.
+"""What a program or server outside wrote, without the secrets that it was given.
 
 A server may send a password back in an error, as it is or encoded: by accident, or so that the person who reads the log
 sees it. Every text from outside passes through here before it is stored or logged, with all secrets of its run.

@@ -10,6 +10,17 @@ It needs Django and psycopg, and knows no app that uses it. By itself, in any pr
 
     backlog.enqueue("greeting", [("world", {})])
 
+The life of a record, module by module (docs/lifecycle.md has its states):
+
+backlog/         put on the backlog, cancelled, retried; queues paused
+tick, closing    ready when its time has come, put off when its window closes
+claiming         claimed with a lease, in the order of `order`; `throttles` cap that
+worker/          run by its handler (`handlers`), which returns an outcome (`outcomes`)
+settling         written, fenced by its lease: what it becomes say `transitions`, `retries/`, `exclusivity`, `breakers/`
+rescuing         taken over when its worker was lost
+decisions        explained afterwards
+periodic         done every minute; at last pruned, its history (`attempts`) too
+
 `manage.py migrate` makes the tables, `manage.py worker` works, on any number of hosts. No other process is needed, but
 the project calls `jobs.periodic.prune` now and then: it deletes what was finished long ago. `jobs/conf.py` has the
 settings; each may be left out.

@@ -5,8 +5,3 @@ class JobsConfig(AppConfig):
     name = "jobs"
     verbose_name = "Backlog"
     default_auto_field = "django.db.models.BigAutoField"
-
-    def ready(self) -> None:
-        from jobs import rollouts
-
-        rollouts.register_kind()

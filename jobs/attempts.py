@@ -4,22 +4,19 @@ Its latest attempts are kept, the others deleted. Silences of the same queue tha
 is asked every 15 minutes for a month, become one row a record: that of the last, with the first one's start and their
 number among its facts. Likewise their lines in the log of decisions.
 
-A settle that is tried again looks for its own attempt in the history (`claiming._without_history`): that is one of the
+A settle that is tried again looks for its own attempt in the history (`settling._without_history`): that is one of the
 latest, and younger than what is compacted, since a result is kept for a lease.
 """
 
 import time
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from jobs import conf
 from jobs.clock import database_clock
-from jobs.durations import span
-from jobs.formatting import moment
-from jobs.models import Attempt, AttemptEntry
+from jobs.prepared import execute, execute_in_batches
 from jobs.states import UNFINISHED, AttemptOutcome
 
 KEPT = 1000
@@ -126,25 +123,18 @@ UPDATE jobs_decision d
 """
 
 
-def took(attempt: Attempt | AttemptEntry) -> str:
-    """How long it took, for people; of silences that were compacted how many there were, and until when."""
-    if times := (attempt.facts or {}).get(SILENCES):
-        return f"{times:,} times until {moment(attempt.ended_at)}"
-    return span((attempt.ended_at - attempt.started_at).total_seconds())
-
-
 def prune(*, kept: int = KEPT, now: datetime | None = None) -> int:
     """Compact silences, and delete what each unfinished record has beyond its `kept` latest attempts, in batches.
 
     Returns how many rows of attempts it deleted.
     """
-    return compact(now) + sum(_prune(record_id, kept) for record_id in _candidates(kept))
+    return compact(now) + sum(
+        execute_in_batches(PRUNE, {"record": record_id, "kept": kept}, BATCH) for record_id in _candidates(kept)
+    )
 
 
 def _candidates(kept: int) -> list[int]:
-    with connection.cursor() as cursor:
-        cursor.execute(CANDIDATES, {"kept": kept})
-        return [record_id for (record_id,) in cursor.fetchall()]
+    return [record_id for (record_id,) in execute(CANDIDATES, {"kept": kept}).fetchall()]
 
 
 def compact(now: datetime | None = None) -> int:
@@ -157,37 +147,21 @@ def compact(now: datetime | None = None) -> int:
     before = instant - max(DETAILED_FOR, timedelta(seconds=10 * conf.lease_seconds()))
     until, records, compacted = time.monotonic() + COMPACT_SECONDS, _candidates(1), 0
     begin = int(instant.timestamp()) % max(1, len(records))
-    for ids in _chunks(records[begin:] + records[:begin]):
-        compacted += _compact(ids, before)
+    records = records[begin:] + records[:begin]
+    for start in range(0, len(records), COMPACT_RECORDS):
+        compacted += _compact(records[start : start + COMPACT_RECORDS], before)
         if time.monotonic() > until:
             break
     return compacted
 
 
-def _chunks(ids: list[int]) -> Iterator[list[int]]:
-    return (ids[start : start + COMPACT_RECORDS] for start in range(0, len(ids), COMPACT_RECORDS))
-
-
 @transaction.atomic
 def _compact(ids: list[int], before: datetime) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(ALONE)
-        if not cursor.fetchone()[0]:
-            return 0
-        cursor.execute(COMPACT, {"ids": ids, "before": before})
-        if not (rows := cursor.fetchall()):
-            return 0
-        names = ("ids", "first", "last", "started_at", "ended_at", "silences")
-        columns: dict[str, Any] = dict(zip(names, map(list, list(zip(*rows, strict=True))[1:]), strict=True))
-        cursor.execute(COMPACT_LINES, columns)
+    if not execute(ALONE, {}).fetchall()[0][0]:
+        return 0
+    if not (rows := execute(COMPACT, {"ids": ids, "before": before}).fetchall()):
+        return 0
+    names = ("ids", "first", "last", "started_at", "ended_at", "silences")
+    columns: dict[str, Any] = dict(zip(names, map(list, list(zip(*rows, strict=True))[1:]), strict=True))
+    execute(COMPACT_LINES, columns)
     return int(rows[0][0])
-
-
-def _prune(record_id: int, kept: int) -> int:
-    pruned = 0
-    with connection.cursor() as cursor:
-        while True:
-            cursor.execute(PRUNE, {"record": record_id, "kept": kept, "limit": BATCH})
-            pruned += int(cursor.rowcount)
-            if cursor.rowcount < BATCH:
-                return pruned

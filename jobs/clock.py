@@ -5,6 +5,12 @@ from datetime import datetime
 
 from django.db import connection
 
+CLOCK = "COALESCE(%(now)s::timestamptz, clock_timestamp())"
+"""The present in a statement that may have waited for a lock; tests give `now`."""
+
+ARRIVAL = "COALESCE(%(now)s::timestamptz, statement_timestamp())"
+"""The present in a statement that waits for no lock: a claim, or a settle of plain successes."""
+
 
 def database_clock() -> datetime:
     """The database's present instant, aware UTC. Host clocks may disagree; nothing correct depends on them."""
@@ -15,7 +21,7 @@ def database_clock() -> datetime:
 
 
 MAX_SKEW_SECONDS = 5.0
-"""How far a host's clock may be off the database's before somebody is told. With NTP it is milliseconds."""
+"""How far a host's clock may be off the database's before log and doctor say so. With NTP it is milliseconds."""
 
 BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 

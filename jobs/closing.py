@@ -10,7 +10,6 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import NamedTuple
 
 from django.db import transaction
@@ -20,7 +19,7 @@ from jobs.formatting import storable
 from jobs.handlers import Kind, NextOpening, registry
 from jobs.outcomes import MAX_ERROR_LENGTH
 from jobs.prepared import execute
-from jobs.set_aside import bad_ones
+from jobs.set_aside import Isolated
 from jobs.states import Status, WaitingFor
 
 BATCH = 500
@@ -111,13 +110,18 @@ def _close_batch(now: datetime) -> int:
         if kind.next_opening is None:
             _drop(name, records, now)
         else:
-            bad = bad_ones(records, partial(_reopen, kind.next_opening, kind.home_queue, now), _described)
-            _put_aside(kind, bad, now)
+            isolated = Isolated(
+                records, lambda record: f"cannot tell when the window of {record.kind} {record.subject} opens"
+            )
+            for some in isolated:
+                with isolated:
+                    _reopen(some, kind.next_opening, kind.home_queue, now)
+            _put_aside(kind, isolated.bad, now)
     return len(found)
 
 
 @transaction.atomic
-def _reopen(next_opening: NextOpening, queue: str, now: datetime, records: Sequence[Closed]) -> None:
+def _reopen(records: Sequence[Closed], next_opening: NextOpening, queue: str, now: datetime) -> None:
     openings = next_opening([(record.id, record.subject) for record in records], now)
     chosen = [openings.get(record.id, (now, None)) for record in records]
     values = {
@@ -130,14 +134,10 @@ def _reopen(next_opening: NextOpening, queue: str, now: datetime, records: Seque
     execute(REOPEN, values)
 
 
-def _described(record: Closed) -> str:
-    return f"cannot tell when the window of {record.kind} {record.subject} opens"
-
-
 def _put_aside(kind: Kind, bad: dict[Closed, str], now: datetime) -> None:
     if not bad:
         return
-    errors = {record: storable(SET_ASIDE + said)[:MAX_ERROR_LENGTH] for record, said in bad.items()}
+    errors = {record: storable(SET_ASIDE + message)[:MAX_ERROR_LENGTH] for record, message in bad.items()}
     values = {
         "id": [record.id for record in errors], "error": list(errors.values()), "queue": kind.home_queue,
         "until": now + LOOK_AGAIN_AFTER,

@@ -41,12 +41,18 @@ def _settings() -> dict[str, Any]:
     return found
 
 
+def _number(name: str, default: float, *, least: float = 1, above: float | None = None) -> float:
+    """Raises: ImproperlyConfigured for a number below `least`, or one that is not above `above`."""
+    number = float(_settings().get(name, default))
+    if not (number >= least if above is None else number > above):
+        limit = f"at least {least:g}" if above is None else f"above {above:g}"
+        raise ImproperlyConfigured(f"JOBS[{name!r}] must be {limit}, not {number:g}")
+    return number
+
+
 def lease_seconds() -> float:
-    """How long a claim lasts without a renewal. Raises: ImproperlyConfigured when it is not above 1."""
-    seconds = float(_settings().get("LEASE_SECONDS", 60))
-    if not seconds >= 1:
-        raise ImproperlyConfigured(f"JOBS['LEASE_SECONDS'] must be at least 1 second, not {seconds}")
-    return seconds
+    """How long a claim lasts without a renewal."""
+    return _number("LEASE_SECONDS", 60)
 
 
 def deadline_seconds() -> float:
@@ -82,11 +88,8 @@ def listens() -> bool:
 
 
 def keep_finished() -> timedelta:
-    """How long finished records and their attempts are kept. Raises: ImproperlyConfigured when not above 0."""
-    days = float(_settings().get("KEEP_FINISHED_DAYS", 90))
-    if not days > 0:
-        raise ImproperlyConfigured(f"JOBS['KEEP_FINISHED_DAYS'] must be above 0, not {days:g}")
-    return timedelta(days=days)
+    """How long finished records and their attempts are kept."""
+    return timedelta(days=_number("KEEP_FINISHED_DAYS", 90, above=0))
 
 
 def considering() -> bool:
@@ -95,38 +98,28 @@ def considering() -> bool:
 
 
 def keep_log() -> timedelta:
-    """How long the log of decisions is kept. Raises: ImproperlyConfigured when not above 0."""
-    days = float(_settings().get("KEEP_LOG_DAYS", 14))
-    if not days > 0:
-        raise ImproperlyConfigured(f"JOBS['KEEP_LOG_DAYS'] must be above 0, not {days:g}")
-    return timedelta(days=days)
+    """How long the log of decisions is kept."""
+    return timedelta(days=_number("KEEP_LOG_DAYS", 14, above=0))
 
 
 def sweep_max_records() -> int:
-    """How many records a sweep of the progressive schedule takes at most. Raises: ImproperlyConfigured below 1."""
-    return int(_at_least_one("SWEEP_MAX_RECORDS", 10_000))
+    """How many records a sweep of the progressive schedule takes at most."""
+    return int(_number("SWEEP_MAX_RECORDS", 10_000))
 
 
 def breaker_after() -> int:
-    """How many failures in a row that are its own open a breaker. Raises: ImproperlyConfigured below 1."""
-    return int(_at_least_one("BREAKER_AFTER", 3))
+    """How many failures in a row that are its own open a breaker."""
+    return int(_number("BREAKER_AFTER", 3))
 
 
 def breaker_probe_seconds() -> float:
-    """How long after its opening a breaker lets the first trial through. Raises: ImproperlyConfigured below 1."""
-    return _at_least_one("BREAKER_PROBE_SECONDS", 60)
+    """How long after its opening a breaker lets the first trial through."""
+    return _number("BREAKER_PROBE_SECONDS", 60)
 
 
 def breaker_longest_seconds() -> float:
-    """How far apart trials are at most. Raises: ImproperlyConfigured below 1."""
-    return _at_least_one("BREAKER_LONGEST_SECONDS", 900)
-
-
-def _at_least_one(name: str, default: float) -> float:
-    number = float(_settings().get(name, default))
-    if not number >= 1:
-        raise ImproperlyConfigured(f"JOBS[{name!r}] must be at least 1, not {number:g}")
-    return number
+    """How far apart trials are at most."""
+    return _number("BREAKER_LONGEST_SECONDS", 900)
 
 
 def feeding_queues() -> list[str]:

@@ -11,14 +11,13 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection
-
 from jobs import conf
 from jobs.clock import database_clock
 from jobs.formatting import storable
 from jobs.models import BacklogRecord, Decision, Lane, Level
 from jobs.order import REASONS, claim_key, deciding_key, in_claim_order
 from jobs.outcomes import MAX_ERROR_LENGTH, Claimed
+from jobs.prepared import execute, execute_in_batches
 
 LOGGERS = {Level.DOING: logging.getLogger("jobs.doing"), Level.CONSIDERING: logging.getLogger("jobs.considering")}
 
@@ -41,7 +40,7 @@ DELETE FROM jobs_decision
 """
 
 # Served by `decision_level_at`.
-FIRST_TOO_OLD = "SELECT at FROM jobs_decision WHERE level = %s ORDER BY at DESC OFFSET %s LIMIT 1"
+FIRST_TOO_OLD = "SELECT at FROM jobs_decision WHERE level = %(level)s ORDER BY at DESC OFFSET %(most)s LIMIT 1"
 
 
 def doing(
@@ -59,14 +58,12 @@ def doing(
     `record`: the claimed record that it was done to; without one, `kind` and `subject` say about whom it is. In a
     transaction the line is written, or not, with everything else. `now` (aware): when; by default the clock's.
     """
-    row = Decision(level=Level.DOING, what=what, text=_bounded(text), facts=facts or {}, at=now or database_clock())
+    about: dict[str, Any] = {"kind": kind, "subject": subject}
     if record is not None:
-        row.kind, row.queue, row.subject = record.kind, record.queue, record.subject
-        row.record_id, row.worker_id = record.id, record.worker_id
-    else:
-        row.kind, row.subject = kind, subject
-    row.save(force_insert=True)
-    _tell(row)
+        about = {name: getattr(record, name) for name in ("kind", "queue", "subject", "worker_id")}
+        about["record_id"] = record.id
+    at, text = now or database_clock(), _bounded(text)
+    _log(Decision.objects.create(what=what, text=text, facts=facts or {}, at=at, **about))
 
 
 def _bounded(text: str) -> str:
@@ -88,7 +85,7 @@ def doing_all(lines: Iterable[Line], now: datetime) -> None:
     """Write many lines in one statement a thousand."""
     rows = [Decision(level=Level.DOING, at=now, **(asdict(line) | {"text": _bounded(line.text)})) for line in lines]
     for row in Decision.objects.bulk_create(rows, batch_size=1000):
-        _tell(row)
+        _log(row)
 
 
 def consider(
@@ -96,7 +93,7 @@ def consider(
 ) -> None:
     """Write what a claim of `queue` looked at: what it took, who would have been next, and the key that decided.
 
-    A claim that found nobody at all writes nothing.
+    A claim that found no record at all writes nothing.
     """
     instant = now or database_clock()
     left = _left(queue, instant)
@@ -104,7 +101,7 @@ def consider(
     if not left and not claimed:
         return
     if not left:
-        decided, text = None, f"{taken}; nobody else was ready"
+        decided, text = None, f"{taken}; no other was ready"
     elif not claimed or claim_key(left[0]) < claim_key(claimed[-1]) or len(claimed) < wanted:
         # a claim takes the first in order: who stands before its last was held back
         decided, text = HELD, f"{taken}; {_title(left[0])} was held by its throttle, a paused queue or another claim"
@@ -118,10 +115,8 @@ def consider(
         "left": [_keys(record) for record in left],
         "decided_by": decided,
     }
-    row = Decision(level=Level.CONSIDERING, what="claimed", text=text, facts=facts, at=instant, queue=queue)
-    row.kind, row.worker_id = (claimed or left)[0].kind, worker_id
-    row.save(force_insert=True)
-    _tell(row)
+    row = {"what": "claimed", "text": text, "facts": facts, "at": instant, "queue": queue, "worker_id": worker_id}
+    _log(Decision.objects.create(level=Level.CONSIDERING, kind=(claimed or left)[0].kind, **row))
 
 
 def _left(queue: str, now: datetime) -> list[BacklogRecord]:
@@ -148,7 +143,7 @@ def _keys(record: Claimed | BacklogRecord) -> dict[str, Any]:
     }
 
 
-def _tell(row: Decision) -> None:
+def _log(row: Decision) -> None:
     LOGGERS[Level(row.level)].info(
         "%s: %s", row.what, row.text, extra={"subject": row.subject, "record": row.record_id, "facts": row.facts}
     )
@@ -161,13 +156,6 @@ def prune(now: datetime | None = None) -> int:
 
 
 def _prune(level: Level, before: datetime) -> int:
-    pruned = 0
-    with connection.cursor() as cursor:
-        cursor.execute(FIRST_TOO_OLD, [level, MAX_ROWS[level]])
-        if row := cursor.fetchone():
-            before = max(before, row[0] + timedelta(microseconds=1))
-        while True:
-            cursor.execute(PRUNE, {"level": level, "before": before, "limit": PRUNE_BATCH})
-            pruned += int(cursor.rowcount)
-            if cursor.rowcount < PRUNE_BATCH:
-                return pruned
+    if row := execute(FIRST_TOO_OLD, {"level": level, "most": MAX_ROWS[level]}).fetchone():
+        before = max(before, row[0] + timedelta(microseconds=1))
+    return execute_in_batches(PRUNE, {"level": level, "before": before}, PRUNE_BATCH)

@@ -1,8 +1,6 @@
-"""How instants and what programs said are shown to people."""
+"""How instants are shown to people, and how what programs wrote is made fit for the database."""
 
 import json
-import logging
-import re
 from datetime import datetime
 from typing import Any
 
@@ -20,34 +18,10 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", "�")
 
 
-STEERS_A_TERMINAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
-
-
-def printable(text: str, *, colours: bool = False) -> str:
-    """`text` for a terminal or log, where what sources wrote must not move the cursor, set titles or hide lines.
-
-    Control characters but tab and newline, and those that turn the direction of writing, become escapes as `\\x1b`.
-    `colours`: those that `text` sets stay.
-    """
-    parts = COLOUR.split(text) if colours else [text]
-    return "".join(
-        part if number % 2 else STEERS_A_TERMINAL.sub(lambda found: ascii(found[0])[1:-1], part)
-        for number, part in enumerate(parts)
-    )
-
-
-class PrintableFormatter(logging.Formatter):
-    """Log lines that cannot steer the terminal which shows them."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
-
-
 def facts_as_json(facts: dict[str, Any] | None) -> str | None:
     """A flat dictionary as JSON that PostgreSQL can keep; None for nothing.
 
-    What has no place in JSON is told as text; of what is too large, only that.
+    What has no place in JSON is kept as text; of what is too large, only its size.
     """
     if not facts:
         return None
@@ -56,11 +30,6 @@ def facts_as_json(facts: dict[str, Any] | None) -> str | None:
     except (TypeError, ValueError, AttributeError, RecursionError):
         return json.dumps({"unreadable": storable(repr(facts))[: LARGEST_FACTS // 4]})
     return text if len(text) <= LARGEST_FACTS else json.dumps({"too_large": len(text)})
-
-
-def facts_in_words(facts: dict[str, Any] | None) -> str:
-    """Facts of an attempt on one line, as `status 200, seconds 0.12`."""
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in (facts or {}).items())
 
 
 def _fact(value: Any) -> Any:

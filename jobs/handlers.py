@@ -46,7 +46,7 @@ class Run:
 
     @property
     def stop(self) -> Event:
-        """Made when somebody first asks for it: at tens of thousands of records a second nobody does."""
+        """Made at its first use: at tens of thousands of records a second none is used."""
         if self._stop is None:
             with _making_an_event:
                 if self._stop is None:
@@ -116,10 +116,10 @@ class TickStep:
 
 
 class Batches(Protocol):
-    """Who is told of records that are opened again, since what they belong to may have been seen to end."""
+    """What hears of records that are opened again, since what they belong to may have been seen to end."""
 
     def hold(self, record_ids: Sequence[int]) -> None:
-        """Before these records are locked: nobody notes the end of their batches until this transaction ends."""
+        """Before these records are locked: the end of their batches is not noted until this transaction ends."""
 
     def take_back(self, record_ids: Sequence[int]) -> None:
         """These records, which are held, are unfinished again: so are their batches."""
@@ -129,8 +129,8 @@ class Registry:
     """Kinds, their handlers by queue, and what other apps do with the queue at its own moments.
 
     `steps`: of a tick. `at_start(now)`: of a worker, also every minute without one. `periodic`: every minute. `prunes`:
-    every hour, `(now)`. `batches`: who is told of records that are opened again. `uses(row)`: in a sentence, who else
-    uses a row that a person wants to delete; empty: nobody.
+    every hour, `(now)`. `batches`: what hears of records that are opened again. `uses(row)`: in a sentence, what else
+    uses a row that a person wants to delete; empty: nothing.
     """
 
     def __init__(self) -> None:

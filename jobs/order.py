@@ -1,4 +1,4 @@
-"""ProactiveAI order as pure functions: who comes first, which key decided, and how trying in vain moves a record.
+"""ProactiveAI order as pure functions: who comes first, which key decided, and how a failed try moves a record.
 
     priority (higher first) → rank_day (none first) → tried_at (none first) → expected_seconds (none first) → id
 
@@ -37,7 +37,7 @@ KEYS = ("priority", "rank_day", "tried_at", "expected_seconds", "id")
 REASONS = {
     "priority": "a higher priority",
     "rank_day": "an earlier day of its next-backup date, or never backed up",
-    "tried_at": "not tried in vain, or longer ago",
+    "tried_at": "no failed try, or longer ago",
     "expected_seconds": "a shorter last duration, or none yet",
     "id": "the prior order",
 }
@@ -79,9 +79,9 @@ def deciding_key(one: Ranked, other: Ranked) -> str:
 
 
 def demoted(rank_day: date | None, today: date) -> date:
-    """The day under which a record ranks after it was tried in vain `today` (a day of its own zone).
+    """The day under which a record ranks after a try failed `today` (a day of its own zone).
 
-    Behind everything untried that is due by then, yet before what only becomes due tomorrow: nobody starves.
+    Behind everything untried that is due by then, yet before what only becomes due tomorrow: no record starves.
     """
     return max(rank_day, today) if rank_day else today
 

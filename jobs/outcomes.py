@@ -1,7 +1,7 @@
 """What a handler is given, and what it may return.
 
 A handler returns a value; it never writes the record. `jobs.transitions` says what the record becomes after it, and
-`jobs.claiming.settle` writes that, fenced.
+`jobs.settling.settle` writes that, fenced.
 """
 
 from dataclasses import dataclass
@@ -45,6 +45,9 @@ class Claimed(NamedTuple):
     lease_token: UUID
 
 
+RECORD_COLUMNS = ", ".join(Claimed._fields[:-2])
+"""Of the table, as the fields of `Claimed`, without those of the lease, which a claim knows."""
+
 Facts = dict[str, Any]
 
 
@@ -73,7 +76,7 @@ class Failed:
 
     `fault_of`: what failed, when that was not the record's own subject: its breaker counts it, and once that is open
     the record waits for it (`Held`) without a failure of its own. `retry_after`: it asked not to be tried again for so
-    many seconds; heeded up to a day, also when the retry policy is edited, and kept with the attempt as the fact of
+    many seconds; honoured up to a day, also when the retry policy is edited, and kept with the attempt as the fact of
     that name. `facts`: what else is kept with the attempt.
     """
 
@@ -127,7 +130,7 @@ class Released:
 
 @dataclass(frozen=True)
 class Postponed:
-    """Not now, and nobody's failure: it waits for `waiting_for` until `until` (aware), and keeps its place."""
+    """Not now, and no failure: it waits for `waiting_for` until `until` (aware), and keeps its place."""
 
     until: datetime
     waiting_for: WaitingFor
@@ -138,7 +141,7 @@ class Postponed:
 class Held:
     """A breaker is open: it waits until that lets it through (`jobs/breakers/`), and keeps its place.
 
-    Nobody's failure but that of what the breaker guards. `tried`: this very attempt failed for it, with `reason`.
+    No failure but that of what the breaker guards. `tried`: this very attempt failed for it, with `reason`.
     """
 
     breaker_id: int

@@ -4,14 +4,13 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from django.db import connection
-
 from jobs import attempts, breakers, conf, decisions
 from jobs.breakers import verbs
 from jobs.clock import database_clock
 from jobs.database_errors import is_away
 from jobs.handlers import registry
 from jobs.models import Worker
+from jobs.prepared import execute_in_batches
 from jobs.retries import sweeps
 from jobs.tick import tick as tick_once
 
@@ -21,19 +20,17 @@ PRUNE_BATCH = 1000
 
 # Served by `backlog_done`. Attempts go with their record.
 PRUNE = """
-WITH gone AS (
-    DELETE FROM jobs_backlogrecord
-     WHERE ctid = ANY(ARRAY(
-           SELECT ctid FROM jobs_backlogrecord
-            WHERE finished_at < %(before)s
-            ORDER BY finished_at
-            LIMIT %(limit)s
-              FOR UPDATE SKIP LOCKED))
-    RETURNING id
+WITH gone AS MATERIALIZED (
+    SELECT ctid AS place, id
+      FROM jobs_backlogrecord
+     WHERE finished_at < %(before)s
+     ORDER BY finished_at
+     LIMIT %(limit)s
+       FOR UPDATE SKIP LOCKED
 ), attempts AS (
     DELETE FROM jobs_attempt WHERE record_id IN (SELECT id FROM gone)
 )
-SELECT count(*) FROM gone
+DELETE FROM jobs_backlogrecord WHERE ctid = ANY(ARRAY(SELECT place FROM gone))
 """
 
 
@@ -61,10 +58,7 @@ def run_minutely() -> int:
 
     Raises: django.db.Error when the database is away.
     """
-    return _each([sweeps.run_overdue, breakers.correct_clocks, *registry.periodic])
-
-
-def _each(tasks: list[Callable[[], int]]) -> int:
+    tasks = [sweeps.run_overdue, breakers.correct_clocks, *registry.periodic]
     return sum(_done_or_logged(task) for task in tasks)
 
 
@@ -89,7 +83,7 @@ def process_backlog(max_age_days: int) -> str:
     if swept.done_before:
         return "swept before in this slot"
     more = ", and left some: it took its greatest number" if swept.left_some else ""
-    held = ", and left some that others held: it is done again in a minute" if swept.passed_by else ""
+    held = ", and left some that others held: it is done again in a minute" if swept.skipped else ""
     return f"{swept.ready} ready{more}{held}"
 
 
@@ -106,11 +100,4 @@ def prune(now: datetime | None = None) -> int:
         task(before)
     attempts.prune()
     verbs.prune(before)
-    pruned = 0
-    while True:
-        with connection.cursor() as cursor:
-            cursor.execute(PRUNE, {"before": before, "limit": PRUNE_BATCH})
-            count = int(cursor.fetchone()[0])
-        pruned += count
-        if count < PRUNE_BATCH:
-            return pruned
+    return execute_in_batches(PRUNE, {"before": before}, PRUNE_BATCH)

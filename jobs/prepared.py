@@ -4,6 +4,7 @@ They run on Django's own connection and inside its transactions; only its cursor
 client, prepares nothing, and decodes instants in Python.
 """
 
+from collections.abc import Iterable
 from threading import get_ident, local
 from typing import Any
 
@@ -16,6 +17,7 @@ from psycopg.types.string import TextLoader
 from jobs import conf
 
 PREPARE_AT_ONCE = 0
+NEVER_UNASKED = 2**31
 
 
 def execute(sql: str, values: dict[str, Any], *, prepare: bool = False) -> "psycopg.Cursor[tuple[Any, ...]]":
@@ -25,12 +27,31 @@ def execute(sql: str, values: dict[str, Any], *, prepare: bool = False) -> "psyc
     Raises: django.db.Error.
     """
     connection.ensure_connection()
+    prepare = prepare and conf.listens()
+    if prepare and connection.connection.prepare_threshold is None:  # Django's: psycopg would leave `prepare` unread
+        connection.connection.prepare_threshold = NEVER_UNASKED
     cursor = psycopg.Cursor(connection.connection)
     cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
     cursor.adapters.register_loader("jsonb", TextLoader)
     with connection.wrap_database_errors:
-        cursor.execute(sql, values, prepare=True if prepare and conf.listens() else None)
+        cursor.execute(sql, values, prepare=prepare or None)
     return cursor
+
+
+def execute_in_batches(sql: str, values: dict[str, Any], limit: int) -> int:
+    """Run a statement that changes up to `limit` rows, each time in a transaction of its own, until there are no more.
+    Returns how many."""
+    changed = 0
+    while True:
+        count = execute(sql, {**values, "limit": limit}).rowcount
+        changed += count
+        if count < limit:
+            return changed
+
+
+def array(numbers: Iterable[object]) -> str:
+    """A PostgreSQL array as text: a tenth of the time that adapting its elements one by one takes."""
+    return "{" + ",".join(map(str, numbers)) + "}"
 
 
 def session_settings(lease_seconds: float) -> str:

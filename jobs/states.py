@@ -44,7 +44,7 @@ class WaitingFor(models.IntegerChoices):
     THROTTLE = 6, "throttle"
     """Another record of the same exclusive key, which is ready or runs."""
     BREAKER = 7, "breaker"
-    """The breaker of what fails for everybody: it lets one through as a trial, or all."""
+    """The breaker of what fails for all of them: it lets one through as a trial, or all."""
     SWEEP = 8, "sweep"
     """The next sweep that covers its age. Time alone only ends that when the last tier covers it no more."""
 

@@ -15,10 +15,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from django.db import connection
 from django.utils import timezone
 
-from jobs import breakers, claiming
+from jobs import breakers, rescuing
 from jobs.closing import close_windows
 from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import StepDue, TickStep, registry
@@ -44,7 +43,7 @@ UPDATE jobs_backlogrecord
  WHERE ctid = ANY(ARRAY(
        SELECT ctid
          FROM jobs_backlogrecord
-        WHERE status = {Status.WAITING} AND run_after <= %(now)s
+        WHERE status = {Status.WAITING} AND run_after <= %(now)s::timestamptz
         ORDER BY run_after
         LIMIT {BATCH}
           FOR UPDATE SKIP LOCKED))
@@ -156,11 +155,11 @@ def act_on(
     *,
     now: datetime | None = None,
     rescue: bool = True,
-    unchanged: Collection[claiming.Lease] | None = None,
+    unchanged: Collection[rescuing.Lease] | None = None,
     emit_for: float = EMIT_SECONDS,
 ) -> Ticked:
     """Do what a look has found due. `now` replaces the database's clock for leases, in tests. `unchanged`: what may be
-    rescued (`claiming.rescue`). `emit_for`: seconds after which the rest of what is to be emitted is left for the next
+    rescued (`rescuing.rescue`). `emit_for`: seconds after which the rest of what is to be emitted is left for the next
     tick."""
 
     move_for = emit_for * MOVE_SECONDS / EMIT_SECONDS
@@ -169,7 +168,7 @@ def act_on(
         return _or_complain(what, step) if if_due else 0
 
     def rescue_others() -> int:
-        return claiming.rescue(unchanged=unchanged, now=now)
+        return rescuing.rescue(unchanged=unchanged, now=now)
 
     emitted = sum(
         done(step.name, partial(step.do, due.now, emit_for), found.is_due)
@@ -203,9 +202,7 @@ def promote(now: datetime, seconds: float = MOVE_SECONDS) -> int:
     until = time.monotonic() + seconds
     moved = 0
     while True:
-        with connection.cursor() as cursor:
-            cursor.execute(PROMOTE, {"now": now})
-            queues = [row[0] for row in cursor.fetchall()]
+        queues = [queue for (queue,) in execute(PROMOTE, {"now": now}).fetchall()]
         for queue in set(queues):
             notify(queue)
         moved += len(queues)

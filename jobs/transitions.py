@@ -1,7 +1,7 @@
 """What an outcome does to its record.
 
 `transition` says what a record becomes after what its handler returned (`jobs/outcomes.py`), without clock or database;
-`changes_of` reads what it has to know of many records, and `jobs.claiming.settle` writes what they become, fenced.
+`changes_of` reads what it has to know of many records, and `jobs.settling.settle` writes what they become, fenced.
 """
 
 import json
@@ -32,7 +32,7 @@ from jobs.retries import tiers
 from jobs.states import AttemptOutcome, Status, WaitingFor
 
 LOOKED_AT_AGAIN_AFTER = timedelta(days=1)
-"""A record that waits for a breaker is let through by that. Should nobody do so, it is looked at again all the same."""
+"""A record that waits for a breaker is let through by that. Failing that, it is looked at again all the same."""
 
 LONGEST_RETRY_AFTER = timedelta(days=1)
 """How long a server may ask to be left alone."""
@@ -268,11 +268,11 @@ def _after_failure(
 
 def _facts_of(outcome: Failed) -> str | None:
     """With what it asked for, even if its own could not be kept: an edit of the retry policy reads that again."""
-    text, asked = facts_as_json(outcome.facts), heeded(outcome.retry_after)
+    text, asked = facts_as_json(outcome.facts), honoured(outcome.retry_after)
     return json.dumps({**json.loads(text or "{}"), RETRY_AFTER: round(asked, 3)}) if asked else text
 
 
-def heeded(retry_after: float) -> float:
+def honoured(retry_after: float) -> float:
     """For how many of these seconds a server is left alone: none for what is no duration, a day at most."""
     return min(retry_after, LONGEST_RETRY_AFTER.total_seconds()) if retry_after > 0 else 0.0
 
@@ -286,7 +286,7 @@ def wait_after(
     no sweep comes before.
     """
     failed_at = datetime.fromtimestamp(failure.at, UTC)
-    asked = failed_at + timedelta(seconds=heeded(retry_after))
+    asked = failed_at + timedelta(seconds=honoured(retry_after))
     if not rule.waits_for_sweeps:
         delay = timedelta(seconds=retries.delay(rule, failure, rng))
         return WaitingFor.BACKOFF, max(failed_at + delay, asked)

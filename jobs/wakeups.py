@@ -20,7 +20,7 @@ MOST_IN_A_PAYLOAD = 300
 """Throttles, of up to 20 digits each: a payload has less than 8,000 bytes."""
 
 heard_here: Callable[[str], None] | None = None
-room_here: Callable[[Collection[int]], None] | None = None
+room_here: Callable[[Collection[int]], object] | None = None
 """Of the worker in this process, if there is one: called without the way over the database, and without limit."""
 
 _lock = Lock()

@@ -8,7 +8,6 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from operations.backlog.rendering import plain
-from operations.backoff.svg import CONTROL
 from schedules.capacity import MINUTES, Capacity
 from schedules.capacity_report import Message, messages
 
@@ -52,10 +51,10 @@ def picture(found: Capacity) -> str:
             drawn += f'<path d="M{x} {BASE}V0" stroke="currentColor" stroke-opacity=".15"/>'
             drawn += f'<text x="{x}" y="{HEIGHT - 6}">{day:%a %d %b}</text>'
     if 0 < pace <= top:
-        y, limit = BASE - pace / top * (BASE - 20), escape(CONTROL.sub(" ", found.limited_by))
+        y, limit = BASE - pace / top * (BASE - 20), escape(str(plain(found.limited_by)))
         drawn += f'<path d="M0 {y:.1f}H{WIDTH}" stroke="currentColor" stroke-dasharray="4 3"/>'
         drawn += f'<text x="{WIDTH}" y="{y - 3:.1f}" text-anchor="end">what {limit} lets through</text>'
-    title = escape(CONTROL.sub(" ", f"Load: {schedule.name}"))
+    title = escape(f"Load: {plain(schedule.name)}")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" class="w-full" role="img" '
         f'font-size="9" fill="currentColor"><title>{title}</title><text y="9">{caption(found)}</text>'

@@ -1,4 +1,4 @@
-"""A test event: sent to an endpoint because a person asked, and told when it has arrived.
+"""A test event: sent to an endpoint because a person asked, and what became of it.
 
 It goes the way of every event, through the backlog: a worker delivers it, with its credentials and from its network.
 """
@@ -9,19 +9,18 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from delivery.models import Endpoint, Event
+from delivery.models import Endpoint
 from jobs import backlog
 from jobs.backlog import NewRecord
 from jobs.clock import database_clock
-from jobs.models import BacklogRecord
+from jobs.models import Attempt, BacklogRecord
 from jobs.priorities import MAX_PRIORITY
 from jobs.states import FINISHED, AttemptOutcome
 from operations.backlog.reasons import reasons
-from operations.event_list import attempts_of
 
 TEST_WITHIN = timedelta(seconds=60)
-"""A test event is dropped when nobody has begun to deliver it by then. One that failed waits at least that long for its
-retry, so it is not sent again."""
+"""A test event is dropped when no worker has begun to deliver it by then. One that failed waits at least that long for
+its retry, so it is not sent again."""
 
 LOOK_EVERY = 0.05
 """Seconds."""
@@ -49,14 +48,14 @@ def send_test(endpoint: Endpoint, now: datetime | None = None) -> int:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What has become of a test event. `ended`: it was delivered, or tried in vain. `seconds` until its answer came."""
+    """What has become of a test event. `ended`: delivered, or an attempt failed. `seconds` until its answer came."""
 
     record_id: int
     ended: bool
     delivered: bool = False
     code: int | None = None
     seconds: float | None = None
-    said: str = ""
+    why: str = ""
 
 
 def wait_for_test(record_id: int, seconds: float) -> Verdict:
@@ -70,17 +69,17 @@ def wait_for_test(record_id: int, seconds: float) -> Verdict:
 
 
 def _look(record_id: int) -> Verdict:
-    record = Event.objects.filter(pk=record_id).first()
+    record = BacklogRecord.objects.filter(pk=record_id).first()
     if record is None:
-        return Verdict(record_id, ended=True, said="its record is gone")
-    tried = [each for each in attempts_of(record) if each.outcome != AttemptOutcome.RELEASED]
-    if tried:
-        last, facts = tried[-1], tried[-1].facts or {}
+        return Verdict(record_id, ended=True, why="its record is gone")
+    tried = Attempt.objects.filter(record_id=record.pk).exclude(outcome=AttemptOutcome.RELEASED)
+    if last := tried.order_by("number").last():
+        facts = last.facts or {}
         delivered = last.outcome == AttemptOutcome.SUCCEEDED
         return Verdict(record_id, True, delivered, facts.get("status"), facts.get("seconds"), last.error)
     if record.status in FINISHED:
-        return Verdict(record_id, ended=True, said=record.last_error)
-    return Verdict(record_id, ended=False, said="; ".join(reasons(record, timezone.now())))
+        return Verdict(record_id, ended=True, why=record.last_error)
+    return Verdict(record_id, ended=False, why="; ".join(reasons(record, timezone.now())))
 
 
 def describe(tested: Verdict) -> str:
@@ -89,5 +88,5 @@ def describe(tested: Verdict) -> str:
     if tested.delivered:
         return f"delivered: it answered {answer}" if answer else "delivered"
     if tested.ended:
-        return f"not delivered{f' ({answer})' if answer else ''}: {tested.said}"
-    return f"not delivered yet: {tested.said or 'it is under way'}"
+        return f"not delivered{f' ({answer})' if answer else ''}: {tested.why}"
+    return f"not delivered yet: {tested.why or 'it is under way'}"

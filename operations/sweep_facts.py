@@ -1,4 +1,4 @@
-"""How each tier of the progressive schedule stands, for people: the admin and the doctor."""
+"""How each tier of the progressive schedule stands, for the doctor."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ from jobs.retries.tiers import TIERS, Tier
 from jobs.states import Status, WaitingFor
 
 COUNT_TO = 10_000
-"""Nobody acts differently on a larger number."""
+"""A larger number changes nothing that a person would do."""
 
 # Served by `backlog_swept`.
 WAITING = f"""
@@ -28,16 +28,14 @@ SELECT count(*), min(COALESCE(last_failure_at, inserted_at))
 class TierFacts:
     """One tier at one instant.
 
-    `swept_at`, `swept`, `left_some`: its last sweep; None, 0 and False: there was none. `next_at`: when its next slot
-    begins. `waiting`: how many records wait for a sweep and are young enough for it, at most COUNT_TO + 1. `late_by`:
-    how long ago its sweep should have taken one of these, at least; zero: it is in time.
+    `swept`, `left_some`: its last sweep; 0 and False: there was none. `waiting`: how many records wait for a sweep and
+    are young enough for it, at most COUNT_TO + 1. `late_by`: how long ago its sweep should have taken one of these, at
+    least; zero: it is in time.
     """
 
     tier: Tier
-    swept_at: datetime | None
     swept: int
     left_some: bool
-    next_at: datetime
     waiting: int
     late_by: timedelta
 
@@ -53,10 +51,8 @@ def _facts(tier: Tier, row: Sweep | None, now: datetime) -> TierFacts:
     waiting, since = execute(WAITING, values).fetchall()[0]
     return TierFacts(
         tier=tier,
-        swept_at=row.swept_at if row else None,
         swept=row.swept if row else 0,
         left_some=row.left_some if row else False,
-        next_at=_slot_after(tier, now),
         waiting=waiting,
         late_by=_late_by(tier, row.swept_at if row else None, since, now),
     )

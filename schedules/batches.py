@@ -1,6 +1,6 @@
 """Batches that are under way: how far they are, when they have ended, and what comes too late.
 
-Nobody counts down while events are delivered, which would cost every settle something. A batch has ended once none of
+No count goes down while events are delivered: that would cost every settle something. A batch has ended once none of
 its records is unfinished; to see that it has not, one unfinished record is enough, and the last one found is asked
 first: the witness. So a batch of a hundred thousand costs one look at a primary key, until it ends.
 """
@@ -11,14 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import connection, transaction
-from django.db.models import Q
+from django.db import transaction
 
 from jobs import decisions
 from jobs.clock import database_clock
 from jobs.closing import WINDOW_CLOSED, drop
 from jobs.handlers import registry
-from jobs.prepared import execute
+from jobs.prepared import execute, execute_in_batches
 from schedules import finishing
 from schedules.models import Late, Schedule, Trigger
 from schedules.statements import FIND_WITNESSES, LATE, PROGRESS, PRUNE, STILL_UNFINISHED
@@ -26,9 +25,6 @@ from schedules.statements import FIND_WITNESSES, LATE, PROGRESS, PRUNE, STILL_UN
 AT_ONCE = 1000
 DROP_SECONDS = 0.2
 """Of a minute's round."""
-DROPS_LATE = Q(late=Late.DROP) | Q(late="", schedule__late=Late.DROP)
-"""As the batch was begun; one from before that was kept: as its schedule says now."""
-
 _witnesses: dict[int, int] = {}
 """Trigger id → the record that was unfinished when this process last looked. A hint."""
 
@@ -111,7 +107,7 @@ def drop_late(now: datetime, seconds: float = DROP_SECONDS) -> int:
     For some `seconds`; the next round does the rest. Returns how many records.
     """
     until = time.monotonic() + seconds
-    closed = Trigger.objects.filter(DROPS_LATE, finished_at=None, closes_at__lte=now).select_related("schedule")
+    closed = Trigger.objects.filter(late=Late.DROP, finished_at=None, closes_at__lte=now).select_related("schedule")
     triggers = {trigger.pk: trigger for trigger in closed}
     values = {"ids": list(triggers), "now": now, "without_windows": registry.without_windows(), "limit": AT_ONCE}
     dropped: Counter[int] = Counter()
@@ -139,13 +135,7 @@ def keep(now: datetime | None = None) -> int:
 
 def prune(before: datetime) -> int:
     """Delete triggers whose batch ended before that. Returns how many."""
-    pruned = 0
-    while True:
-        with connection.cursor() as cursor:
-            cursor.execute(PRUNE, {"before": before, "limit": AT_ONCE})
-            pruned += int(cursor.rowcount)
-            if cursor.rowcount < AT_ONCE:
-                return pruned
+    return execute_in_batches(PRUNE, {"before": before}, AT_ONCE)
 
 
 def subject_of(schedule: Schedule) -> str:
@@ -155,5 +145,5 @@ def subject_of(schedule: Schedule) -> str:
 
 def line(schedule: Schedule, what: str, trigger_at: datetime, text: str) -> decisions.Line:
     """A line of the log about one trigger."""
-    told = f"{schedule}, trigger of {trigger_at:%Y-%m-%d %H:%M:%S} UTC: {text}"
-    return decisions.Line(what, told, schedule.kind, subject_of(schedule), {"trigger_at": trigger_at.isoformat()})
+    text = f"{schedule}, trigger of {trigger_at:%Y-%m-%d %H:%M:%S} UTC: {text}"
+    return decisions.Line(what, text, schedule.kind, subject_of(schedule), {"trigger_at": trigger_at.isoformat()})

@@ -1,4 +1,4 @@
-"""What is said of a capacity check: its messages, and its facts by name for `--json` and the API. Pure."""
+"""A capacity check in words: its messages, and its facts by name for `--json` and the API. Pure."""
 
 from itertools import pairwise
 from math import ceil

@@ -1,6 +1,6 @@
 """Cron expressions in a time zone: when a period begins. Pure.
 
-The calendar is cronsim's, asked by the wall clock alone; what a wall clock time means as an instant is said here, since
+The calendar is cronsim's, asked by the wall clock alone; what a wall clock time means as an instant stands here, since
 cronsim drops triggers in some gaps (`*/15 2 * * *` in Berlin) and doubles some in folds (`0 */2 * * *`):
 
 * a local time that does not exist (a gap) fires at the first instant after the gap, together with what is due there;
@@ -51,7 +51,7 @@ FIELDS = {
 LONGEST_ABBREVIATION = 4
 
 MINUTES_OF_AN_HOUR = "0-59"
-"""Each minute, told apart from one that is left out."""
+"""Each minute, as distinct from one that is left out."""
 
 
 @cache

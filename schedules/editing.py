@@ -9,10 +9,9 @@ from django.db.models import QuerySet
 from declarations.service import Service
 from delivery import addresses
 from delivery.models import EndpointKind
-from jobs import rescheduling
 from jobs.handlers import registry
 from jobs.models import Origin
-from schedules import declarations, providers, verbs
+from schedules import declarations, providers, rescheduling, verbs
 from schedules.declarations import OF_POLICIES
 from schedules.models import Schedule, Trigger
 from schedules.obstacles import obstacle_to_deleting, obstacle_to_editing

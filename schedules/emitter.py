@@ -72,7 +72,7 @@ def emit_triggers(now: datetime, seconds: float = float("inf")) -> int:
 def emit(now: datetime, only: Sequence[int] | None = None, seconds: float = float("inf")) -> int:
     """Put what is unemitted on the backlog, of all triggers or of these, for some `seconds`. Returns how many records.
 
-    What is left when the time is up is gone on with by the next call, whoever makes it.
+    The next call, here or elsewhere, resumes what is left when the time is up.
     """
     until = time.monotonic() + seconds
     records = 0

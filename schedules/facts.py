@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import Q
+
 from jobs.formatting import moment
 from schedules.batches import Progress
 from schedules.models import Schedule, Trigger
@@ -57,7 +59,7 @@ def trigger_facts(trigger: Trigger, progress: Progress | None) -> dict[str, Any]
     return {
         "id": trigger.pk,
         "trigger_at": trigger.trigger_at,
-        "state": _state(trigger),
+        "state": state_of(trigger),
         "events": trigger.events,
         "emitted_at": trigger.emitted_at,
         "closes_at": trigger.closes_at,
@@ -72,16 +74,31 @@ def describe_trigger(trigger: Trigger) -> str:
     """What became of a trigger, in words: for who has just asked for it."""
     at = f"{moment(trigger.trigger_at)} UTC"
     events = f"{trigger.events:,} event{'s' if trigger.events != 1 else ''}"
-    return {
-        "skipped": f"nothing was emitted at {at}: {trigger.skipped_for}",
-        "queued": f"the trigger of {at} waits until an earlier batch has ended",
-        "emitting": f"triggered at {at}; {events} are on the backlog, the workers see to the rest",
-    }.get(_state(trigger), f"triggered at {at}: {events}")
-
-
-def _state(trigger: Trigger) -> str:
-    if trigger.skipped_for:
-        return "skipped"
+    if state_of(trigger) == "skipped":
+        return f"nothing was emitted at {at}: {trigger.skipped_for}"
+    if state_of(trigger) == "queued":
+        return f"the trigger of {at} waits until an earlier batch has ended"
     if trigger.emitted_at is None:
-        return "emitting" if trigger.events else "queued"
-    return "finished" if trigger.finished_at else "under way"
+        return f"triggered at {at}; {events} are on the backlog, the workers see to the rest"
+    return f"triggered at {at}: {events}"
+
+
+IN_STATE = {
+    "queued": Q(emitted_at__isnull=True, finished_at__isnull=True, events=0),
+    "under way": Q(finished_at__isnull=True) & (Q(emitted_at__isnull=False) | Q(events__gt=0)),
+    "finished": Q(emitted_at__isnull=False, finished_at__isnull=False),
+    "skipped": Q(emitted_at__isnull=True, finished_at__isnull=False),
+}
+"""State of a trigger → which triggers are in it."""
+
+
+def state_of(trigger: Trigger) -> str:
+    """`queued` behind an earlier batch, `under way`, `finished` or `skipped`."""
+    if trigger.finished_at is None:
+        return "under way" if has_begun(trigger) else "queued"
+    return "finished" if trigger.emitted_at else "skipped"
+
+
+def has_begun(trigger: Trigger) -> bool:
+    """Whether any of its batch is on the backlog; that of a huge one is put there bit by bit."""
+    return trigger.emitted_at is not None or trigger.events > 0

@@ -1,7 +1,7 @@
 """A batch ends, or is under way again because a person retries one of its records; and what if both at once.
 
-Whoever finishes a batch locks its trigger FOR UPDATE, passing by what is locked, and asks for unfinished records in a
-statement after that. Whoever retries a record holds the trigger of its batch FOR KEY SHARE from before it opens the
+A finish locks the trigger of its batch FOR UPDATE, skipping what is locked, and asks for unfinished records in a
+statement after that. A retry holds the trigger of its record's batch FOR KEY SHARE from before it opens the
 record until its commit, and takes the end back in a statement after that. The two locks exclude each other, and each
 new statement sees what was committed before it (READ COMMITTED):
 
@@ -12,9 +12,9 @@ Emitters lock triggers FOR NO KEY UPDATE, which FOR KEY SHARE neither waits for 
 the retry in its turn, at the unique index of unfinished subjects.
 
 Locks are taken in the order of the emitter: schedules, triggers in id order, records in id order. A finish that is part
-of a longer transaction holds schedules, and waits for no record and for nobody that holds a trigger FOR KEY SHARE; so
-also a retry whose caller has locked its records already goes round in no circle with it. The end is taken back (FOR NO
-KEY UPDATE) as the last thing that a retry waits for.
+of a longer transaction holds schedules, and waits for no record and no transaction that holds a trigger FOR KEY SHARE;
+so also a retry whose caller has locked its records already goes round in no circle with it. The end is taken back (FOR
+NO KEY UPDATE) as the last thing that a retry waits for.
 """
 
 from collections.abc import Sequence
@@ -76,9 +76,9 @@ def finish(trigger_ids: Sequence[int], now: datetime) -> int:
 
 
 def hold(record_ids: Sequence[int]) -> None:
-    """Let nobody finish the batches of these records until the transaction ends. To be called before they are locked.
+    """Keep the batches of these records from being finished until the transaction ends; waits for a finish under way.
 
-    Waits for who finishes one of them just now.
+    To be called before the records are locked.
     """
     execute(HOLD, {"ids": list(record_ids)})
 

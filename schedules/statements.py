@@ -1,5 +1,5 @@
 """The statements of the emitter, beside each other since they share one order of locks: schedules, then triggers, then
-records. Whoever finds one of them locked passes it by, and looks again at its next tick.
+records. What is locked is skipped, and looked at again at the next tick.
 """
 
 from jobs.states import UNFINISHED, Status, WaitingFor

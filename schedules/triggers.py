@@ -1,6 +1,6 @@
 """First step of an emission: triggers that are due are written down, and the watermarks moved, in one transaction.
 
-The row of a trigger is the intent: once it is there, somebody will put its batch on the backlog (`emitter`), however
+The row of a trigger is the intent: once it is there, an emitter will put its batch on the backlog (`emitter`), however
 often emitters are killed. Killed before the commit, nothing has happened and the watermark stands where it stood.
 """
 
@@ -146,7 +146,7 @@ def _move_watermarks(watermarks: dict[int, datetime]) -> None:
 
 
 def _lines(found: list[tuple[Schedule, Due]], intents: list[Intent]) -> list[decisions.Line]:
-    passed = [_passed_over(schedule, each.passed_over) for schedule, each in found if each.passed_over]
+    passed = [_skipped(schedule, each.skipped) for schedule, each in found if each.skipped]
     return passed + [
         batches.line(intent.schedule, "skipped", intent.trigger_at, f"emitted nothing: {intent.skipped_for}")
         for intent in intents
@@ -154,15 +154,15 @@ def _lines(found: list[tuple[Schedule, Due]], intents: list[Intent]) -> list[dec
     ]
 
 
-def _passed_over(schedule: Schedule, between: tuple[datetime, datetime]) -> decisions.Line:
+def _skipped(schedule: Schedule, between: tuple[datetime, datetime]) -> decisions.Line:
     first, last = (f"{instant:%Y-%m-%d %H:%M:%S} UTC" for instant in between)
     those = f"those from {first} to {last} are" if first != last else f"that of {first} is"
-    limit = "only the last is made up for"
+    limit = "only the last is caught up"
     if schedule.catch_up_for is not None:
         limit = f"older than {schedule.catch_up_for} s" if schedule.catch_up_for else "it does not catch up"
-    text = f"of the missed triggers of {schedule} {those} passed over: {limit}"
+    text = f"of the missed triggers of {schedule} {those} skipped: {limit}"
     facts = {"first": between[0].isoformat(), "last": between[1].isoformat()}
-    return decisions.Line("passed over", text, schedule.kind, batches.subject_of(schedule), facts)
+    return decisions.Line("missed", text, schedule.kind, batches.subject_of(schedule), facts)
 
 
 def _shorten_queues(schedules: Iterable[Schedule], now: datetime) -> None:

@@ -1,11 +1,11 @@
 """Which triggers of a schedule are due, and how far its watermark moves. Pure.
 
-The watermark (`Schedule.next_trigger_at`) is the first trigger that nobody has dealt with yet. What lies between it and
+The watermark (`Schedule.next_trigger_at`) is the first trigger that has not been dealt with. What lies between it and
 the present is due, whether the emitter slept for a second or was down for three days:
 
 * a schedule that catches up within N seconds gets every trigger not older than that, the oldest first;
 * one that does not say gets only the last;
-* what is passed over is named by its first and last instant, in one line of the log of decisions. Counting it took
+* what is skipped is named by its first and last instant, in one line of the log of decisions. Counting it took
   15 ms a thousand: 3,000 schedules of `*/5` that were off for a week held up their worker for 45 s.
 
 A schedule without a watermark is new: a policy begins with the period that runs, an event schedule with the next.
@@ -33,12 +33,12 @@ _INSTANT = timedelta(microseconds=1)
 class Due:
     """What a schedule has to emit: `triggers`, the oldest first. `next_trigger_at`: its watermark after that.
 
-    `passed_over`: the first and the last of the older triggers that are not made up for; None: there are none.
+    `skipped`: the first and the last of the older triggers that are not caught up; None: there are none.
     """
 
     triggers: tuple[datetime, ...]
     next_trigger_at: datetime
-    passed_over: tuple[datetime, datetime] | None = None
+    skipped: tuple[datetime, datetime] | None = None
 
 
 def due(schedule: Schedule, now: datetime) -> Due:
@@ -48,17 +48,17 @@ def due(schedule: Schedule, now: datetime) -> Due:
         return Due((period.current(now),) if schedule.provider else (), period.next_after(now))
     if schedule.catch_up_for is None:
         return _only_the_last(schedule, watermark, now)
-    since = max(watermark, now - oldest_made_up_for(schedule.catch_up_for))
+    since = max(watermark, now - oldest_caught_up(schedule.catch_up_for))
     taken = tuple(islice(_between(period, since, now), AT_ONCE))
     more = len(taken) == AT_ONCE
     return Due(
         triggers=taken,
         next_trigger_at=period.next_after(taken[-1]) if more else period.next_after(now),
-        passed_over=_passed_over(period, watermark, since),
+        skipped=_skipped(period, watermark, since),
     )
 
 
-def oldest_made_up_for(catch_up_for: int) -> timedelta:
+def oldest_caught_up(catch_up_for: int) -> timedelta:
     """How old a trigger may be: `catch_up_for` in seconds, and never so little that one on time counts as missed."""
     return max(timedelta(seconds=catch_up_for), ON_TIME_FOR)
 
@@ -68,10 +68,10 @@ def _only_the_last(schedule: Schedule, watermark: datetime, now: datetime) -> Du
     last = period.current(now)
     if last < watermark:  # its cron was changed past the forms: no trigger of the new one lies in between
         return Due((last,) if schedule.provider else (), period.next_after(now))
-    return Due((last,), period.next_after(now), _passed_over(period, watermark, last))
+    return Due((last,), period.next_after(now), _skipped(period, watermark, last))
 
 
-def _passed_over(period: Period, since: datetime, before: datetime) -> tuple[datetime, datetime] | None:
+def _skipped(period: Period, since: datetime, before: datetime) -> tuple[datetime, datetime] | None:
     """The first and the last trigger in [since, before)."""
     first = period.next_after(since - _INSTANT)
     return (first, period.current(before - _INSTANT)) if first < before else None

@@ -1,11 +1,4 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from django.apps import AppConfig
-
-if TYPE_CHECKING:
-    from operations.doctor import Examination
 
 
 class SourcesConfig(AppConfig):
@@ -13,12 +6,21 @@ class SourcesConfig(AppConfig):
     verbose_name = "Sources"
 
     def ready(self) -> None:
-        from sources import backups
+        """Register the kind `backup`: its handlers, its emission, and what follows a settle of it."""
+        from jobs.handlers import Kind, registry
+        from schedules.providers import add_provider
+        from sources import alerts, doctor, planning, tokens  # noqa: F401 - the doctor's condition
+        from sources.availability.check import ask_source
+        from sources.backups.handler import copy_source
+        from sources.backups.results import write_down
 
-        backups.register()
-
-    def examinations(self) -> list[Examination]:
-        """For `operations.doctor`."""
-        from sources import doctor
-
-        return [doctor.repository_modes]
+        opening = planning.next_openings
+        registry.add(
+            Kind(planning.KIND, home_queue=planning.AVAILABILITY, after_settle=write_down, next_opening=opening)
+        )
+        for queue in (planning.ARRIVALS, planning.AVAILABILITY):
+            registry.handler(planning.KIND, queue=queue)(ask_source)
+        registry.handler(planning.KIND, queue=planning.BACKUPS)(copy_source)
+        add_provider("assignments", planning.emit_batches, catch_up=planning.catch_up)
+        registry.add_periodic(alerts.look)
+        registry.add_periodic(tokens.prune)

@@ -23,9 +23,10 @@ from declarations.types import (
     Whole,
 )
 from schedules.declarations import Cron, Zone
-from sources import cleartext, validation
+from sources import validation
 from sources.domain.excluded_dates import ExcludedDates
 from sources.domain.windows import Window
+from sources.engines import cleartext
 from sources.kinds import RULES
 from sources.models import AtClose
 from sources.models.source import SourceKind

@@ -5,21 +5,21 @@ from datetime import datetime
 from django.conf import settings
 from django.db.backends.utils import CursorWrapper
 
-from operations.doctor.finding import Finding, listed, ok, several, warning
-from sources import repositories
+from operations.doctor.finding import Answer, condition, listed, ok, several, warning
+from sources.backups import repositories
 from sources.models import Repository
 
 
-def repository_modes(cursor: CursorWrapper, now: datetime) -> Finding:
+@condition("")
+def repository_modes(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether copies are open to accounts of the host that `BACKUPSCHED_UMASK` closes them to."""
     found = [(each, repositories.why("open_to_others", each.location)) for each in Repository.objects.order_by("name")]
-    said = {each.name: why for each, why in found if why}
-    if not said:
-        return ok("repository_modes", "no repository is open to accounts that the umask keeps out", open=[])
-    where = listed(list(said.values()))
+    is_open = {each.name: why for each, why in found if why}
+    if not is_open:
+        return ok("no repository is open to accounts that the umask keeps out", open=[])
+    where = listed(list(is_open.values()))
     return warning(
-        "repository_modes",
-        f"{len(said)} of {several(len(found), 'place')} for backups could be read by others: {where}",
+        f"{len(is_open)} of {several(len(found), 'place')} for backups could be read by others: {where}",
         f"chmod -R u=rwX,go= what is named, or set BACKUPSCHED_UMASK (now {settings.UMASK:03o}) if others may read it",
-        open=sorted(said),
+        open=sorted(is_open),
     )

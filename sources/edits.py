@@ -12,11 +12,12 @@ from django.db.models import Model, QuerySet
 from django.utils import timezone
 
 from declarations.service import Service, used_by
-from jobs import rescheduling, rollouts
 from jobs.breakers import verbs
 from jobs.models import Origin
+from schedules import rescheduling, rollouts
 from schedules.models import Schedule
-from sources import declarations, overlaps, planning, reach, repositories
+from sources import declarations, planning
+from sources.backups import overlaps, reach, repositories
 from sources.domain.excluded_dates import ExcludedDates
 from sources.domain.preview import check_period_meets_window
 from sources.models import Backup, Policy, Repository, Source

@@ -18,14 +18,13 @@ from django.db.models import Exists, OuterRef, Prefetch, ProtectedError, QuerySe
 from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import to_jsonable_python
 
-from declarations import queue
 from declarations.problems import lines_of
-from declarations.service import Service
+from declarations.service import InUse, Service
 from declarations.types import STRICT, Reference
 from delivery import declarations as of_delivery
 from delivery.endpoints import Endpoints
 from jobs.models import Throttle
-from jobs.throttle_verbs import InUse
+from operations import declarations as of_queue
 from schedules import declarations as of_schedules
 from schedules.editing import Schedules
 from sources import declarations, edits, planning
@@ -49,8 +48,8 @@ class Fleet(BaseModel):
     model_config = STRICT
 
     repositories: list[declarations.Repository] = []
-    retry_policies: list[queue.RetryPolicy] = []
-    throttles: list[queue.Throttle] = []
+    retry_policies: list[of_queue.RetryPolicy] = []
+    throttles: list[of_queue.Throttle] = []
     endpoints: list[of_delivery.Endpoint] = []
     schedules: list[of_schedules.Schedule] = []
     policies: list[declarations.Policy] = []
@@ -90,7 +89,7 @@ class FleetReport:
         return sum(each.action == action and section in ("", each.section) for each in self.changes)
 
 
-class ThrottlesOfFleet(queue.Throttles):
+class ThrottlesOfFleet(of_queue.Throttles):
     def declared_rows(self) -> QuerySet[Any]:
         """Those of seeding limits are made with their policies."""
         limits = Policy.objects.filter(seeding_throttle__isnull=False).values("seeding_throttle")
@@ -157,7 +156,7 @@ class SourcesOfFleet(edits.Sources):
 
 SECTIONS: dict[str, type[Service[Any]]] = {
     "repositories": edits.Repositories,
-    "retry_policies": queue.RetryPolicies,
+    "retry_policies": of_queue.RetryPolicies,
     "throttles": ThrottlesOfFleet,
     "endpoints": Endpoints,
     "schedules": Schedules,

@@ -10,7 +10,6 @@ from jobs.clock import database_clock
 from schedules.capacity import batch_sizes
 from schedules.cron import check_expression, check_zone
 from sources.domain.preview import PreviewedPeriod, coming_periods
-from sources.domain.windows import Opening
 from sources.models import Assignment, Policy
 
 LARGEST_COUNT = 1000
@@ -47,15 +46,9 @@ def as_json(policy: Policy, periods: list[PreviewedPeriod]) -> dict[str, Any]:
 
 
 def _period_facts(period: PreviewedPeriod, zone: ZoneInfo) -> dict[str, Any]:
-    return {
-        **_stretch("begins_at", period.begins_at, "ends_at", period.ends_at, zone),
-        "openings": [_opening_facts(opening, zone) for opening in period.openings],
-        "warning": period.warning,
-    }
-
-
-def _opening_facts(opening: Opening, zone: ZoneInfo) -> dict[str, Any]:
-    return _stretch("opens_at", opening.opens_at, "closes_at", opening.closes_at, zone)
+    openings = [_stretch("opens_at", each.opens_at, "closes_at", each.closes_at, zone) for each in period.openings]
+    own = _stretch("begins_at", period.begins_at, "ends_at", period.ends_at, zone)
+    return {**own, "openings": openings, "warning": period.warning}
 
 
 def _stretch(first: str, start: datetime, last: str, end: datetime, zone: ZoneInfo) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from jobs import breakers
 from jobs.breakers import verbs
 from jobs.models import Breaker
 from jobs.outcomes import Claimed, Guarded, Held
-from sources import repositories
+from sources.backups import repositories
 from sources.engines.base import StopSignal
 from sources.models import Assignment, Repository
 
@@ -39,7 +39,7 @@ def guarded_by(repository: Repository) -> Guarded:
 
 def refusal(assignment: Assignment, record: Claimed) -> Held | None:
     """What a handler returns instead of working while the breaker of the repository is open. `assignment` as
-    `sources.availability_check.assignment_of` returns it."""
+    `sources.availability.check.assignment_of` returns it."""
     if getattr(assignment, "open_breaker", None) is None:
         return None
     return breakers.refusal(guarded_by(assignment.policy.repository), record)

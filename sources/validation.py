@@ -5,9 +5,9 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from sources import cleartext, contact, wake_networks
-from sources.engines import engine_for
-from sources.host_keys import check_host_key as check_key
+from sources.availability import contact, wake_networks
+from sources.availability.host_keys import check_host_key as check_key
+from sources.engines import cleartext, engine_for
 from sources.kinds import RULES, Rule
 from sources.secrets_by_reference import check_reference
 

@@ -109,7 +109,7 @@ class CappedOurs(Ours):
         """Called in each thread."""
         from django.db import connection
 
-        from jobs import claiming
+        from jobs import claiming, settling
         from jobs.handlers import Kind, registry
         from jobs.models import Worker
         from jobs.outcomes import Succeeded
@@ -126,7 +126,7 @@ class CappedOurs(Ours):
                 with in_flight.hold(len(claimed)):
                     for _ in claimed:
                         tally.tick()
-                claiming.settle([(record, Succeeded()) for record in claimed])
+                settling.settle([(record, Succeeded()) for record in claimed])
             return len(claimed)
 
         return one_round

@@ -64,11 +64,12 @@ class LanesOurs(Ours):
         set_up(url)
         from django.db import connection
 
-        from jobs.claiming import claim, settle
+        from jobs.claiming import claim
         from jobs.handlers import Kind, registry
         from jobs.models import Worker
         from jobs.outcomes import Succeeded
         from jobs.prepared import prepare_in_this_thread
+        from jobs.settling import settle
 
         prepare_in_this_thread()
         registry.add(Kind(KIND, home_queue=QUEUE))

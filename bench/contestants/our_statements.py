@@ -63,8 +63,10 @@ class Loop:
         from psycopg.types.datetime import TimestamptzLoader
         from psycopg.types.string import TextLoader
 
-        from jobs.lease_statements import CLAIM, RECORD_COLUMNS, SETTLE_SUCCEEDED
+        from jobs.claiming import CLAIM
+        from jobs.outcomes import RECORD_COLUMNS
         from jobs.prepared import PREPARE_AT_ONCE, session_settings
+        from jobs.settling import SETTLE_SUCCEEDED
 
         self._claim, self._settle = CLAIM, SETTLE_SUCCEEDED
         self._connection: Connection = psycopg.connect(url, autocommit=True)

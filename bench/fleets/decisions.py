@@ -13,12 +13,12 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from bench.fleets.making import keep_vacuum_away, make_assignments, make_policy
-from jobs import claiming, tick
+from jobs import claiming, settling, tick
 from jobs.models import BacklogRecord, Throttle, Worker
 from jobs.outcomes import Unavailable
 from jobs.prepared import prepare_in_this_thread
 from jobs.states import Status
-from jobs.worker.lookahead import shortage, to_ask
+from jobs.worker.claimer import shortage, to_ask
 from sources.planning import AVAILABILITY, BACKUPS
 
 UNITS = 16
@@ -92,5 +92,5 @@ def time_decisions(times: int) -> list[float]:
         taken.append(time.perf_counter() - began)
         if not claimed:
             raise RuntimeError(f"nothing was claimed, although {limit} sources were to be asked")
-        claiming.settle([(record, Unavailable("it is silent", 86_400)) for record in claimed])
+        settling.settle([(record, Unavailable("it is silent", 86_400)) for record in claimed])
     return taken[WARM_UP:]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 
 from chaos.protocol import editor, kinds, places
-from chaos.protocol.baton import Actor, Order, State
+from chaos.protocol.actor import Actor, Order, State
 from chaos.protocol.invariants import Audit
 from chaos.protocol.worker import SimulatedWorker
 from chaos.protocol.world import World

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from chaos.protocol import kinds, places
-from chaos.protocol.baton import State
+from chaos.protocol.actor import State
 from chaos.protocol.books import Seen, is_rescue, lives, look
 from chaos.protocol.violation import Violation
 from chaos.protocol.worker import SimulatedWorker

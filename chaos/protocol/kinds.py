@@ -4,7 +4,7 @@ from datetime import datetime
 
 from django.db import connection
 
-from chaos.protocol.baton import actor_here
+from chaos.protocol.actor import actor_here
 from chaos.protocol.violation import Violation
 from jobs.handlers import Kind, registry
 from jobs.outcomes import Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable

@@ -4,7 +4,8 @@
 from dataclasses import dataclass
 
 CLAIMING = "jobs/claiming.py"
-LEASE = "jobs/lease_statements.py"
+SETTLING = "jobs/settling.py"
+RESCUING = "jobs/rescuing.py"
 GATE = "jobs/exclusivity.py"
 EMITTER = "jobs/tick.py"
 HEARTBEAT = "jobs/worker/heartbeat.py"
@@ -13,7 +14,6 @@ PROCESS = "jobs/worker/process.py"
 CANCELLING = "jobs/backlog/cancelling.py"
 CLAIM_FUNCTION = "jobs_claim_beside_throttles"
 ROOM_FUNCTION = "jobs_room"
-WATCH = "jobs/worker/lease_watch.py"
 
 
 @dataclass(frozen=True)
@@ -41,23 +41,23 @@ IGNORED = "    ON CONFLICT DO NOTHING\n"
 
 MUTANTS = [
     # claim
-    _one("a claim waits for locked records", LEASE, "        LIMIT %(limit)s::int\n          FOR UPDATE SKIP LOCKED",
+    _one("a claim waits for locked records", CLAIMING, "        LIMIT %(limit)s::int\n          FOR UPDATE SKIP LOCKED",
          "        LIMIT %(limit)s::int\n          FOR UPDATE"),
-    _one("a claim does not count its attempt", LEASE, "attempt = attempt + 1, started_at = {ARRIVAL}",
+    _one("a claim does not count its attempt", CLAIMING, "attempt = attempt + 1, started_at = {ARRIVAL}",
          "started_at = {ARRIVAL}"),
     Mutant("a claim takes what waits as well", (
-        (LEASE, " WHERE status = {Status.READY}\n   AND ctid", " WHERE ctid"),
-        (LEASE, "        WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane = 0",
+        (CLAIMING, " WHERE status = {Status.READY}\n   AND ctid", " WHERE ctid"),
+        (CLAIMING, "        WHERE status = {Status.READY} AND queue = %(queue)s::text AND lane = 0",
          "        WHERE status < {Status.RUNNING} AND queue = %(queue)s::text AND lane = 0"),
     )),
     # renew
-    _one("a renewal waits for locked records", LEASE, "       FOR UPDATE SKIP LOCKED\n)\nUPDATE jobs_backlogrecord b",
+    _one("a renewal waits for locked records", CLAIMING, "       FOR UPDATE SKIP LOCKED\n)\nUPDATE jobs_backlogrecord b",
          "       FOR UPDATE\n)\nUPDATE jobs_backlogrecord b"),
     Mutant("a renewal goes by places", (
-        (LEASE, "    SELECT id\n      FROM jobs_backlogrecord\n     WHERE {LEASED}\n     ORDER BY id\n       FOR UPDATE "
+        (CLAIMING, "    SELECT id\n      FROM jobs_backlogrecord\n     WHERE {LEASED}\n     ORDER BY id\n       FOR UPDATE "
          "SKIP LOCKED", "    SELECT ctid AS place\n      FROM jobs_backlogrecord\n     WHERE {LEASED}\n     ORDER BY id\n"
          "       FOR UPDATE"),
-        (LEASE, " WHERE b.id = held.id\nRETURNING", " WHERE b.ctid = held.place\nRETURNING"),
+        (CLAIMING, " WHERE b.id = held.id\nRETURNING", " WHERE b.ctid = held.place\nRETURNING"),
     )),
     _one("what a renewal skips is lost", CLAIMING, "return Renewed(frozenset(owned), frozenset(unknown), frozenset(cancelled))",
          "return Renewed(frozenset(owned), frozenset(), frozenset(cancelled))"),
@@ -66,36 +66,36 @@ MUTANTS = [
          "return Renewed(frozenset(owned | unknown), frozenset(), frozenset(cancelled))"),
     _one("a heartbeat renews nothing", HEARTBEAT, "self._renew(self._units.runs())", "self._renew([])"),
     # settle
-    _one("a settle locks in the opposite order", LEASE, " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id\n   FOR UPDATE\n",
+    _one("a settle locks in the opposite order", SETTLING, " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id\n   FOR UPDATE\n",
          " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id DESC\n   FOR UPDATE\n"),
     Mutant("a settle does not lock", (
-        (LEASE, " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id\n   FOR UPDATE\n",
+        (SETTLING, " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id\n   FOR UPDATE\n",
          " WHERE id = ANY(%(ids)s::bigint[])\n ORDER BY id\n"),
-        (LEASE, '{LOCK_IN_ID_ORDER}  SKIP', '{LOCK_IN_ID_ORDER} FOR UPDATE SKIP'),
+        (SETTLING, '{LOCK_IN_ID_ORDER}  SKIP', '{LOCK_IN_ID_ORDER} FOR UPDATE SKIP'),
     )),
     Mutant("a settle has no fence", (
-        (LEASE, FENCE, ""),
-        (LEASE, INSERTED + '"""', INSERTED + IGNORED + '"""'),
-        (LEASE, INSERTED + "RETURNING", INSERTED + IGNORED + "RETURNING"),
+        (SETTLING, FENCE, ""),
+        (SETTLING, INSERTED + '"""', INSERTED + IGNORED + '"""'),
+        (SETTLING, INSERTED + "RETURNING", INSERTED + IGNORED + "RETURNING"),
     )),
     Mutant("a settle is fenced by the status alone", (
-        (LEASE, FENCE, "       AND b.status = 2"),
-        (LEASE, INSERTED + '"""', INSERTED + IGNORED + '"""'),
-        (LEASE, INSERTED + "RETURNING", INSERTED + IGNORED + "RETURNING"),
+        (SETTLING, FENCE, "       AND b.status = 2"),
+        (SETTLING, INSERTED + '"""', INSERTED + IGNORED + '"""'),
+        (SETTLING, INSERTED + "RETURNING", INSERTED + IGNORED + "RETURNING"),
     )),
-    _one("a settle's hooks run for lost results", CLAIMING, "        for record, outcome in written:\n            if hook",
+    _one("a settle's hooks run for lost results", SETTLING, "        for record, outcome in written:\n            if hook",
          "        for record, outcome in results:\n            if hook"),
-    _one("a settle is no transaction", CLAIMING, SETTLE_OTHERS + "    with transaction.atomic():\n",
+    _one("a settle is no transaction", SETTLING, SETTLE_OTHERS + "    with transaction.atomic():\n",
          SETTLE_OTHERS + NO_TRANSACTION),
     Mutant("a settle reads the clock before its locks", (
-        (CLAIMING, "        ids = [record.id for record, _ in results]\n        rows",
+        (SETTLING, "        ids = [record.id for record, _ in results]\n        rows",
          "        instant = now or database_clock()\n        ids = [record.id for record, _ in results]\n        rows"),
-        (CLAIMING, "        instant = now or database_clock()  # after", "        # after"),
+        (SETTLING, "        instant = now or database_clock()  # after", "        # after"),
     )),
-    _one("a success leaves no history", LEASE, "SELECT id, attempt, queue, worker_id, started_at, GREATEST({ARRIVAL}, started_at), "
+    _one("a success leaves no history", SETTLING, "SELECT id, attempt, queue, worker_id, started_at, GREATEST({ARRIVAL}, started_at), "
          "{AttemptOutcome.SUCCEEDED}, '',\n       facts::jsonb\n  FROM settled\n", "SELECT id, attempt, queue, worker_id, started_at, "
          "started_at, {AttemptOutcome.SUCCEEDED}, '',\n       facts::jsonb\n  FROM settled\n WHERE FALSE\n"),
-    _one("a cancel is forgotten by a settle", CLAIMING, "if record.id in cancelled and not isinstance(outcome, Succeeded)",
+    _one("a cancel is forgotten by a settle", SETTLING, "if record.id in cancelled and not isinstance(outcome, Succeeded)",
          "if False"),
     # the gate
     _one("the gate takes no advisory lock", GATE, "pg_advisory_xact_lock(hashtextextended(key, 0)) FROM",
@@ -105,15 +105,15 @@ MUTANTS = [
          "status IN ({Status.RUNNING})"),
     _one("the gate counts only what is ready", GATE, "status IN ({Status.READY}, {Status.RUNNING})",
          "status IN ({Status.READY})"),
-    _one("a settle opens no gate", CLAIMING, "        exclusivity.open_gates(", "        0 and exclusivity.open_gates("),
+    _one("a settle opens no gate", SETTLING, "        exclusivity.open_gates(", "        0 and exclusivity.open_gates("),
     _one("a cancel opens no gate", CANCELLING, "    exclusivity.open_gates(", "    0 and exclusivity.open_gates("),
     _one("a promoted record keeps its key", EMITTER, "waiting_for = NULL, breaker_id = NULL, exclusive_key = NULL",
          "waiting_for = NULL, breaker_id = NULL"),
     # rescue and strays
     _one("a rescue believes the clock", PROCESS, "rescue=bool(unchanged), unchanged=unchanged", ""),
-    _one("a rescue waits for too short a time", WATCH, " - conf.deadline_seconds() - conf.ending_seconds()", " - 1"),
+    _one("a rescue waits for too short a time", RESCUING, " - conf.deadline_seconds() - conf.ending_seconds()", " - 1"),
     _one("claims whose answer was lost are forgotten", PROCESS, "self._was_cut_off = True", "self._was_cut_off = False"),
-    _one("known runs are strays", LEASE, " AND id <> ALL(%(known)s::bigint[])", ""),
+    _one("known runs are strays", RESCUING, " AND id <> ALL(%(known)s::bigint[])", ""),
     # threads
     _one("the guard never stops", "jobs/worker/guard.py", "if now - run.renewed_at > deadline:", "if now < 0:"),
     _one("a result is dropped while the database is away", SETTLER, "                self._ended.wait(TRY_AGAIN_AFTER_SECONDS)\n",
@@ -132,10 +132,10 @@ MUTANTS = [
          "    with transaction.atomic():\n        # no_key", NO_TRANSACTION + "        # no_key"),
     _one("the watermark is not moved", "schedules/statements.py", "SET next_trigger_at = r.next_trigger_at",
          "SET next_trigger_at = s.next_trigger_at"),
-    _one("what waits is promoted early", EMITTER, "AND run_after <= %(now)s\n        ORDER BY run_after",
-         "AND run_after <= %(now)s + interval '40 s'\n        ORDER BY run_after"),
+    _one("what waits is promoted early", EMITTER, "AND run_after <= %(now)s::timestamptz\n        ORDER BY run_after",
+         "AND run_after <= %(now)s::timestamptz + interval '40 s'\n        ORDER BY run_after"),
     # edits
     _one("a cancel does not lock", "jobs/backlog/rows.py", " ORDER BY id\n   FOR UPDATE\n", " ORDER BY id\n"),
-    _one("an edit of a retry policy locks in no order", "jobs/rescheduling.py", '.order_by("pk").only(*FACTS)',
+    _one("an edit of a retry policy locks in no order", "schedules/rescheduling.py", '.order_by("pk").only(*FACTS)',
          '.order_by("-pk").only(*FACTS)'),
 ]  # fmt: skip

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from chaos.protocol.baton import Deadlock, State, Stuck
+from chaos.protocol.actor import State
+from chaos.protocol.baton import Deadlock, Stuck
 from chaos.protocol.choices import Choices
 from chaos.protocol.clocks import Clocks
 from chaos.protocol.invariants import Audit

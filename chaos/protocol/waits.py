@@ -7,7 +7,7 @@ from queue import Empty
 from types import SimpleNamespace
 from typing import Any
 
-from chaos.protocol.baton import actor_here
+from chaos.protocol.actor import actor_here
 
 
 def _park(is_ready: Any, timeout: float | None) -> None:

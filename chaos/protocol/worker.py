@@ -1,7 +1,8 @@
 """One worker process: its real main loop, heartbeat, settler and guard, as actors."""
 
 from chaos.protocol import places
-from chaos.protocol.baton import Actor, Baton, State
+from chaos.protocol.actor import Actor, State
+from chaos.protocol.baton import Baton
 from jobs import conf
 from jobs.handlers import Run
 from jobs.worker.process import WorkerProcess

@@ -5,7 +5,8 @@ from datetime import timedelta
 from random import Random
 
 from chaos.protocol import kinds, places, scenes
-from chaos.protocol.baton import Actor, Baton
+from chaos.protocol.actor import Actor
+from chaos.protocol.baton import Baton
 from chaos.protocol.clocks import Clocks
 from chaos.protocol.editor import Desk
 from chaos.protocol.monitor import Monitor

@@ -31,18 +31,6 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='Event',
-            fields=[
-            ],
-            options={
-                'proxy': True,
-                'default_permissions': (),
-                'indexes': [],
-                'constraints': [],
-            },
-            bases=('jobs.backlogrecord',),
-        ),
-        migrations.CreateModel(
             name='SigningSecret',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

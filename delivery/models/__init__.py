@@ -1,4 +1,3 @@
 from delivery.models.endpoint import Endpoint, EndpointKind, SigningSecret
-from delivery.models.event import Event
 
-__all__ = ["Endpoint", "EndpointKind", "Event", "SigningSecret"]
+__all__ = ["Endpoint", "EndpointKind", "SigningSecret"]

@@ -138,8 +138,8 @@ def _named(records: list[NewRecord], error: DataError) -> ValueError:
                 values = {"subject": json.dumps(record.subject), "payload": json.dumps(record.payload)}
                 execute("SELECT %(subject)s::jsonb #>> '{}', %(payload)s::jsonb", values)
         except DataError as refused:
-            said = str(refused).splitlines()[0]
-            return ValueError(f"the record {record.subject!r} cannot be stored: {said}")
+            reason = str(refused).splitlines()[0]
+            return ValueError(f"the record {record.subject!r} cannot be stored: {reason}")
     return ValueError(f"these records cannot be stored: {error}")
 
 

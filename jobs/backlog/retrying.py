@@ -1,8 +1,8 @@
 """*Retry now*: what waits is ready at once, and what ended without success is opened again.
 
 A record is opened again only while no other unfinished one has its subject. The unique index
-`one_unfinished_record_per_subject` decides that, so whoever puts a record on the backlog at the same moment either
-comes first, and is named, or finds this one.
+`one_unfinished_record_per_subject` decides that: a record that is put on the backlog at the same moment either
+comes first, and is named, or is left out for this one.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from jobs.states import UNFINISHED, Status
 from jobs.wakeups import notify
 
 MAX_CONTESTS = 20
-"""Each means that somebody else put a record of one of these subjects on the backlog while we looked."""
+"""Each means that a record of one of these subjects was put on the backlog meanwhile."""
 
 # A person wants it tried although it is late, unless its kind says when the next opening is.
 WITHOUT_A_CLOSED_WINDOW = """
@@ -101,7 +101,7 @@ def retry(ids: Iterable[int], *, now: datetime | None = None) -> RetryResult:
     """Make these records ready at once, in one transaction (see `in_batches` for more than some thousand).
 
     A waiting record stops waiting, whatever for, and keeps its failures; of those that waited for one open breaker the
-    first is its trial, and the others wait again if it is in vain. A failed or cancelled one starts a fresh
+    first is its trial, and the others wait again if that fails. A failed or cancelled one starts a fresh
     series in the home queue of its kind, where it would have stood; its attempts are counted on. Of several of one
     subject the latest is opened. A window of a kind with openings stays as it is: the next tick puts off what is out
     of it; any other that has closed is taken away. The batch of what is opened is under way again, also for overlap.
@@ -164,7 +164,7 @@ def _superseding(rows: list[LockedRow]) -> dict[int, int]:
 
 
 def _try_to_open(rows: list[LockedRow], now: datetime) -> bool:
-    """Returns False, with nothing changed, when somebody put a record of one of the subjects there meanwhile."""
+    """Returns False, with nothing changed, when a record of one of the subjects was put there meanwhile."""
     if not rows:
         return True
     try:

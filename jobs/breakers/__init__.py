@@ -1,26 +1,25 @@
-"""Circuit breakers: when a repository fails for everybody, its records wait instead of failing one after the other.
+"""Circuit breakers: when a repository fails for all its records, they wait instead of failing one after the other.
 
     closed ──(BREAKER_AFTER failures in a row that are its own)──► open ──(a trial succeeds)──► closed
                                                                   ▲  │
-                                                                  └──┘ a trial in vain: the next one later
+                                                                  └──┘ a trial failed: the next one later
 
 A handler asks `refusal` before it spends anything, and says of what a failure was the fault (`Failed.fault_of`), of
 what a success is the proof (`Succeeded.proves`). The settle counts (`judge`); from the opening on, records that fail
 for it or are refused wait for the breaker and are charged with no failure. The tick (`look`) lets the first of them in
 claim order through as a trial when its time has come, one that was not tried since the opening before one that was;
-and all of them once the breaker has closed. After trials in vain the next one comes after 1, 1, 2, 3, 5 … times
-BREAKER_PROBE_SECONDS, at most BREAKER_LONGEST_SECONDS. After one that told nothing (it was unavailable, it was
+and all of them once the breaker has closed. After failed trials the next one comes after 1, 1, 2, 3, 5 … times
+BREAKER_PROBE_SECONDS, at most BREAKER_LONGEST_SECONDS. After one that proved nothing (it was unavailable, it was
 cancelled, its worker killed, its window closed) it comes within LOOK_AFTER.
 
-Interrupted: a settle's count and its records are one transaction, an election is one. Nobody has to report what became
-of a trial: the tick looks. What is let through by mistake is refused again; what waits by mistake is promoted after a
-day (LOOKED_AT_AGAIN_AFTER). Locks: records first, then breakers, each in id order; the tick, which locks a breaker
-first, skips locked records. Michael Nygard describes the pattern in Release It! (2007).
+Interrupted: a settle's count and its records are one transaction, an election is one. No worker has to report what
+became of a trial: the tick looks. What is let through by mistake is refused again; what waits by mistake is promoted
+after a day (LOOKED_AT_AGAIN_AFTER). Locks: records first, then breakers, each in id order; the tick, which locks a
+breaker first, skips locked records. Michael Nygard describes the pattern in Release It! (2007).
 """
 
 import time
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -48,7 +47,7 @@ LOOK_AFTER = timedelta(seconds=5)
 """How soon it is looked again what became of a trial, and at what others held locked."""
 
 TRIAL_PATIENCE = timedelta(minutes=5)
-"""What fails for everybody fails soon. A trial that has run for so long is a good sign, and one that has stood in its
+"""What fails for all fails soon. A trial that has run for so long is a good sign, and one that has stood in its
 queue for so long tells nothing: one more is let through."""
 
 LONGEST_NAME = 200
@@ -80,10 +79,10 @@ def state_of(breaker: Breaker) -> str:
 
 def describe(breaker: Breaker) -> str:
     """An open breaker in words, on one line."""
-    said = (breaker.last_error.splitlines() or [""])[0]
+    reason = (breaker.last_error.splitlines() or [""])[0]
     return (
         f"the breaker of {breaker} is open since {breaker.opened_at:%Y-%m-%d %H:%M:%S} UTC: "
-        f"{breaker.failures} failures in a row, the last one: {said}"
+        f"{breaker.failures} failures in a row, the last one: {reason}"
     )
 
 
@@ -93,7 +92,7 @@ def held_by(breaker: Breaker) -> int:
 
 
 def probe_after(trials: int) -> timedelta:
-    """How long an open breaker waits after so many trials in vain."""
+    """How long an open breaker waits after so many failed trials."""
     rule = Rule("fibonacci", {"unit": conf.breaker_probe_seconds()}, conf.breaker_longest_seconds())
     return timedelta(seconds=delay(rule, trials + 1))
 
@@ -121,9 +120,8 @@ def judge(
     was counted by an earlier try of this settle. Returns the results: of a failure that an open breaker answers for,
     and of a refusal, what is true now.
     """
-    found = _Found({each.key: each for each in locked}, {each.pk: each for each in locked}, now)
     judged = [
-        found.judge(record, outcome) if (record.id, record.lease_token) in leases else (record, outcome)
+        _judged(record, outcome, locked, now) if (record.id, record.lease_token) in leases else (record, outcome)
         for record, outcome in results
     ]
     for breaker in locked:
@@ -144,31 +142,26 @@ def _make_missing(failed: dict[str, Guarded]) -> None:
     Breaker.objects.bulk_create(missing, ignore_conflicts=True)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """The locked breakers of some results."""
-
-    by_key: dict[str, Breaker]
-    by_id: dict[int, Breaker]
-    now: datetime
-
-    def judge(self, record: Claimed, outcome: Outcome) -> tuple[Claimed, Outcome]:
-        match outcome:
-            case Succeeded(proves=Guarded() as guarded) if breaker := self.by_key.get(key_of(guarded)):
-                _count_success(breaker, record, self.now)
-            case Failed(fault_of=Guarded() as guarded) if breaker := self.by_key.get(key_of(guarded)):
+def _judged(record: Claimed, outcome: Outcome, locked: list[Breaker], now: datetime) -> tuple[Claimed, Outcome]:
+    match outcome:
+        case Succeeded(proves=Guarded() as guarded):
+            if breaker := _of(guarded, locked):
+                _count_success(breaker, record, now)
+        case Failed(fault_of=Guarded() as guarded):
+            if breaker := _of(guarded, locked):
                 breaker.title = storable(guarded.title)[:LONGEST_NAME]
-                _count_failure(breaker, record, outcome.error, self.now)
+                _count_failure(breaker, record, outcome.error, now)
                 if breaker.is_open:
                     # it keeps its day and its priority, and comes behind what was not tried
-                    return record._replace(tried_at=self.now), Held(
-                        breaker.pk, outcome.error, tried=True, facts=outcome.facts
-                    )
-            case Held(breaker_id=breaker_id):
-                held_by_it = self.by_id.get(breaker_id)
-                if held_by_it is None or not held_by_it.is_open:
-                    return record, Released("the breaker that it waited for has closed meanwhile")
-        return record, outcome
+                    held = Held(breaker.pk, outcome.error, tried=True, facts=outcome.facts)
+                    return record._replace(tried_at=now), held
+        case Held() if not any(each.pk == outcome.breaker_id and each.is_open for each in locked):
+            return record, Released("the breaker that it waited for has closed meanwhile")
+    return record, outcome
+
+
+def _of(guarded: Guarded, locked: list[Breaker]) -> Breaker | None:
+    return next((each for each in locked if each.key == key_of(guarded)), None)
 
 
 def _count_failure(breaker: Breaker, record: Claimed, error: str, now: datetime) -> None:
@@ -188,8 +181,8 @@ def _count_failure(breaker: Breaker, record: Claimed, error: str, now: datetime)
         if breaker.trial_id == record.id:
             breaker.trial_id = None
         breaker.probe_at = now + probe_after(breaker.trials)
-        said = f"trial {breaker.trials} for {breaker} was in vain; the next one at {breaker.probe_at:%H:%M:%S} UTC"
-        write("trial in vain", breaker, said, now)
+        text = f"trial {breaker.trials} for {breaker} failed; the next one at {breaker.probe_at:%H:%M:%S} UTC"
+        write("trial failed", breaker, text, now)
 
 
 def _count_success(breaker: Breaker, record: Claimed, now: datetime) -> None:
@@ -275,7 +268,7 @@ def _is_under_way(record_id: int | None, now: datetime) -> bool:
 def _let_all_through(breaker: Breaker, now: datetime) -> int:
     moved = len(let_through(WHATEVER_WAITS, breaker, BATCH, now))
     if moved < BATCH:
-        # what somebody else holds locked just now is found by a later look
+        # what another transaction holds locked just now is found by a later look
         breaker.probe_at = now + _look_again_after() if held_by(breaker) else None
     return moved
 

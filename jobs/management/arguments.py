@@ -1,4 +1,4 @@
-"""Types of options of commands. What is wrong is said by argparse, beside the name of the option."""
+"""Types of options of commands. argparse says what is wrong, beside the name of the option."""
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable

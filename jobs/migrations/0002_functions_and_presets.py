@@ -3,7 +3,7 @@ from pathlib import Path
 from django.db import migrations
 
 SQL = Path(__file__).parents[1] / "sql"
-MADE = ("attempt_entry", "table_settings", "tokens", "throttle_edited", "claim_beside_throttles")
+MADE = ("attempt_entry", "table_settings", "token_buckets", "claim_beside_throttles")
 
 LARGEST = 2**31 - 1
 

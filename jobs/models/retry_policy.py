@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 class RetryPolicy(models.Model):
     """How long a record waits after its k-th failure, and when it gives up. All durations are in seconds.
 
-    An edit takes effect at the next failure of each record; `jobs/rescheduling.py` gives it to what waits already.
+    An edit takes effect at the next failure of each record.
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -36,7 +36,22 @@ class RetryPolicy(models.Model):
     def usable_rule(self) -> retries.Rule:
         """The same; the default one for a row that was written past the forms, which must not hold up what fails."""
         if found := retries.problems(self.algorithm, self.parameters, self.max_failures):
-            said = "; ".join(f"{field}: {' '.join(problems)}" for field, problems in found.items())
-            log.error("retry policy %s cannot be used, Fibonacci is instead: %s", self, said)
+            problems = "; ".join(f"{field}: {' '.join(each)}" for field, each in found.items())
+            log.error("retry policy %s cannot be used, Fibonacci is instead: %s", self, problems)
             return retries.DEFAULT
         return self.as_rule()
+
+
+class Sweep(models.Model):
+    """When the records of one tier were last swept (`jobs/retries/sweeps.py`): a row a tier."""
+
+    max_age_days = models.PositiveIntegerField(unique=True, help_text="It takes records up to this old.")
+    swept_at = models.DateTimeField()
+    swept = models.PositiveIntegerField(default=0, help_text="How many records it made ready.")
+    left_some = models.BooleanField(default=False, help_text="Whether it reached its greatest number and left others.")
+
+    class Meta:
+        ordering = ["max_age_days"]
+
+    def __str__(self) -> str:
+        return f"sweep of the last {self.max_age_days} day{'s' if self.max_age_days != 1 else ''}"

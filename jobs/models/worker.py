@@ -19,7 +19,7 @@ class Worker(models.Model):
         null=True, help_text="How many sockets its questions may hold open, as its limit of file descriptors allows."
     )
     out_of_sockets_at = models.DateTimeField(
-        null=True, help_text="When it last asked nobody else because all of them were open."
+        null=True, help_text="When it last asked no other source because all of them were open."
     )
 
     class Meta:
@@ -30,3 +30,20 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} (#{self.pk})"
+
+
+class PausedQueue(models.Model):
+    """A queue from which nothing is claimed until it is resumed. Its row is the fact; resuming deletes it.
+
+    The claim itself looks here, so from the commit of a pause on no worker on any host starts anything.
+    """
+
+    name = models.CharField(primary_key=True, max_length=50)
+    paused_at = models.DateTimeField(db_default=Now())
+    reason = models.CharField(max_length=200, blank=True, default="")
+
+    class Meta:
+        verbose_name_plural = "queues"
+
+    def __str__(self) -> str:
+        return f"{self.name} (paused)"

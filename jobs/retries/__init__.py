@@ -1,7 +1,6 @@
 """How long a record waits after a failure, and when it gives up. Pure functions: no clock, no database.
 
-The formulas are in `waits`; `phases` has the arithmetic of *phased*, `tiers` that of *progressive*, whose sweeps are
-made by `sweeps`.
+The formulas are in `waits`, that of *phased* in `phases`, that of *progressive* in `tiers`; `sweeps` makes its sweeps.
 """
 
 from dataclasses import dataclass, field, fields
@@ -9,7 +8,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 
-from jobs.retries import tiers, waits
+from jobs.retries import phases, tiers, waits
 from jobs.retries.waits import RNG, Failure, Rng, Wait, fibonacci_number
 
 __all__ = [
@@ -91,12 +90,12 @@ ALGORITHMS = {
     "fibonacci": Algorithm(
         waits.fibonacci,
         "Fib(k) · unit: 1, 1, 2, 3, 5, 8 … units",
-        "Grows by six tenths each time: gentler than doubling, with a wait that can be told beforehand.",
+        "Grows by six tenths each time: gentler than doubling, with a wait that is known beforehand.",
         "Fibonacci retry (docs/glossary.md)",
         {"unit": 60},
     ),
     "progressive": Algorithm(
-        waits.progressive,
+        tiers.progressive,
         "until the next sweep that covers the record's age",
         "No counters: sweeps of all that is younger than N days, the rarer the greater N is.",
         "progressive schedule (docs/glossary.md)",
@@ -104,7 +103,7 @@ ALGORITHMS = {
         waits_for_sweeps=True,
     ),
     "phased": Algorithm(
-        waits.phased,
+        phases.phased,
         "retry k comes T(k) + u · (T(k + 1) − T(k)) after the first failure; T(k) = base(1) + … + base(k), "
         "base(k) = (k³ + 3k) · unit, u = the record's own phase",
         "Each record keeps its place between two retries, and the places are spread evenly: an even load, for waits "

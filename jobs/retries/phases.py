@@ -23,6 +23,8 @@ docs/decisions/0027-phased-retries-keep-their-places.md has the figures.
 from dataclasses import dataclass
 from functools import cached_property
 
+from jobs.retries.waits import Failure, Parameters, Rng
+
 STEP = 0xC569_2BA5_C6C6_E471
 """0.771…, the continued fraction [0; 1, 3, 2, 1, 2, 2, 2, 2, 1, 1, 2, …], times 2^64: exact for ids of any size.
 
@@ -122,3 +124,9 @@ class Line:
         while k > 0 and base(k, self.unit) > self.cap:
             k -= 1
         return k
+
+
+def phased(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
+    """Seconds until the record's own place on the line of `unit` seconds and the cap."""
+    elapsed = failure.failing_for if failure.first_at is not None else None
+    return Line(float(given["unit"]), cap).wait(failure.number, phase(failure.record_id), elapsed)

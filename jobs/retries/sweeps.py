@@ -80,14 +80,14 @@ class Swept:
     """What a sweep did: records made ready, and whether it left others because it reached its greatest number.
 
     `done_before`: its tier had been swept in this slot already, or was being swept just then, so it did nothing.
-    `passed_by`: others held some of its records; it is done again in a minute.
+    `skipped`: others held some of its records; it is done again in a minute.
     """
 
     max_age_days: int
     ready: int = 0
     left_some: bool = False
     done_before: bool = False
-    passed_by: bool = False
+    skipped: bool = False
 
 
 def process_backlog(max_age_days: int, *, max_records: int | None = None, now: datetime | None = None) -> Swept:
@@ -106,7 +106,7 @@ def process_backlog(max_age_days: int, *, max_records: int | None = None, now: d
         if not is_due(tier, row.swept_at if row else None, instant):
             return Swept(max_age_days, done_before=True)
         swept = _sweep(tier.max_age_days, limit, wanted(tier, instant))
-        if not swept.passed_by:
+        if not swept.skipped:
             _write_down(swept, row, instant)
         return swept
 
@@ -129,8 +129,8 @@ def sweep_by_hand(
         if dry_run:
             transaction.set_rollback(True)
         elif swept.ready:
-            said = f"a person swept what is up to {max_age_days} days old: {swept.ready} ready"
-            decisions.doing("swept by hand", said, now=instant)
+            text = f"a person swept what is up to {max_age_days} days old: {swept.ready} ready"
+            decisions.doing("swept by hand", text, now=instant)
         return swept
 
 
@@ -186,7 +186,7 @@ def _sweep(max_age_days: int, limit: int, values: Mapping[str, Any]) -> Swept:
         notify(queue)
     more = bool(execute(ANOTHER, dict(values)).fetchall())
     full = len(queues) >= limit
-    return Swept(max_age_days, len(queues), left_some=more and full, passed_by=more and not full)
+    return Swept(max_age_days, len(queues), left_some=more and full, skipped=more and not full)
 
 
 def _write_down(swept: Swept, row: Sweep | None, now: datetime) -> None:
@@ -198,12 +198,12 @@ def _write_down(swept: Swept, row: Sweep | None, now: datetime) -> None:
     )
     if not swept.left_some:
         return
-    said = (
+    text = (
         f"the sweep of what is up to {swept.max_age_days} days old took its greatest number of records, "
         f"{swept.ready:,}, and left older ones, which wait longer than their age says: raise "
         "JOBS['SWEEP_MAX_RECORDS'], or cancel what will never succeed"
     )
-    # while it goes on it is said once a day: the row has it, and 288 warnings a day are read by nobody
+    # once a day while it goes on: the row has it, and 288 warnings a day are not read
     if row is None or not row.left_some or row.swept_at.date() != now.date():
-        log.warning("%s", said)
-        decisions.doing("sweep left some", said, now=now)
+        log.warning("%s", text)
+        decisions.doing("sweep left some", text, now=now)

@@ -7,6 +7,8 @@ instants that are multiples of its interval since the epoch, so a day's begin at
 import math
 from typing import NamedTuple
 
+from jobs.retries.waits import Failure, Parameters, Rng
+
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
 
@@ -46,3 +48,9 @@ def next_sweep(at: float, inserted_at: float) -> float | None:
     coming = (slot_of(at, tier.every) + tier.every for tier in TIERS)
     covering = [sweep for tier, sweep in zip(TIERS, coming, strict=True) if sweep - inserted_at <= tier.max_age]
     return min(covering, default=None)
+
+
+def progressive(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
+    """Seconds until the next sweep that covers the record's age; infinity: there is none."""
+    sweep = next_sweep(failure.at, failure.of_a_record_from)
+    return math.inf if sweep is None else sweep - failure.at

@@ -1,4 +1,5 @@
-"""The formulas of the algorithms: pure functions of a failure, parameters, the cap and rng.
+"""The formulas of the algorithms, whose texts and sources `ALGORITHMS` has: pure functions of a failure, parameters,
+the cap and rng.
 
 k is the number of failures so far, from 1; r = k − 1 is the `retryCount` of the published formulas, from 0. All waits
 are in seconds, all instants in seconds since the epoch. What is random comes from the generator that the caller hands
@@ -10,8 +11,6 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
-
-from jobs.retries import phases, tiers
 
 LARGE_ENOUGH = 90
 """Fib(90) = 2.9 · 10¹⁸ and 2⁸⁹ milliseconds are above any cap; a larger k changes nothing and would cost time."""
@@ -70,16 +69,11 @@ def fibonacci_number(k: int) -> int:
 
 
 def constant(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
-    """`base` seconds."""
     return float(given["base"])
 
 
 def exponential(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
-    """min(least + 2^r · unit, cap) seconds; full jitter: U(0, that); equal jitter: half of it + U(0, half of it).
-
-    The cap comes before the jitter: what has reached the cap stays spread. Marc Brooker, Exponential Backoff and
-    Jitter (AWS Architecture Blog, 2015).
-    """
+    """The cap comes before the jitter: what has reached the cap stays spread."""
     wait = min(float(given["least"] + 2 ** (min(failure.number, LARGE_ENOUGH) - 1) * given["unit"]), cap)
     match given["jitter"]:
         case "full":
@@ -90,30 +84,14 @@ def exponential(failure: Failure, given: Parameters, cap: float, rng: Rng) -> fl
 
 
 def sidekiq(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
-    """(r⁴ + 15 + U(0, 30 · (r + 1))) · unit seconds. Sidekiq's wiki, Error Handling; there the unit is a second."""
     r = min(failure.number, MANY) - 1
     return float(given["unit"]) * (r**4 + 15 + rng.uniform(0, 30 * (r + 1)))
 
 
 def buckets(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
-    """U(r³, (r + 2)³) · unit seconds; the mean is (k³ + 3k) · unit. The bucketed random of the backoff functions."""
     r = min(failure.number, MANY) - 1
     return float(given["unit"]) * rng.uniform(r**3, (r + 2) ** 3)
 
 
 def fibonacci(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
-    """Fib(k) · unit seconds. Fibonacci retry: six failures are followed by eight units."""
     return float(fibonacci_number(failure.number) * given["unit"])
-
-
-def phased(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
-    """Until the record's own place on the line of `unit` seconds and the cap; ours, see `jobs/retries/phases.py`."""
-    line = phases.Line(float(given["unit"]), cap)
-    elapsed = failure.failing_for if failure.first_at is not None else None
-    return line.wait(failure.number, phases.phase(failure.record_id), elapsed)
-
-
-def progressive(failure: Failure, given: Parameters, cap: float, rng: Rng) -> float:
-    """Seconds until the next sweep that covers the record's age; infinity: there is none. See `tiers`."""
-    sweep = tiers.next_sweep(failure.at, failure.of_a_record_from)
-    return float("inf") if sweep is None else sweep - failure.at

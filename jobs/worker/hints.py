@@ -1,11 +1,9 @@
 """When a worker looks, and which queues are worth a claim: it asks the database only where it may find something."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from queue import Empty, SimpleQueue
 
-from jobs import throttles
 from jobs.clock import boot_seconds
-from jobs.throttles import SHORTEST_WAIT_SECONDS
 from jobs.wakeups import QUIET_SECONDS
 
 LOOK_AGAIN_AFTER_SECONDS = QUIET_SECONDS + 0.001
@@ -36,30 +34,36 @@ class Bell:
 
 
 class Hints:
-    """Filled from any thread that hears of ready records or of room; read by the main loop. A lost one costs a poll."""
+    """Filled from any thread that hears of ready records or of room; read by the main loop. A lost one costs a poll.
 
-    def __init__(self) -> None:
+    `ring` wakes the main loop. `quiet`: for so many seconds a sender says nothing more, although there may be more; 0
+    of a sender in this process, which never falls silent.
+    """
+
+    def __init__(self, ring: Callable[[], None] = lambda: None) -> None:
+        self._ring = ring
         self._worth: set[str] = set()
         self._again_at: dict[str, float] = {}
         self._blocking: dict[str, frozenset[int]] = {}
         self._room_until: dict[int, float] = {}
 
-    def hear(self, queue: str) -> None:
-        """A sender says that `queue` has ready records, and may say nothing for a while."""
+    def hear(self, queue: str, quiet: float = LOOK_AGAIN_AFTER_SECONDS) -> None:
+        """`queue` has ready records."""
         self._worth.add(queue)
-        self._again_at[queue] = boot_seconds() + LOOK_AGAIN_AFTER_SECONDS
+        if quiet:
+            self._again_at[queue] = boot_seconds() + quiet
+        self._ring()
 
     def hear_of_room(self, throttle_ids: Collection[int], quiet: float = LOOK_AGAIN_AFTER_SECONDS) -> bool:
-        """These throttles have room again, and there may be more for `quiet` seconds without a word from the sender.
-
-        Returns whether a queue waits for it.
-        """
+        """These throttles have room again. Returns whether a queue waits for it."""
         self._room_until.update(dict.fromkeys(throttle_ids, boot_seconds() + quiet))
         waiting = [queue for queue, ids in list(self._blocking.items()) if not ids.isdisjoint(throttle_ids)]
         for queue in waiting:
             self.add(queue)
             if quiet:
                 self.again(queue, quiet)
+        if waiting:
+            self._ring()
         return bool(waiting)
 
     def blocked(self, queue: str, throttle_ids: frozenset[int], since: float) -> None:
@@ -104,21 +108,3 @@ class Hints:
             del self._again_at[queue]
             self._worth.add(queue)
         return bool(due)
-
-
-class Tokens:
-    """Asks the database when the next token comes, for each queue once in `SHORTEST_WAIT_SECONDS` at most."""
-
-    def __init__(self) -> None:
-        self._found_at: dict[str, float] = {}
-
-    def seconds_until_worth_a_claim(self, queue: str) -> float | None:
-        """How long until a ready record of `queue` finds a token. None: none lacks one. Raises: django.db.Error."""
-        now = boot_seconds()
-        if now - self._found_at.get(queue, float("-inf")) < SHORTEST_WAIT_SECONDS:
-            return SHORTEST_WAIT_SECONDS
-        seconds = throttles.seconds_to_token(queue)
-        if seconds is None:
-            return None
-        self._found_at[queue] = now
-        return max(SHORTEST_WAIT_SECONDS, seconds)

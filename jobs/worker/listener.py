@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Set
+from collections.abc import Set
 
 from django.db import connection
 from django.db.utils import Error
@@ -14,6 +14,7 @@ from jobs.models import BacklogRecord
 from jobs.prepared import is_ours
 from jobs.wakeups import CANCEL_CHANNEL, CHANNEL, EVERY_QUEUE, ROOM_CHANNEL
 from jobs.worker import outage
+from jobs.worker.hints import Hints
 from jobs.worker.units import CANCELLED, Units, give_up
 
 log = logging.getLogger(__name__)
@@ -24,23 +25,15 @@ PING_EVERY_SECONDS = 30
 
 
 class Listener(threading.Thread):
-    """Calls `hear(queue)` when one of `queues` has ready records and `hear_of_room(throttle_ids)` when these throttles
-    have room again, and stops the runs of `units` that a person cancels.
+    """Gives `hints` what it hears of ready records of `queues` and of room in throttles, and stops the runs of `units`
+    that a person cancels.
 
     After each (re)LISTEN it hears of all queues and looks for cancelled runs: it may have missed some.
     """
 
-    def __init__(
-        self,
-        queues: Set[str],
-        hear: Callable[[str], None],
-        hear_of_room: Callable[[Collection[int]], None],
-        units: Units,
-    ) -> None:
+    def __init__(self, queues: Set[str], hints: Hints, units: Units) -> None:
         super().__init__(name="listener", daemon=True)
-        self._queues = queues
-        self._hear, self._hear_of_room = hear, hear_of_room
-        self._units = units
+        self._queues, self._hints, self._units = queues, hints, units
         self._ended = threading.Event()
 
     def end(self) -> None:
@@ -80,9 +73,9 @@ class Listener(threading.Thread):
     def _take(self, channel: str, payload: str) -> None:
         if channel == CHANNEL:
             for queue in self._queues if payload == EVERY_QUEUE else {payload} & self._queues:
-                self._hear(queue)
+                self._hints.hear(queue)
         elif channel == ROOM_CHANNEL:
-            self._hear_of_room([int(each) for each in payload.split(",")])
+            self._hints.hear_of_room([int(each) for each in payload.split(",")])
         elif payload.isdecimal() and (run := self._units.find(int(payload))):
             give_up(self._units, run, CANCELLED)
 

@@ -1,4 +1,4 @@
-"""The worker's main loop: look what is due, claim what fits, sleep until somebody says that there is more.
+"""The worker's main loop: look what is due, claim what fits, sleep until there may be more.
 
 The main thread ticks and claims; the settler writes results on a connection of its own, so one batch is settled while
 the next is claimed. When the database goes away, both wait for it, and results are kept as long as their leases last.
@@ -15,14 +15,15 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable
+from functools import partial
 
 from django.db import connections
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.functions import Now
 from django.db.utils import Error
 
-from jobs import claiming, conf, decisions, periodic, throttles, tick, wakeups
+from jobs import conf, periodic, rescuing, tick, wakeups
 from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
 from jobs.database_errors import is_away, is_busy
@@ -30,16 +31,15 @@ from jobs.handlers import Run, registry
 from jobs.models import Worker
 from jobs.outcomes import Claimed, Failed, Outcome, Released, Unavailable
 from jobs.prepared import prepare_in_this_thread
-from jobs.sockets import sockets
+from jobs.rescuing import LeaseWatch
 from jobs.worker import outage
-from jobs.worker.guard import Guard
+from jobs.worker.claimer import Claimer
+from jobs.worker.guard import EXIT_CODE, Guard, LoopWatch
 from jobs.worker.heartbeat import Heartbeat, clock_skew
-from jobs.worker.hints import Bell, Hints, Tokens
-from jobs.worker.lease_watch import LeaseWatch
+from jobs.worker.hints import Bell, Hints
 from jobs.worker.listener import Listener
-from jobs.worker.lookahead import PATIENCE_SECONDS, shortage, to_ask
-from jobs.worker.loop_watch import EXIT_CODE, LoopWatch
 from jobs.worker.settler import Settler
+from jobs.worker.sockets import sockets
 from jobs.worker.units import STARVED_SECONDS, Units
 
 log = logging.getLogger(__name__)
@@ -67,20 +67,16 @@ class WorkerProcess:
         # well below half a lease: longer gaps between ticks put off every rescue
         self.poll_seconds = min(POLL_SECONDS, conf.lease_seconds() / 4)
         self.bell = Bell()
-        self.hints = Hints()
-        self.tokens = Tokens()
+        self.hints = Hints(self.bell.ring)
         self.signals = 0
         self.gave_up = False
         self._look_at = 0.0
-        self._no_socket_noted_at = float("-inf")
         self.lease_watch = LeaseWatch()
         self._besides_at = boot_seconds() + BESIDES_SECONDS
         self._was_cut_off = False
         self._migrated: int | None = None
         self.is_outdated = False
         """Its tables have been migrated since it started: it claims no more, finishes what runs, and exits."""
-        self._fruitless: set[str] = set()
-        """Queues whose last claim took nothing: the log of decisions says that once."""
 
     def run(self) -> None:
         """Work until a signal says stop. Returns after a clean shutdown. A database that is away is waited for."""
@@ -123,13 +119,15 @@ class WorkerProcess:
         self.settler = Settler(self._settled)
         self.silences = Settler(self._settled, SILENCES, name="silences")
         self.units = Units(self.rules, self._ended, room_made=self.bell.ring, after_thread=_close_stale_connections)
+        self.claimer = Claimer(self.rules, self.units, self.hints, self.row.pk)
         self.heartbeat = Heartbeat(self.row.pk, self.units)
         self.loop_watch = LoopWatch(self.units.loop, self.units.busy_in_loop, self.give_up)
         self.guard = Guard(self.units, self.loop_watch.beat)
         self.threads: list[Heartbeat | Guard | Listener] = [self.heartbeat, self.guard]
         if conf.listens():
-            self.threads.append(Listener({rule.name for rule in self.rules}, self.hear, self.hear_of_room, self.units))
-        wakeups.heard_here, wakeups.room_here = self.hear_here, self.room_here
+            self.threads.append(Listener({rule.name for rule in self.rules}, self.hints, self.units))
+        wakeups.heard_here = partial(self.hints.hear, quiet=0)
+        wakeups.room_here = partial(self.hints.hear_of_room, quiet=0)
         for thread in (self.settler, self.silences, *self.threads):
             thread.start()
         queues = ", ".join(f"{rule.name}:{rule.concurrency}" for rule in self.rules)
@@ -149,34 +147,14 @@ class WorkerProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.handle_signal)
 
-    def hear(self, queue: str) -> None:
-        """`queue` has ready records, somebody says, from any thread."""
-        self.hints.hear(queue)
-        self.bell.ring()
-
-    def hear_of_room(self, throttle_ids: Collection[int]) -> None:
-        """These throttles have room again, from any thread."""
-        if self.hints.hear_of_room(throttle_ids):
-            self.bell.ring()
-
-    def hear_here(self, queue: str) -> None:
-        """`hear` of this process, which does not fall silent."""
-        self.hints.add(queue)
-        self.bell.ring()
-
-    def room_here(self, throttle_ids: Collection[int]) -> None:
-        """`hear_of_room` of this process."""
-        if self.hints.hear_of_room(throttle_ids, quiet=0):
-            self.bell.ring()
-
     def do_one_round(self) -> bool:
         """Look, tick and claim once. Returns whether there was anything to do."""
         if self._was_cut_off:
             known = {run.record.id for run in self.units.runs()}
-            self._was_cut_off = not claiming.release_strays(worker_id=self.row.pk, known=known)
+            self._was_cut_off = not rescuing.release_strays(worker_id=self.row.pk, known=known)
         moved = boot_seconds() >= self._look_at and self.look()
         self._release(self.units.starved(), "something long has taken the places of its queue")
-        return bool(self.claim_what_fits()) or moved
+        return bool(self.claimer.claim_what_fits()) or moved
 
     def look(self) -> bool:
         """See what time alone has made due, and do it. Returns whether anything moved. One query when nothing is."""
@@ -190,7 +168,7 @@ class WorkerProcess:
         if now >= self._besides_at:
             self._besides_at = now + BESIDES_SECONDS
             self._notice_migrations()
-            periodic.run_minutely()  # what fails there is told there, and must not starve for a tick that always fails
+            periodic.run_minutely()  # it logs what fails, and must not starve for a tick that always fails
         try:
             unchanged = self.lease_watch.unchanged()
             ticked = tick.act_on(due, rescue=bool(unchanged), unchanged=unchanged)
@@ -211,61 +189,6 @@ class WorkerProcess:
         if self._migrated and _last_migration() != self._migrated:
             self.is_outdated = True
             log.warning("the database was migrated after worker %s started: it ends once what runs has ended", self.row)
-
-    def claim_what_fits(self) -> int:
-        """Claim for each queue that is worth it what keeps its places busy. Returns how many."""
-        return sum(self._claim_from(rule) for rule in self.rules)
-
-    def _claim_from(self, rule: QueueRule) -> int:
-        room = self.units.room(rule.name)
-        if not room and rule.feeds and sockets.left <= 0:
-            self._note_no_socket()
-        if not room or not self.hints.take(rule.name):
-            return 0
-        limit = min(room, self._worth_asking(rule.name, rule.feeds)) if rule.feeds else room
-        if not limit:
-            return 0
-        sent_at = boot_seconds()
-        claimed = claiming.claim(rule.name, worker_id=self.row.pk, limit=limit)
-        if len(claimed) == limit:
-            if rule.feeds:
-                self.hints.again(rule.name, PATIENCE_SECONDS)
-            else:
-                self.hints.add(rule.name)
-        if claimed:
-            self.units.start(claimed, sent_at)
-        self.hints.blocked(rule.name, throttles.named_by_ready(rule.name), since=sent_at)
-        if len(claimed) < limit and (seconds := self.tokens.seconds_until_worth_a_claim(rule.name)) is not None:
-            self.hints.again(rule.name, seconds)
-        if conf.considering() and (claimed or rule.name not in self._fruitless):
-            self._consider(rule.name, claimed, limit)
-        (self._fruitless.discard if claimed else self._fruitless.add)(rule.name)
-        return len(claimed)
-
-    def _note_no_socket(self) -> None:
-        """For the doctor."""
-        if (now := boot_seconds()) >= self._no_socket_noted_at + BESIDES_SECONDS:
-            self._no_socket_noted_at = now
-            Worker.objects.filter(pk=self.row.pk).update(out_of_sockets_at=Now())
-
-    def _consider(self, queue: str, claimed: list[Claimed], wanted: int) -> None:
-        try:
-            decisions.consider(queue, claimed, wanted=wanted, worker_id=self.row.pk)
-        except Exception as error:
-            if is_away(error):
-                raise
-            log.exception("cannot log what a claim of %s considered; it stands all the same", queue)
-
-    def _worth_asking(self, queue: str, fed: str) -> int:
-        """How many records of `queue` to claim for the sake of the queue that it feeds."""
-        short = shortage(fed, queue)
-        if short.missing <= 0:
-            self.hints.add(queue)  # asked again when something ends
-            return 0
-        limit = to_ask(short, self.units.begun_lately(queue, PATIENCE_SECONDS))
-        if not limit:
-            self.hints.again(queue, PATIENCE_SECONDS)
-        return limit
 
     def _seconds_to_sleep(self) -> float:
         until_look = self._look_at - boot_seconds()

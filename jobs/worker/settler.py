@@ -13,12 +13,12 @@ from queue import Empty, SimpleQueue
 from django.db import connection
 from django.db.utils import Error
 
-from jobs import claiming
+from jobs import settling
 from jobs.clock import boot_seconds
 from jobs.database_errors import is_away, is_busy
-from jobs.lease_statements import Settled
 from jobs.outcomes import Claimed, Outcome
 from jobs.prepared import prepare_in_this_thread
+from jobs.settling import Settled
 from jobs.worker import outage
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Settler(threading.Thread):
                     self._write(batch, settle_one_way_or_another)
                 if self._kept and boot_seconds() >= self._again_at:
                     kept, self._kept = self._kept, []
-                    self._write(kept, claiming.settle_in_parts)
+                    self._write(kept, settling.settle_in_parts)
         finally:
             connection.close()
 
@@ -99,7 +99,7 @@ class Settler(threading.Thread):
 def settle_one_way_or_another(batch: list[Result]) -> Settled:
     """Settle a batch at once, else in parts. Raises: django.db.Error when the database is away."""
     try:
-        return claiming.settle(batch)
+        return settling.settle(batch)
     except Exception as error:
         if is_away(error):
             raise
@@ -107,4 +107,4 @@ def settle_one_way_or_another(batch: list[Result]) -> Settled:
             log.warning("a batch of %s results has to wait, settling it in parts: %s", len(batch), str(error).strip())
         else:
             log.exception("a batch of %s results cannot be settled, settling it in parts", len(batch))
-        return claiming.settle_in_parts(batch)
+        return settling.settle_in_parts(batch)

@@ -160,7 +160,7 @@ class UnitTasks:
         try:
             return ended(run, await cast("Awaitable[Outcome]", handler_of(run)(run)))
         except asyncio.CancelledError as error:
-            # what nobody cancelled would be released, claimed and raised again for ever
+            # what was not cancelled would be released, claimed and raised again for ever
             outcome = ended(run, Released()) if task.cancelling() else failure(run, error)
             while task.cancelling():
                 task.uncancel()

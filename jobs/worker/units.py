@@ -4,14 +4,13 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 
-from jobs import database_threads
 from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
 from jobs.handlers import Run, registry
 from jobs.outcomes import Claimed, Outcome
-from jobs.sockets import sockets
-from jobs.worker.pace import AHEAD_SECONDS, MAX_CLAIM, Pace
-from jobs.worker.places import Places
+from jobs.worker import database_threads
+from jobs.worker.places import AHEAD_SECONDS, MAX_CLAIM, Pace, Places
+from jobs.worker.sockets import sockets
 from jobs.worker.unit_tasks import EventLoop, UnitTasks
 from jobs.worker.unit_threads import UnitThreads
 
@@ -77,14 +76,14 @@ class QueueUnits:
         return min(room, MAX_CLAIM)
 
     def _room_to_ask(self) -> int:
-        """As many as its places, and beyond them while there are sockets: a question that hangs keeps nobody busy."""
+        """As many as its places, and beyond them while there are sockets: a question that hangs keeps no place busy."""
         in_hand = self.in_hand()
         room = max(self.rule.concurrency - in_hand, sockets.limit - max(sockets.open, in_hand))
         self._wants_more = room <= 0
         return max(0, min(room, MAX_CLAIM))
 
     def made_room(self) -> bool:
-        """Whether the handler that has just ended leaves room that was asked for in vain. Once a question."""
+        """Whether the handler that has just ended leaves room, after a question that found none. Once a question."""
         if self._wants_more and self.waiting() <= self._enough:
             self._wants_more = False
             return True
@@ -120,7 +119,7 @@ class Units:
     """All of it for one worker.
 
     `done(record, outcome)` is called once a run, from the thread in which it ended; then `room_made()`, if `room`
-    was asked for in vain before. `after_thread` is called after each sync handler, in its thread.
+    was asked for when there was none. `after_thread` is called after each sync handler, in its thread.
     """
 
     def __init__(
@@ -248,8 +247,8 @@ class Units:
             self._room_made()
 
 
-def give_up(units: Units, run: Run, said: str) -> None:
+def give_up(units: Units, run: Run, message: str) -> None:
     """Stop `run` and log why, with its kind and subject, unless it has been stopped already or is held no more."""
     if not run.is_stopped and units.find(run.record.id) is run:
-        log.warning(said, run.record.kind, run.record.subject)
+        log.warning(message, run.record.kind, run.record.subject)
         units.stop(run)

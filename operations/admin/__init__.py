@@ -3,22 +3,19 @@
 from operations.admin.breakers import BreakerAdmin
 from operations.admin.decisions import DecisionAdmin
 from operations.admin.endpoints import EndpointAdmin
-from operations.admin.events import EventAdmin
 from operations.admin.queues import PausedQueueAdmin
-from operations.admin.records import AttemptEntryAdmin, BacklogRecordAdmin, WorkerAdmin
+from operations.admin.records import BacklogRecordAdmin
 from operations.admin.retry_policies import RetryPolicyAdmin
 from operations.admin.schedules import ScheduleAdmin
-from operations.admin.sweeps import SweepAdmin
 from operations.admin.throttles import LaneAdmin, ThrottleAdmin
 from operations.admin.triggers import TriggerAdmin
+from operations.admin.workers import SweepAdmin, WorkerAdmin
 
 __all__ = [
-    "AttemptEntryAdmin",
     "BacklogRecordAdmin",
     "BreakerAdmin",
     "DecisionAdmin",
     "EndpointAdmin",
-    "EventAdmin",
     "LaneAdmin",
     "PausedQueueAdmin",
     "RetryPolicyAdmin",

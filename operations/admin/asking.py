@@ -7,9 +7,11 @@ from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import get_token
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.dataclasses import UnfoldAction
 
@@ -65,6 +67,15 @@ def is_confirmed(request: HttpRequest) -> bool:
 def button(words: str, **attributes: Any) -> SafeString:
     """A button in the admin's style: `href`, or `submit=1`."""
     return render_to_string("unfold/components/button.html", {"children": words, "variant": "default", **attributes})
+
+
+def posting(request: HttpRequest, content: object, **fields: str) -> SafeString:
+    """A small form that sends `fields` to the page that it is on; `content` holds its button."""
+    hidden = format_html_join("", '<input type="hidden" name="{}" value="{}">', fields.items())
+    return format_html(
+        '<form method="post" class="flex gap-2"><input type="hidden" name="csrfmiddlewaretoken" value="{}">{}{}</form>',
+        get_token(request), hidden, content,
+    )  # fmt: skip
 
 
 class AsksFirst(Generic[Verb]):

@@ -1,10 +1,17 @@
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
+from django.contrib import admin
+from django.core.paginator import Paginator
 from django.db import models
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
+from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from jobs.durations import span
@@ -30,6 +37,50 @@ class ReadOnlyRows:
 
 class ReadOnlyAdmin(ReadOnlyRows, ModelAdmin):
     """The list and page of a table that only machines write."""
+
+
+MOST_LISTED = 10_000
+"""Rows that one can page through. To count more of them takes seconds; filters find what lies further back."""
+
+
+class FirstPages(Paginator):  # type: ignore[type-arg]
+    """Pages of the first MOST_LISTED rows; what follows is not counted."""
+
+    @cached_property
+    def count(self) -> int:
+        rows: models.QuerySet[Any] = self.object_list  # type: ignore[assignment]
+        return rows.order_by().values("pk")[:MOST_LISTED].count()
+
+
+class WholePage(ChangeList):
+    """A page whose rows its admin completes together (`complete`): one question for all of them."""
+
+    result_list: Any
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        self.model_admin.complete(self.result_list)
+
+
+SHOWN_LENGTH = 80
+
+
+class ShortError:
+    """The column `short_error` of rows with a `last_error`."""
+
+    @admin.display(description="last error")
+    def short_error(self, row: Any) -> str:
+        return shortened(row.last_error)
+
+
+def shortened(text: str, length: int = SHOWN_LENGTH) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def link(view: str, row_id: Any, text: object) -> SafeString:
+    """To the page of a row of the admin, by the name of its view, as `jobs_breaker_change`."""
+    return format_html('<a href="{}" class="text-link">{}</a>', reverse(f"admin:{view}", args=[row_id]), text)
 
 
 def ago(instant: datetime | None) -> str:

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
@@ -17,7 +17,7 @@ from jobs.breakers import state_of, verbs
 from jobs.models import Breaker
 from jobs.states import WaitingFor
 from operations.admin.asking import AsksFirst, is_confirmed, question
-from operations.admin.base import ReadOnlyAdmin, ago, moment
+from operations.admin.base import ReadOnlyAdmin, ShortError, ago, link
 from operations.web.permissions import may_look
 
 STATE_LABELS = {"closed": "success", "open": "danger", "on trial": "warning"}
@@ -28,75 +28,28 @@ CLOSE_MEANS = (
 )
 PROBE_MEANS = "The first record that waits for it is let through as a trial at the next tick. The others wait on."
 
-Verb = Callable[[list[int], str], int]
-
-
-def _close(ids: list[int], by: str) -> int:
-    return verbs.close(ids, by=by)
-
-
-def _probe(ids: list[int], by: str) -> int:
-    return verbs.probe_now(ids, by=by)
-
-
-class BreakerActions(AsksFirst[Verb]):
-    """Close and probe, from the list and from a breaker's page: first a question, then the verb."""
-
-    called = "breaker"
-    actions = ("close_now", "probe_now")
-    actions_detail = ("close_this_now", "probe_this_now")
-
-    @admin.action(description="Close now", permissions=["operate"])
-    def close_now(self, request: HttpRequest, found: QuerySet[Breaker]) -> HttpResponse | None:
-        return self.ask_or_do(request, found, "Close now", CLOSE_MEANS, _close)
-
-    @admin.action(description="Probe now", permissions=["operate"])
-    def probe_now(self, request: HttpRequest, found: QuerySet[Breaker]) -> HttpResponse | None:
-        return self.ask_or_do(request, found, "Probe now", PROBE_MEANS, _probe)
-
-    @action(description="Close now", url_path="close", permissions=["operate"], icon="lock_open")
-    def close_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.ask_or_do_for_one(request, object_id, "Close now", CLOSE_MEANS, _close)
-
-    @action(description="Probe now", url_path="probe", permissions=["operate"], icon="science")
-    def probe_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self.ask_or_do_for_one(request, object_id, "Probe now", PROBE_MEANS, _probe)
-
-    def ask_or_do(
-        self, request: HttpRequest, rows: QuerySet[Breaker], name: str, means: str, verb: Verb
-    ) -> HttpResponse | None:
-        """The question, or None once the answer was yes and it is done."""
-        if not is_confirmed(request):
-            lines = [f"{each}: {state_of(each)}, {breakers.held_by(each):,} records wait for it" for each in rows]
-            return question(request, name, means, lines)
-        changed = verb(list(rows.values_list("pk", flat=True)), str(request.user))
-        told = f"{changed} open breaker{'s' if changed != 1 else ''}" if changed else "none of them is open"
-        level = messages.SUCCESS if changed else messages.WARNING
-        self.message_user(request, f"{name}: {told}.", level)  # type: ignore[attr-defined]
-        return None
+Verb = Callable[..., int]
 
 
 def link_to(breaker: Breaker | None) -> SafeString | str:
     """Its state, as a link to its page; what never failed has none."""
-    if breaker is None:
-        return "closed"
-    url = reverse("admin:jobs_breaker_change", args=[breaker.pk])
-    return format_html('<a href="{}" class="text-link">{}</a>', url, state_of(breaker))
+    return link("jobs_breaker_change", breaker.pk, state_of(breaker)) if breaker else "closed"
 
 
 @admin.register(Breaker)
-class BreakerAdmin(BreakerActions, ReadOnlyAdmin):
+class BreakerAdmin(AsksFirst[Verb], ShortError, ReadOnlyAdmin):
     """All breakers there are: of what has failed at least once. The open ones come first."""
 
-    list_display = (
-        "guarded", "state", "failures", "since", "trials", "next_probe", "records_waiting", "short_error",
-    )  # fmt: skip
+    called = "breaker"
+    actions = ("close_now", "probe_now")
+    actions_detail = ("close_this_now", "probe_this_now")
+    list_display = ("guarded", "state", "failures", "since", "trials", "probe_at", "records_waiting", "short_error")
     list_filter = (("opened_at", admin.EmptyFieldListFilter),)
     search_fields = ("title", "key", "last_error")
     fieldsets = (
         (None, {"fields": ("title", "key", "state", "records_waiting", "last_error")}),
-        ("Failures", {"fields": ("failures", "last_failure", "since")}),
-        ("Trials", {"fields": ("trials", "trial", "next_probe")}),
+        ("Failures", {"fields": ("failures", "last_failure_at", "since")}),
+        ("Trials", {"fields": ("trials", "on_trial", "probe_at")}),
     )
 
     def has_module_permission(self, request: HttpRequest) -> bool:
@@ -110,42 +63,56 @@ class BreakerAdmin(BreakerActions, ReadOnlyAdmin):
         found: QuerySet[Breaker] = super().get_queryset(request)
         return found.order_by(F("opened_at").desc(nulls_last=True), "title", "pk")
 
+    @admin.action(description="Close now", permissions=["operate"])
+    def close_now(self, request: HttpRequest, found: QuerySet[Breaker]) -> HttpResponse | None:
+        return self.ask_or_do(request, found, "Close now", CLOSE_MEANS, verbs.close)
+
+    @admin.action(description="Probe now", permissions=["operate"])
+    def probe_now(self, request: HttpRequest, found: QuerySet[Breaker]) -> HttpResponse | None:
+        return self.ask_or_do(request, found, "Probe now", PROBE_MEANS, verbs.probe_now)
+
+    @action(description="Close now", url_path="close", permissions=["operate"], icon="lock_open")
+    def close_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self.ask_or_do_for_one(request, object_id, "Close now", CLOSE_MEANS, verbs.close)
+
+    @action(description="Probe now", url_path="probe", permissions=["operate"], icon="science")
+    def probe_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self.ask_or_do_for_one(request, object_id, "Probe now", PROBE_MEANS, verbs.probe_now)
+
+    def ask_or_do(
+        self, request: HttpRequest, rows: QuerySet[Breaker], name: str, means: str, verb: Verb
+    ) -> HttpResponse | None:
+        """The question, or None once the answer was yes and it is done."""
+        if not is_confirmed(request):
+            lines = [f"{each}: {state_of(each)}, {breakers.held_by(each):,} records wait for it" for each in rows]
+            return question(request, name, means, lines)
+        changed = verb(list(rows.values_list("pk", flat=True)), by=str(request.user))
+        text = f"{changed} open breaker{'s' if changed != 1 else ''}" if changed else "none of them is open"
+        self.message_user(request, f"{name}: {text}.", messages.SUCCESS if changed else messages.WARNING)
+        return None
+
     @display(description="state", label=STATE_LABELS)
     def state(self, breaker: Breaker) -> str:
         return state_of(breaker)
 
-    @admin.display(description="open since (UTC)", ordering="opened_at")
+    @admin.display(description="open for", ordering="opened_at")
     def since(self, breaker: Breaker) -> str:
-        return f"{moment(breaker.opened_at)} ({ago(breaker.opened_at)})" if breaker.opened_at else ""
-
-    @admin.display(description="last failure (UTC)", ordering="last_failure_at")
-    def last_failure(self, breaker: Breaker) -> str:
-        return moment(breaker.last_failure_at)
-
-    @admin.display(description="next look (UTC)", ordering="probe_at")
-    def next_probe(self, breaker: Breaker) -> str:
-        return moment(breaker.probe_at)
+        return ago(breaker.opened_at).removesuffix(" ago")
 
     @admin.display(description="on trial")
-    def trial(self, breaker: Breaker) -> SafeString | str:
-        if breaker.trial_id is None:
-            return ""
-        url = reverse("admin:jobs_backlogrecord_change", args=[breaker.trial_id])
-        return format_html('<a href="{}" class="text-link">record {}</a>', url, breaker.trial_id)
+    def on_trial(self, breaker: Breaker) -> SafeString | str:
+        return (
+            link("jobs_backlogrecord_change", breaker.trial_id, f"record {breaker.trial_id}")
+            if breaker.trial_id
+            else ""
+        )
 
     @admin.display(description="records waiting")
     def records_waiting(self, breaker: Breaker) -> SafeString | str:
-        url = reverse("admin:jobs_backlogrecord_changelist")
-        count = breakers.held_by(breaker)
-        if not count:
-            return "0"
         query = urlencode({"waiting_for__exact": WaitingFor.BREAKER.value, "breaker__id__exact": breaker.pk})
-        return format_html('<a href="{}?{}">{}</a>', url, query, f"{count:,}")
+        url = f"{reverse('admin:jobs_backlogrecord_changelist')}?{query}"
+        return format_html('<a href="{}" class="text-link">{}</a>', url, f"{breakers.held_by(breaker):,}")
 
     @admin.display(description="breaker", ordering="title")
     def guarded(self, breaker: Breaker) -> SafeString:
         return format_html('<span style="overflow-wrap: anywhere; white-space: normal">{}</span>', breaker)
-
-    @admin.display(description="last error")
-    def short_error(self, breaker: Breaker) -> str:
-        return breaker.last_error if len(breaker.last_error) <= 80 else f"{breaker.last_error[:79]}…"

@@ -1,12 +1,8 @@
 """The page of dead letters: what failed records say, how many say it, and a button to retry all of them."""
 
-from typing import Any
-
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.middleware.csrf import get_token
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -16,12 +12,12 @@ from unfold.decorators import action
 
 from jobs import backlog
 from jobs.models import BacklogRecord
-from jobs.states import Status
-from operations.admin.asking import button
-from operations.admin.base import moment
+from operations.admin.asking import button, posting
+from operations.admin.base import link, moment, shortened
 from operations.admin.operating import RETRY_MEANS
 from operations.admin.tables import table
-from operations.backlog.dead_letters import MOST_READ, DeadLetter, DeadLetters, dead_letters, ids_like
+from operations.backlog.dead_letters import DeadLetter, DeadLetters, dead_letters
+from operations.backlog.selection import filtered
 from operations.web.permissions import may_look, may_operate
 
 COLUMNS = ("records", "what they say", "kinds", "first and last (UTC)", "example", "")
@@ -30,6 +26,8 @@ SHOWN_GROUPS = 100
 
 SHOWN_LENGTH = 200
 """Characters of an example."""
+
+WRAPPED = '<div style="max-width: 26rem; overflow-wrap: anywhere">{}</div>'
 
 
 class DeadLetterPage:
@@ -54,81 +52,35 @@ class DeadLetterPage:
     def _retry(self, request: HttpRequest) -> HttpResponse:
         if not may_operate(request):
             raise PermissionDenied
-        records = _failed_like(request.POST.get("group", ""))
+        records = filtered(BacklogRecord.objects.order_by("-pk"), {"group": request.POST.get("group") or "none"})
         asked = self.ask_or_do(request, records, "Retry now", RETRY_MEANS, backlog.retry)  # type: ignore[attr-defined]
         return asked or redirect("admin:jobs_backlogrecord_dead_letters")
 
 
-def _failed_like(group: str) -> QuerySet[BacklogRecord]:
-    """The records that the page counts under that group."""
-    return BacklogRecord.objects.filter(status=Status.FAILED, pk__in=ids_like(group, most=MOST_READ)).order_by("-pk")
-
-
 def _page(request: HttpRequest, found: DeadLetters) -> SafeString:
     rows = [_row(request, each) for each in found.groups[:SHOWN_GROUPS]]
-    return format_html(
-        '<div class="flex flex-col gap-4"><p>{}</p>{}</div>',
-        _summary(found),
-        table(COLUMNS, rows, empty="No record has failed for good."),
-    )
-
-
-def _summary(found: DeadLetters) -> str:
-    if not found.groups:
-        return ""
     hidden = len(found.groups) - SHOWN_GROUPS
-    parts = [
+    about = [
         "Failed records, grouped by what they say: numbers, ids, instants, addresses and paths are left out. Nothing "
         "tries them again unless a person does.",
         f"The newest {found.read:,} were looked at; there are older ones." if found.more else "",
         f"{hidden:,} smaller groups are not shown." if hidden > 0 else "",
     ]
-    return " ".join(filter(None, parts))
+    return format_html(
+        '<div class="flex flex-col gap-4"><p>{}</p>{}</div>',
+        " ".join(filter(None, about)) if rows else "",
+        table(COLUMNS, rows, empty="No record has failed for good."),
+    )
 
 
 def _row(request: HttpRequest, each: DeadLetter) -> tuple[object, ...]:
-    record = reverse("admin:jobs_backlogrecord_change", args=[each.example_id])
-    example = each.example if len(each.example) <= SHOWN_LENGTH else f"{each.example[: SHOWN_LENGTH - 1]}…"
+    listed = f"{reverse('admin:jobs_backlogrecord_changelist')}?group={each.group}"
+    example = link("jobs_backlogrecord_change", each.example_id, f"#{each.example_id}")
     return (
-        format_html('<a href="{}" class="text-link">{}</a>', list_url(each.group), f"{each.count:,}"),
-        _wrapped(each.says or "nothing"),
+        format_html('<a href="{}" class="text-link">{}</a>', listed, f"{each.count:,}"),
+        format_html(WRAPPED, each.says or "nothing"),
         ", ".join(sorted(each.kinds)),
         format_html('<span class="whitespace-nowrap">{}<br>{}</span>', moment(each.first_at), moment(each.last_at)),
-        _wrapped(format_html('<a href="{}" class="text-link">#{}</a> {}', record, each.example_id, example)),
-        _form(request, each) if may_operate(request) else "",
+        format_html(WRAPPED, format_html("{} {}", example, shortened(each.example, SHOWN_LENGTH))),
+        posting(request, button("Retry all now", submit=1), group=each.group) if may_operate(request) else "",
     )
-
-
-def _wrapped(text: str) -> SafeString:
-    return format_html('<div style="max-width: 26rem; overflow-wrap: anywhere">{}</div>', text)
-
-
-def _form(request: HttpRequest, each: DeadLetter) -> SafeString:
-    return format_html(
-        '<form method="post"><input type="hidden" name="csrfmiddlewaretoken" value="{}">'
-        '<input type="hidden" name="group" value="{}">{}</form>',
-        get_token(request),
-        each.group,
-        button("Retry all now", submit=1),
-    )
-
-
-def list_url(group: str) -> str:
-    """The list of the records of a group."""
-    return f"{reverse('admin:jobs_backlogrecord_changelist')}?{DeadLetterFilter.parameter_name}={group}"
-
-
-class DeadLetterFilter(admin.SimpleListFilter):
-    """Failed records that say the same. Shown only once a link of the page has chosen a group."""
-
-    title = "dead letter"
-    parameter_name = "dead_letter"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        group = request.GET.get(self.parameter_name, "")
-        return [(group, f"those that say the same (group {group:.12})")] if group else []
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if not self.value():
-            return queryset
-        return queryset.filter(status=Status.FAILED, pk__in=ids_like(str(self.value()), most=MOST_READ))

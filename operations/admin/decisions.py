@@ -16,8 +16,8 @@ from unfold.paginator import InfinitePaginator
 from jobs.durations import span
 from jobs.models import BacklogRecord, Decision, Level
 from jobs.order import REASONS
-from operations.admin.base import ReadOnlyAdmin, moment
-from operations.admin.filters import KindFilter
+from operations.admin.base import ReadOnlyAdmin, link
+from operations.admin.filters import KindFilter, OneOf
 from operations.admin.tables import table
 
 NAMES_FROM = 5_000
@@ -40,43 +40,36 @@ def log_url_of_record(record: BacklogRecord) -> str:
     return f"{reverse('admin:jobs_decision_changelist')}?{urlencode(about)}"
 
 
-class WhatFilter(admin.SimpleListFilter):
+class WhatFilter(OneOf):
     """By what was done. The choices are what the latest lines say: a DISTINCT over all would read all of them."""
 
-    title = "what"
-    parameter_name = "what"
+    title, parameter_name = "what", "what"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+    def names(self) -> list[str]:
         latest = Decision.objects.order_by("-id").values_list("what", flat=True)[:NAMES_FROM]
-        chosen = {self.used_parameters["what"]} if "what" in self.used_parameters else set()
-        return [(name, name) for name in sorted({*latest, *chosen})]
+        return sorted({*latest, *filter(None, [self.value()])})
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value()
-        return queryset.filter(what=value) if value and "\0" not in value else queryset
+        return queryset.filter(what=self.value()) if self.value() else queryset
 
 
 @admin.register(Decision)
 class DecisionAdmin(ReadOnlyAdmin):
     """What was done and considered, line by line."""
 
-    list_display = ("shown_at", "shown_level", "what", "text", "shown_record")
-    list_display_links = ("shown_at",)
+    list_display = ("at", "shown_level", "what", "text", "shown_record")
+    list_display_links = ("at",)
     list_filter = ("level", WhatFilter, KindFilter, "at")
     search_fields = ("text",)
     search_help_text = "Words of the text"
     ordering = ("-id",)
-    sortable_by = ("shown_at",)
+    sortable_by = ("at",)
     show_full_result_count = False
     paginator = InfinitePaginator
     fields = (
-        "shown_at", "shown_level", "what", "text", "kind", "queue", "shown_subject", "shown_record", "worker",
+        "at", "shown_level", "what", "text", "kind", "queue", "shown_subject", "shown_record", "worker",
         "shown_facts",
     )  # fmt: skip
-
-    @admin.display(description="at (UTC)", ordering="id")
-    def shown_at(self, decision: Decision) -> str:
-        return moment(decision.at)
 
     @display(description="level", label=LEVEL_LABELS)
     def shown_level(self, decision: Decision) -> str:
@@ -84,10 +77,7 @@ class DecisionAdmin(ReadOnlyAdmin):
 
     @admin.display(description="record")
     def shown_record(self, decision: Decision) -> str:
-        if decision.record_id is None:
-            return ""
-        address = reverse("admin:jobs_backlogrecord_change", args=[decision.record_id])
-        return format_html('<a href="{}" class="text-link">{}</a>', address, decision.record_id)
+        return link("jobs_backlogrecord_change", decision.record_id, decision.record_id) if decision.record_id else ""
 
     @admin.display(description="subject")
     def shown_subject(self, decision: Decision) -> str:
@@ -103,38 +93,32 @@ class DecisionAdmin(ReadOnlyAdmin):
 
 def facts_as_lines(facts: Mapping[str, Any]) -> SafeString | str:
     """A line a fact, `name: value`; records that a claim looked at as a table, with the keys that ranked them."""
-    plain = (
+    if not facts:
+        return "none"
+    words = (
         (name.replace("_", " "), _describe(name, value)) for name, value in facts.items() if name not in CANDIDATES
     )
-    lines = format_html_join("", "<li>{}: {}</li>", plain)
     claimed, left = facts.get("claimed") or [], facts.get("left") or []
     # a line names some of what was claimed: the ranks of what was left follow all of it
     places = [(rank, "claimed", record) for rank, record in enumerate(claimed, 1)]
     places += [(rank, "left", record) for rank, record in enumerate(left, facts.get("count", len(claimed)) + 1)]
     rows = (
         (
-            rank,
-            became,
-            record.get("title", ""),
-            record.get("priority", ""),
-            record.get("rank_day") or "none",
-            record.get("tried_at") or "",
-            span(record.get("expected_seconds")),
-            record.get("id", ""),
+            rank, became, record.get("title", ""), record.get("priority", ""), record.get("rank_day") or "none",
+            record.get("tried_at") or "", span(record.get("expected_seconds")), record.get("id", ""),
         )
         for rank, became, record in places
-    )
+    )  # fmt: skip
     headers = ("rank", "", "title", "priority", "rank day", "tried at", "last took", "record")
-    return format_html('<ul class="mb-3">{}</ul>{}', lines, table(headers, rows, empty="")) if facts else "none"
+    lines = format_html_join("", "<li>{}: {}</li>", words)
+    return format_html('<ul class="mb-3">{}</ul>{}', lines, table(headers, rows, empty=""))
 
 
 def _describe(name: str, value: Any) -> str:
     if name == "decided_by":
-        return REASONS.get(value, value) or "nothing: nobody else was ready"
-    if value is None:
-        return "not known"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+        return REASONS.get(value, value) or "nothing: no other record was ready"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
+    if value is None or isinstance(value, bool):
+        return {None: "not known", True: "yes", False: "no"}[value]
     return str(value)

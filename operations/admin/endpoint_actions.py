@@ -16,7 +16,6 @@ from delivery.endpoints import endpoint_facts, rotate
 from delivery.models import Endpoint, EndpointKind
 from jobs.durations import span
 from operations.admin.asking import AsksFirst, button, is_confirmed, question
-from operations.admin.events import url_of
 from operations.endpoint_tests import describe, send_test, wait_for_test
 
 WAITED_FOR = 3.0
@@ -87,7 +86,7 @@ class EndpointActions(AsksFirst[Verb]):
     def _test(self, request: HttpRequest, endpoint: Endpoint) -> HttpResponse | None:
         tested = wait_for_test(send_test(endpoint), WAITED_FOR)
         level = messages.SUCCESS if tested.delivered else messages.ERROR if tested.ended else messages.WARNING
-        page = url_of(tested.record_id)
+        page = reverse("admin:jobs_backlogrecord_change", args=[tested.record_id])
         said = format_html('Test event {}. <a href="{}" class="underline">Its page</a>', describe(tested), page)
         self.message_user(request, said, level)  # type: ignore[attr-defined]
         return None

@@ -4,10 +4,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.middleware.csrf import get_token
-from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -17,6 +14,7 @@ from jobs import backlog
 from jobs.backlog.pausing import MAX_REASON
 from jobs.durations import span
 from jobs.models import PausedQueue
+from operations.admin.asking import button, posting
 from operations.admin.base import ReadOnlyAdmin, moment
 from operations.admin.tables import table
 from operations.backlog.attention import attention
@@ -57,13 +55,13 @@ class PausedQueueAdmin(ReadOnlyAdmin):
         name, reason = request.POST.get("name", ""), request.POST.get("reason", "").strip()
         try:
             if request.POST.get("verb") == "resume":
-                told = "goes on" if backlog.resume_queue(name) else "was not paused"
+                done = "goes on" if backlog.resume_queue(name) else "was not paused"
             else:
-                told = "is paused" if backlog.pause_queue(name, reason) else "was paused before"
+                done = "is paused" if backlog.pause_queue(name, reason) else "was paused before"
         except ValueError as error:
             self.message_user(request, f"{error}", messages.ERROR)
         else:
-            self.message_user(request, f"Queue {name} {told}.")
+            self.message_user(request, f"Queue {name} {done}.")
         return HttpResponseRedirect(request.path)
 
 
@@ -86,37 +84,7 @@ def _page(request: HttpRequest, found: Summary) -> SafeString:
 
 def _form(request: HttpRequest, queue: QueueSummary) -> SafeString:
     verb = "resume" if queue.paused_at else "pause"
-    reason = format_html(
-        '<input type="text" name="reason" maxlength="{}" placeholder="reason" aria-label="Reason" class="{}">',
-        MAX_REASON,
-        " ".join(INPUT_CLASSES),
-    )
-    words = {"children": verb.capitalize(), "variant": "default", "submit": 1}
-    return format_html(
-        '<form method="post" class="flex gap-2"><input type="hidden" name="csrfmiddlewaretoken" value="{}">'
-        '<input type="hidden" name="name" value="{}"><input type="hidden" name="verb" value="{}">{}{}</form>',
-        get_token(request),
-        queue.name,
-        verb,
-        reason if verb == "pause" else "",
-        render_to_string("unfold/components/button.html", words),
-    )
-
-
-class QueueIsPausedFilter(admin.SimpleListFilter):
-    """Records by whether their queue is paused."""
-
-    title = "queue is paused"
-    parameter_name = "queue_is_paused"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("yes", "yes"), ("no", "no")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        paused = list(PausedQueue.objects.values_list("name", flat=True)) if self.value() else []
-        match self.value():
-            case "yes":
-                return queryset.filter(queue__in=paused)
-            case "no":
-                return queryset.exclude(queue__in=paused)
-        return queryset
+    field = '<input type="text" name="reason" maxlength="{}" placeholder="reason" aria-label="Reason" class="{}">'
+    reason = "" if queue.paused_at else format_html(field, MAX_REASON, " ".join(INPUT_CLASSES))
+    content = format_html("{}{}", reason, button(verb.capitalize(), submit=1))
+    return posting(request, content, name=queue.name, verb=verb)

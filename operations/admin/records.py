@@ -1,7 +1,8 @@
-"""What machines write: backlog records with their attempts, and workers."""
+"""What machines write: backlog records with their attempts, events among them."""
 
-from datetime import timedelta
+import json
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
@@ -9,57 +10,64 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
 from unfold.decorators import display
+from unfold.views import ChangeList
 
-from jobs import attempts, conf
-from jobs.formatting import facts_in_words
-from jobs.models import AttemptEntry, BacklogRecord, PausedQueue, Worker
+from jobs.durations import span
+from jobs.models import AttemptEntry, BacklogRecord, PausedQueue
 from jobs.states import AttemptOutcome, Status
-from operations.admin.base import ReadOnlyAdmin, ReadOnlyRows, ago, moment
-from operations.admin.dead_letters import DeadLetterFilter, DeadLetterPage
+from operations.admin.base import (
+    MOST_LISTED,
+    FirstPages,
+    ReadOnlyAdmin,
+    ReadOnlyRows,
+    ShortError,
+    WholePage,
+    link,
+    moment,
+    shortened,
+)
+from operations.admin.dead_letters import DeadLetterPage
 from operations.admin.decisions import log_url_of_record
-from operations.admin.filters import KindFilter, QueueFilter
+from operations.admin.filters import (
+    AnswerFilter,
+    DeadLetterFilter,
+    EventsFilter,
+    KindFilter,
+    PausedFilter,
+    QueueFilter,
+    ScheduleFilter,
+    StatusFilter,
+    TriggerFilter,
+)
 from operations.admin.operating import RecordActions
-from operations.admin.queues import QueueIsPausedFilter
+from operations.backlog.deliveries import deliveries, is_event, shown_payload
+from operations.backlog.facts import took
 from operations.backlog.reasons import reasons
+from operations.backlog.selection import EVENT_ID, filtered, with_answers
+from operations.printable import facts_in_words
+from schedules.models import Trigger
 
 STATUS_LABELS = {
-    "waiting": "warning",
-    "ready": "info",
-    "running": "info",
-    "succeeded": "success",
-    "failed": "danger",
+    "waiting": "warning", "ready": "info", "running": "info", "succeeded": "success", "failed": "danger",
     "cancelled": "",
-}
+}  # fmt: skip
 OUTCOME_LABELS = {"succeeded": "success", "failed": "danger", "rescued": "danger", "unavailable": "warning"}
+ENDED = {"succeeded", "failed", "cancelled"}
+ABOUT_EVENTS = ("events", "answer", "trigger_at")
+"""Filters of a list that shows events as such."""
+
+ANSWER_STYLE = "min-width: 8rem; overflow-wrap: anywhere"
+"""What receivers say may be one long word, and breaks where it must: the columns beside it do not."""
 
 
 def _tab(*fields: str) -> dict[str, Any]:
     return {"fields": fields, "classes": ["tab"]}
 
 
-class AttemptColumns:
-    """How an attempt is told, in the list of all and on its record's page."""
-
-    @display(description="outcome", label=OUTCOME_LABELS, ordering="outcome")
-    def shown_outcome(self, attempt: AttemptEntry) -> str:
-        return str(AttemptOutcome(attempt.outcome).label)
-
-    @admin.display(description="started (UTC)", ordering="started_at")
-    def shown_started_at(self, attempt: AttemptEntry) -> str:
-        return moment(attempt.started_at)
-
-    @admin.display(description="took")
-    def took(self, attempt: AttemptEntry) -> str:
-        return attempts.took(attempt)
-
-    @admin.display(description="found")
-    def found(self, attempt: AttemptEntry) -> str:
-        return facts_in_words(attempt.facts)
-
-
-class AttemptInline(AttemptColumns, ReadOnlyRows, TabularInline):
+class AttemptInline(ReadOnlyRows, TabularInline):
     """The attempts of a record, the latest first."""
 
     model = AttemptEntry
@@ -67,45 +75,107 @@ class AttemptInline(AttemptColumns, ReadOnlyRows, TabularInline):
     per_page = 50
     hide_title = True
     fields = readonly_fields = (
-        "number", "queue", "shown_outcome", "shown_started_at", "took", "worker_id", "found", "error",
+        "number", "queue", "shown_outcome", "started_at", "took", "worker_id", "found", "shown_error",
     )  # fmt: skip
     verbose_name_plural = "attempts"
 
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Who may look at a record may look at its attempts."""
+        return True
+
+    @display(description="outcome", label=OUTCOME_LABELS)
+    def shown_outcome(self, attempt: AttemptEntry) -> str:
+        return str(AttemptOutcome(attempt.outcome).label)
+
+    @admin.display(description="took")
+    def took(self, attempt: AttemptEntry) -> str:
+        return took(attempt)
+
+    @admin.display(description="found")
+    def found(self, attempt: AttemptEntry) -> str:
+        return facts_in_words(attempt.facts)
+
+    @admin.display(description="error")
+    def shown_error(self, attempt: AttemptEntry) -> SafeString:
+        return format_html('<div style="{}">{}</div>', ANSWER_STYLE, attempt.error)
+
 
 @admin.register(BacklogRecord)
-class BacklogRecordAdmin(DeadLetterPage, RecordActions, ReadOnlyAdmin):
-    """The backlog. The change page tells a record's attempts."""
+class BacklogRecordAdmin(DeadLetterPage, RecordActions, ShortError, ReadOnlyAdmin):
+    """The backlog. The page of a record tells its attempts; of an event, what was delivered and what was answered."""
 
     list_display = (
-        "__str__", "shown_status", "queue", "waiting_for", "shown_run_after", "priority", "rank_day", "failures",
+        "__str__", "shown_status", "queue", "waiting_for", "run_after", "priority", "rank_day", "failures",
         "short_error",
     )  # fmt: skip
-    list_filter = ("status", QueueFilter, QueueIsPausedFilter, KindFilter, "waiting_for", "origin", DeadLetterFilter)
+    event_columns = ("subject_in_one_line", "shown_status", "came_from", "launch_and_lag", "ended", "attempt", "answer")
+    list_filter = (
+        StatusFilter, QueueFilter, PausedFilter, KindFilter, "waiting_for", EventsFilter, AnswerFilter, "finished_at",
+        ScheduleFilter, TriggerFilter, DeadLetterFilter,
+    )  # fmt: skip
     search_fields = ("subject", "payload__title", "last_error")
+    search_help_text = "Words of the title, subject or last error; or the whole id of an event"
     list_select_related = ("origin",)
-    ordering = ("-id",)
+    paginator = FirstPages
     show_full_result_count = False
-    fieldsets = (
-        (
-            None,
-            {"fields": ("kind", "subject", "status", "waiting_for", "queue", "run_after", "why", "last_error", "log")},
-        ),
-        ("Its place", _tab("priority", "due_day", "rank_day", "tried_at", "expected_seconds", "lane")),
-        ("Failures", _tab("failures", "first_failure_at", "last_failure_at", "retry_policy")),
-        ("Where it came from", _tab("came_from", "trigger_at", "inserted_at", "closes_at", "finished_at", "payload")),
-        (
-            "Lease",
-            _tab("attempt", "started_at", "leased_by", "lease_expires_at", "cancel_requested_at", "exclusive_key"),
-        ),
-    )
+    list_per_page = 50
     inlines = (AttemptInline,)
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        about = ("kind", "subject", "status", "waiting_for", "queue", "run_after", "why", "last_error", "log")
+        delivery = [("Delivery", {"fields": ("goes_to", "launch_and_lag", "ended", "answer")})]
+        return [
+            (None, {"fields": about}),
+            *(delivery if obj and is_event(obj) else []),
+            ("Its place", _tab("priority", "due_day", "rank_day", "tried_at", "expected_seconds", "lane")),
+            ("Failures", _tab("failures", "first_failure_at", "last_failure_at", "retry_policy")),
+            ("Where it came from", _tab("came_from", "trigger_at", "inserted_at", "closes_at", "finished_at", "sent")),
+            (
+                "Lease",
+                _tab("attempt", "started_at", "leased_by", "lease_expires_at", "cancel_requested_at", "exclusive_key"),
+            ),
+        ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[BacklogRecord]:
+        return with_answers(super().get_queryset(request))
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return WholePage
+
+    def complete(self, records: list[Any]) -> None:
+        """Give each event its delivery."""
+        found = deliveries(records)
+        for record in records:
+            record.delivery = found.get(record.pk, {})
+
+    def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
+        return self.event_columns if any(map(request.GET.get, ABOUT_EVENTS)) else self.list_display
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        """As an index yields it: what has ended by when, a schedule's by trigger, else what came last first."""
+        if request.GET.get("status") in ENDED or "finished_at__gte" in request.GET:
+            return ("-finished_at", "-pk")
+        return ("-trigger_at", "-pk") if request.GET.get("schedule") else ("-pk",)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[BacklogRecord], search_term: str
+    ) -> tuple[QuerySet[BacklogRecord], bool]:
+        """Of an event id by an index; for all else each row is looked at."""
+        if EVENT_ID.fullmatch(search_term.strip()):
+            return filtered(queryset, {"subject": search_term.strip()}), False
+        return super().get_search_results(request, queryset, search_term)  # type: ignore[no-any-return]
+
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """The list, with a notice when queues are paused: what is ready there does not start."""
+        """The list, with notices: of paused queues, where nothing starts, and of what is not counted any more."""
         if request.method == "GET" and (paused := list(PausedQueue.objects.order_by("name"))):
-            told = "; ".join(f"{queue.name} ({queue.reason})" if queue.reason else queue.name for queue in paused)
-            self.message_user(request, f"Nothing is claimed from paused queues: {told}.", messages.WARNING)
-        return super().changelist_view(request, extra_context)  # type: ignore[no-any-return]
+            names = "; ".join(f"{queue.name} ({queue.reason})" if queue.reason else queue.name for queue in paused)
+            self.message_user(request, f"Nothing is claimed from paused queues: {names}.", messages.WARNING)
+        answer: HttpResponse = super().changelist_view(request, extra_context)
+        listed = (getattr(answer, "context_data", None) or {}).get("cl")
+        if listed and listed.result_count == MOST_LISTED:
+            text = f"The first {MOST_LISTED:,} are listed. There may be more: filters find what lies further back."
+            self.message_user(request, text, messages.INFO)
+        return answer
 
     @admin.display(description="why it does not run now")
     def why(self, record: BacklogRecord) -> str:
@@ -115,79 +185,62 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ReadOnlyAdmin):
     def log(self, record: BacklogRecord) -> str:
         return format_html('<a href="{}" class="text-link">what was done to it</a>', log_url_of_record(record))
 
-    @display(description="origin")
+    @admin.display(description="schedule")
     def came_from(self, record: BacklogRecord) -> str:
-        """Each origin is a schedule."""
+        """Each origin is a schedule; of one that is gone its events carry the name."""
         if record.origin is None:
-            return "-"
-        url = reverse("admin:schedules_schedule_change", args=[record.origin_id])
-        return format_html('<a href="{}" class="text-link">{}</a>', url, record.origin)
+            return str(record.payload.get("schedule") or "-")
+        return link("schedules_schedule_change", record.origin_id, record.origin)
 
     @display(description="status", label=STATUS_LABELS, ordering="status")
     def shown_status(self, record: BacklogRecord) -> str:
         return str(Status(record.status).label)
 
-    @admin.display(description="run after (UTC)", ordering="run_after")
-    def shown_run_after(self, record: BacklogRecord) -> str:
-        return moment(record.run_after)
+    @admin.display(description="event")
+    def subject_in_one_line(self, record: BacklogRecord) -> SafeString:
+        return format_html('<span class="whitespace-nowrap text-xs">{}</span>', record.subject)
 
-    @admin.display(description="last error")
-    def short_error(self, record: BacklogRecord) -> str:
-        return record.last_error if len(record.last_error) <= 80 else f"{record.last_error[:79]}…"
+    @admin.display(description="launch, lag")
+    def launch_and_lag(self, record: BacklogRecord) -> SafeString:
+        delivery = self._delivery(record)
+        lag = "-" if delivery.get("lag") is None else span(max(0.0, delivery["lag"]))
+        launch = moment(delivery.get("launch_at")) or "-"
+        return format_html('<span class="whitespace-nowrap">{}<br>{}</span>', launch, lag)
+
+    @admin.display(description="ended", ordering="finished_at")
+    def ended(self, record: BacklogRecord) -> SafeString:
+        return format_html('<span class="whitespace-nowrap">{}</span>', moment(record.finished_at) or "-")
+
+    @admin.display(description="response")
+    def answer(self, record: BacklogRecord) -> SafeString:
+        """The code and after how long it came, or how long was waited for one; below it the error, whole as a hint."""
+        code, seconds = (self._delivery(record).get(name) for name in ("code", "seconds"))
+        words = str(code or "-") if seconds is None else f"{code or 'none'} in {span(seconds)}"
+        error = "" if record.status == Status.SUCCEEDED else record.last_error
+        page = '<div style="{}" title="{}">{}<br>{}</div>'
+        return format_html(page, ANSWER_STYLE, error, words, shortened(error))
+
+    @admin.display(description="endpoint")
+    def goes_to(self, record: BacklogRecord) -> SafeString | str:
+        delivery = self._delivery(record)
+        if (pk := delivery.get("endpoint")) is None:
+            return shown_payload(record).get("url") or "-"
+        return link("delivery_endpoint_change", pk, delivery["endpoint_name"] or f"endpoint {pk}")
+
+    @admin.display(description="payload")
+    def sent(self, record: BacklogRecord) -> SafeString:
+        written = json.dumps(shown_payload(record), indent=2, ensure_ascii=False)
+        return format_html('<pre style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', written)
+
+    def _delivery(self, record: Any) -> dict[str, Any]:
+        """As the list has found it out for all its rows, or for this one."""
+        if not hasattr(record, "delivery"):
+            self.complete([record])
+        found: dict[str, Any] = record.delivery
+        return found
 
 
-@admin.register(AttemptEntry)
-class AttemptEntryAdmin(AttemptColumns, ReadOnlyAdmin):
-    """All attempts, those of the newest record first: the key's order, since one by time would need an index."""
-
-    list_display = (
-        "__str__", "queue", "shown_outcome", "shown_started_at", "took", "worker_id", "found", "short_error",
-    )  # fmt: skip
-    list_filter = ("outcome", QueueFilter)
-    search_fields = ("=record__id", "error")
-    show_full_result_count = False
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[AttemptEntry]:
-        return super().get_queryset(request).select_related(None)  # type: ignore[no-any-return]
-
-    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> AttemptEntry | None:
-        """By record and number, which are indexed; the id of the view is put together from them."""
-        record, _, number = object_id.partition("-")
-        if not (record.isdecimal() and number.isdecimal()):
-            return None
-        return AttemptEntry.objects.filter(record_id=int(record), number=int(number)).first()
-
-    @admin.display(description="error")
-    def short_error(self, attempt: AttemptEntry) -> str:
-        return attempt.error if len(attempt.error) <= 80 else f"{attempt.error[:79]}…"
-
-
-@admin.register(Worker)
-class WorkerAdmin(ReadOnlyAdmin):
-    """Who serves which queues, and whether they are alive."""
-
-    list_display = ("__str__", "life", "shown_queues", "shown_started_at", "heartbeat", "shown_stopped_at")
-    list_filter = ("hostname", ("stopped_at", admin.EmptyFieldListFilter))
-    ordering = ("-id",)
-
-    @display(description="life", label={"alive": "success", "silent": "danger", "stopped": ""})
-    def life(self, worker: Worker) -> str:
-        if worker.stopped_at:
-            return "stopped"
-        return "alive" if worker.heartbeat_at > timezone.now() - timedelta(seconds=conf.lease_seconds()) else "silent"
-
-    @admin.display(description="queues")
-    def shown_queues(self, worker: Worker) -> str:
-        return ", ".join(f"{name} {concurrency}" for name, concurrency in worker.queues.items())
-
-    @admin.display(description="started (UTC)", ordering="started_at")
-    def shown_started_at(self, worker: Worker) -> str:
-        return moment(worker.started_at)
-
-    @admin.display(description="heartbeat", ordering="heartbeat_at")
-    def heartbeat(self, worker: Worker) -> str:
-        return ago(worker.heartbeat_at)
-
-    @admin.display(description="stopped (UTC)", ordering="stopped_at")
-    def shown_stopped_at(self, worker: Worker) -> str:
-        return moment(worker.stopped_at)
+def url_of_batch(trigger: Trigger) -> str:
+    """The list of the records of a trigger."""
+    query = {"schedule": trigger.schedule_id, "trigger_at": trigger.trigger_at.isoformat()}
+    return f"{reverse('admin:jobs_backlogrecord_changelist')}?{urlencode(query)}"

@@ -9,10 +9,10 @@ from django.forms.fields import InvalidJSONInput
 from django.utils.html import format_html
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from declarations.queue import RetryPolicies
 from jobs.models import RetryPolicy
 from jobs.retries import ALGORITHMS
 from operations.admin.declared import DeclaredForm, duration_fields
+from operations.declarations import RetryPolicies
 
 
 class ParametersWidget(UnfoldAdminTextareaWidget):

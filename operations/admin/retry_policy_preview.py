@@ -5,41 +5,38 @@ from urllib.parse import urlencode
 from django import forms
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 
 from jobs.models import RetryPolicy
 from jobs.retries import ALGORITHMS, DECIDING, Rule
-from operations.backoff.pictures import inline
-from operations.backoff.subjects import Subject, study
+from operations.backoff.study import study
+from operations.backoff.views import image
 from operations.backoff.waits import describe_giving_up, describe_waits
 
 
 def preview_of_form(form: forms.ModelForm) -> SafeString:  # type: ignore[type-arg]
     """The picture of what `form` says, saved or not; or what is wrong with the fields that decide it."""
-    wrong = [f"{name.replace('_', ' ')}: {text}" for name in DECIDING for text in form.errors.get(name, [])]
-    return (
-        render_to_string("operations/retry_policy_preview.html", {"wrong": wrong})
-        if wrong
-        else preview_of(form.instance)
-    )
+    if wrong := [f"{name.replace('_', ' ')}: {text}" for name in DECIDING for text in form.errors.get(name, [])]:
+        return render_to_string("operations/retry_policy_preview.html", {"wrong": wrong})
+    return preview_of(form.instance)
 
 
 def preview_of(policy: RetryPolicy) -> SafeString:
     """The picture of a valid policy, its first waits, when it gives up, and where to compare it."""
     rule = policy.as_rule()
-    found = study(Subject(policy.name or rule.algorithm, rule))
+    found, asked = study(policy.name or rule.algorithm, rule), _address_of(rule)
     context = {
         "algorithm": ALGORITHMS[rule.algorithm],
         "waits": describe_waits(rule),
         "gives_up": describe_giving_up(rule),
-        "href": address_of(rule),
-        "picture": mark_safe(inline([found])[0]),  # noqa: S308 - drawn by us; names in it are escaped
+        "href": f"{reverse('backoff')}?{asked}",
+        "image": image([found], asked),
     }
     return render_to_string("operations/retry_policy_preview.html", context)
 
 
-def address_of(rule: Rule) -> str:
-    """The page of pictures with this very rule, whether it is stored or not."""
+def _address_of(rule: Rule) -> str:
+    """The parameters of the page of pictures for this very rule, whether it is stored or not."""
     limits = {name: getattr(rule, name) for name in ("max_delay", "max_failures", "give_up_after")}
     whole = {name: int(value) for name, value in limits.items() if value is not None}
-    return f"{reverse('backoff')}?{urlencode({'algorithm': rule.algorithm, **rule.parameters, **whole})}"
+    return urlencode({"algorithm": rule.algorithm, **rule.parameters, **whole})

@@ -4,35 +4,26 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 from unfold.views import ChangeList
 
-from delivery.models import EndpointKind
 from jobs.durations import span
 from jobs.formatting import storable
 from operations.admin.asking import AsksFirst, is_confirmed, question
-from operations.admin.base import ReadOnlyAdmin, moment
-from operations.admin.event_filters import MOST_SCHEDULES
-from operations.admin.events import FirstPages, url_of_batch
+from operations.admin.base import FirstPages, ReadOnlyAdmin, WholePage, moment
+from operations.admin.filters import OneOf, ScheduleFilter
+from operations.admin.records import url_of_batch
 from operations.web.permissions import may_look
 from schedules import verbs
 from schedules.batches import Progress, progress
-from schedules.models import Schedule, Trigger
+from schedules.facts import IN_STATE, has_begun, state_of
+from schedules.models import Trigger
 
-QUEUED, UNDER_WAY, FINISHED, SKIPPED = "queued", "under way", "finished", "skipped"
-STATE_LABELS = {QUEUED: "warning", UNDER_WAY: "info", FINISHED: "success", SKIPPED: ""}
-CONDITIONS = {
-    QUEUED: Q(emitted_at__isnull=True, finished_at__isnull=True, events=0),
-    UNDER_WAY: Q(finished_at__isnull=True) & (Q(emitted_at__isnull=False) | Q(events__gt=0)),
-    FINISHED: Q(emitted_at__isnull=False, finished_at__isnull=False),
-    SKIPPED: Q(emitted_at__isnull=True, finished_at__isnull=False),
-}
+STATE_LABELS = {"queued": "warning", "under way": "info", "finished": "success", "skipped": ""}
 
 CANCEL_MEANS = (
     "What of its batch waits or is ready is taken off the backlog. What runs is told to stop, and ends as cancelled "
@@ -45,76 +36,25 @@ COUNTED = 20
 Verb = Callable[[Trigger], int]
 
 
-def state_of(trigger: Trigger) -> str:
-    """Queued, under way, finished or skipped."""
-    if trigger.finished_at is None:
-        return UNDER_WAY if has_begun(trigger) else QUEUED
-    return FINISHED if trigger.emitted_at else SKIPPED
-
-
-def has_begun(trigger: Trigger) -> bool:
-    """Whether any of its batch is on the backlog; that of a huge one is put there bit by bit."""
-    return trigger.emitted_at is not None or trigger.events > 0
-
-
 def describe(found: Progress) -> str:
     """How far a batch is, in one line: of its events so many delivered, and what became of the others."""
-    parts = {
-        "done": found.succeeded,
-        "failed": found.failed,
-        "cancelled": found.cancelled,
-        "running": found.running,
-        "ready": found.ready,
-        "waiting": found.waiting,
-    }
-    said = ", ".join(f"{count:,} {name}" for name, count in parts.items() if count)
-    return f"{found.events:,}: {said}" if said else f"{found.events:,}"
+    names = {"succeeded": "done"} | {name: name for name in ("failed", "cancelled", "running", "ready", "waiting")}
+    parts = [f"{count:,} {words}" for name, words in names.items() if (count := getattr(found, name))]
+    return f"{found.events:,}: {', '.join(parts)}" if parts else f"{found.events:,}"
 
 
-class TriggerStateFilter(admin.SimpleListFilter):
-    """By state."""
+class TriggerStateFilter(OneOf):
+    title, parameter_name = "state", "state"
 
-    title = "state"
-    parameter_name = "state"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, name) for name in CONDITIONS]
+    def names(self) -> Any:
+        return IN_STATE
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(CONDITIONS[str(self.value())]) if self.value() in CONDITIONS else queryset
+        return queryset.filter(IN_STATE[str(self.value())]) if self.value() in IN_STATE else queryset
 
 
-class TriggerScheduleFilter(admin.SimpleListFilter):
-    """By schedule."""
-
-    title = "schedule"
-    parameter_name = "schedule"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        found = Schedule.objects.order_by("name").values_list("pk", "name")
-        return [(str(pk), name) for pk, name in found[:MOST_SCHEDULES]]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        said = str(self.value() or "")
-        if not said:
-            return queryset
-        return queryset.filter(schedule_id=int(said)) if said.isdecimal() and len(said) < 19 else queryset.none()
-
-
-class TriggerList(ChangeList):
-    """A page of triggers. The first of them are counted, in one question."""
-
-    result_list: Any
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        triggers: list[Any] = list(self.result_list)
-        # a batch that has ended does not change, but may be long; those under way come first
-        counted = sorted(triggers, key=lambda trigger: state_of(trigger) != UNDER_WAY)[:COUNTED]
-        found = progress(trigger for trigger in counted if has_begun(trigger))
-        for trigger in triggers:
-            trigger.progress = found.get(trigger.pk)
-        self.result_list = triggers
+class TriggerScheduleFilter(ScheduleFilter):
+    column = "schedule_id"
 
 
 @admin.register(Trigger)
@@ -122,7 +62,7 @@ class TriggerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     """All triggers, the latest first."""
 
     called = "trigger"
-    list_display = ("shown_at", "schedule", "state", "batch", "shown_seen_at", "took", "why")
+    list_display = ("shown_at", "schedule", "state", "batch", "seen_at", "took", "why")
     list_filter = (TriggerStateFilter, TriggerScheduleFilter)
     list_select_related = ("schedule",)
     list_per_page = 50
@@ -132,8 +72,8 @@ class TriggerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     actions = ("cancel_batches",)
     actions_detail = ("cancel_this_batch",)
     fieldsets = (
-        (None, {"fields": ("schedule", "shown_at", "state", "why", "batch", "its_events")}),
-        ("When (UTC)", {"fields": ("shown_seen_at", "shown_emitted_at", "shown_closes_at", "shown_finished_at")}),
+        (None, {"fields": ("schedule", "shown_at", "state", "why", "batch")}),
+        ("When", {"fields": ("seen_at", "emitted_at", "closes_at", "finished_at")}),
     )
 
     def has_module_permission(self, request: HttpRequest) -> bool:
@@ -144,7 +84,14 @@ class TriggerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
         return may_look(request) or bool(request.user.has_perm("schedules.view_trigger"))
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return TriggerList
+        return WholePage
+
+    def complete(self, triggers: list[Any]) -> None:
+        """Count the batches of the first of them: those under way come first, as one that has ended does not change."""
+        counted = sorted(triggers, key=lambda trigger: state_of(trigger) != "under way")[:COUNTED]
+        found = progress(trigger for trigger in counted if has_begun(trigger))
+        for trigger in triggers:
+            trigger.progress = found.get(trigger.pk)
 
     @admin.action(description="Cancel batch", permissions=["operate"])
     def cancel_batches(self, request: HttpRequest, triggers: QuerySet[Trigger]) -> HttpResponse | None:
@@ -167,11 +114,11 @@ class TriggerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
         count = sum(verb(trigger) for trigger in unfinished)
         for trigger in unfinished:
             self.log_change(request, trigger, storable(f"{name}: {count:,} records"))
-        said = f"{count:,} record{'s' if count != 1 else ''}" if unfinished else "it had finished before"
-        self.message_user(request, f"{name}: {said}.", messages.SUCCESS if unfinished else messages.WARNING)
+        text = f"{count:,} record{'s' if count != 1 else ''}" if unfinished else "it had finished before"
+        self.message_user(request, f"{name}: {text}.", messages.SUCCESS if unfinished else messages.WARNING)
         return None
 
-    @admin.display(description="launch time (UTC)", ordering="trigger_at")
+    @admin.display(description="launch time", ordering="trigger_at")
     def shown_at(self, trigger: Trigger) -> str:
         by_hand = f" (by {trigger.asked_by})" if trigger.asked_by else ""
         return f"{moment(trigger.trigger_at)}{by_hand}"
@@ -185,17 +132,13 @@ class TriggerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
         if not has_begun(trigger):
             return "-"
         if not hasattr(trigger, "progress"):
-            trigger.progress = progress([trigger])[trigger.pk]
+            self.complete([trigger])
         text = describe(trigger.progress or Progress(trigger.events))
-        return format_html('<a href="{}" class="text-link">{}</a>', url_of_records(trigger), text)
-
-    @admin.display(description="its records")
-    def its_events(self, trigger: Trigger) -> SafeString:
-        return format_html('<a href="{}" class="text-link">the list of them</a>', url_of_records(trigger))
+        return format_html('<a href="{}" class="text-link">{}</a>', url_of_batch(trigger), text)
 
     @admin.display(description="why not")
     def why(self, trigger: Trigger) -> str:
-        if state_of(trigger) == QUEUED:
+        if state_of(trigger) == "queued":
             return "it waits until an earlier batch of its schedule has ended"
         return trigger.skipped_for
 
@@ -204,27 +147,3 @@ class TriggerAdmin(AsksFirst[Verb], ReadOnlyAdmin):
         if not (trigger.emitted_at and trigger.finished_at):
             return ""
         return span((trigger.finished_at - trigger.emitted_at).total_seconds())
-
-    @admin.display(description="seen (UTC)")
-    def shown_seen_at(self, trigger: Trigger) -> str:
-        return moment(trigger.seen_at)
-
-    @admin.display(description="emitted")
-    def shown_emitted_at(self, trigger: Trigger) -> str:
-        return moment(trigger.emitted_at) or "-"
-
-    @admin.display(description="window closes")
-    def shown_closes_at(self, trigger: Trigger) -> str:
-        return moment(trigger.closes_at) or "never"
-
-    @admin.display(description="seen to have finished")
-    def shown_finished_at(self, trigger: Trigger) -> str:
-        return moment(trigger.finished_at) or "-"
-
-
-def url_of_records(trigger: Trigger) -> str:
-    """The list of what it emitted: of events, or of records of another kind."""
-    if trigger.schedule.kind in EndpointKind.values:
-        return url_of_batch(trigger)
-    query: dict[str, str | int] = {"origin__id__exact": trigger.schedule_id, "kind": trigger.schedule.kind}
-    return f"{reverse('admin:jobs_backlogrecord_changelist')}?{urlencode(query)}"

@@ -3,15 +3,22 @@
 import re
 import textwrap
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter, _SubParsersAction
-from collections.abc import Sequence
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from django.core.management.base import DjangoHelpFormatter
+from django.db.models import QuerySet
 
+from delivery.models import Endpoint, EndpointKind
+from jobs import durations
+from jobs.clock import database_clock
 from jobs.management.arguments import duration
-from jobs.states import Status
+from operations.backlog.selection import ANSWERS, STATUSES
+from schedules.models import Schedule
 
 LARGEST_ID = 2**63 - 1
+MOST_KNOWN = 20
 HELP_WIDTH = 80
 
 
@@ -29,40 +36,23 @@ def add_arguments(parser: ArgumentParser) -> None:
         "backlog resume backups",
     )  # fmt: skip
     parser.add_argument(
-        "--watch",
-        nargs="?",
-        type=duration(0.1, 86_400),
-        const=2.0,
-        metavar="EVERY",
+        "--watch", nargs="?", type=duration(0.1, 86_400), const=2.0, metavar="EVERY",
         help="show it again as often, as 5 or 1m (2), until Ctrl-C",
-    )
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
-    _add_list(verbs)
-    _add_show(verbs)
-    _add_errors(verbs)
-    _add_cancel_and_retry(verbs)
-    _add_pause_and_resume(verbs)
-
-
-def _add_list(verbs: "_SubParsersAction[Any]") -> None:
     lists = _verb(
-        verbs, "list", "list records", "The latest first, or in the order in which they are claimed.",
+        verbs, "list", "list records",
+        "The latest first, what has ended by when that was, or in the order in which records are claimed.",
         "backlog list --status failed --error refused", "backlog list --order claim --queue backups --limit 50",
+        "backlog list --schedule nightly --answer 5xx", "backlog list --events --status succeeded --since 2h",
     )  # fmt: skip
-    _add_filters(lists)
     lists.add_argument("--order", choices=("latest", "claim"), default="latest", help="claim: the ready ones only")
-    lists.add_argument("--limit", type=_count, default=20, metavar="N", help="no more than so many (20)")
-    _add_json(lists)
-
-
-def _add_show(verbs: "_SubParsersAction[Any]") -> None:
-    shows = _verb(verbs, "show", "show one record with its attempts", "", "backlog show 4711")
-    shows.add_argument("id", type=_record_id, metavar="ID", help="of the record")
-    _add_json(shows)
-
-
-def _add_errors(verbs: "_SubParsersAction[Any]") -> None:
+    lists.add_argument("--limit", type=number("number", 10_000), default=20, metavar="N", help="at most so many (20)")
+    shows = _verb(
+        verbs, "show", "show one record with its attempts", "", "backlog show 4711", "backlog show 7-20260302T120000Z-3"
+    )
+    shows.add_argument("id", metavar="ID", help="of the record, or of an event as its receiver knows it")
     errors = _verb(
         verbs, "errors", "list what failed records say",
         "Dead letters: failed records, grouped by what they say but for numbers, ids, addresses and paths, the largest "
@@ -70,13 +60,9 @@ def _add_errors(verbs: "_SubParsersAction[Any]") -> None:
         "backlog errors --kind backup", "backlog retry --like 4f1c08ab92de --yes",
     )  # fmt: skip
     which = errors.add_argument_group("which records")
-    which.add_argument("--kind", metavar="KIND", help="of this kind, as backup")
-    which.add_argument("--queue", metavar="QUEUE", help="in this queue")
-    errors.add_argument("--limit", type=_count, default=20, metavar="N", help="no more than so many groups (20)")
-    _add_json(errors)
-
-
-def _add_cancel_and_retry(verbs: "_SubParsersAction[Any]") -> None:
+    for name in ("kind", "queue"):
+        which.add_argument(f"--{name}", **WHICH[name])
+    errors.add_argument("--limit", type=number("number", 10_000), default=20, metavar="N", help="at most so many (20)")
     cancels = _verb(
         verbs, "cancel", "take records off the backlog",
         "What waits or is ready ends at once. What runs is told to stop, and ends as cancelled unless it succeeds "
@@ -91,16 +77,16 @@ def _add_cancel_and_retry(verbs: "_SubParsersAction[Any]") -> None:
         "backlog retry --queue availability --status waiting", "backlog retry --like 4f1c08ab92de",
     )  # fmt: skip
     for changes in (cancels, retries):
-        changes.add_argument("ids", nargs="*", type=_record_id, metavar="ID", help="of a record, as `list` shows")
-        _add_filters(changes)
-        changes.add_argument("--all", action="store_true", help="all of them, when nothing else is said")
+        changes.add_argument(
+            "ids", nargs="*", type=number("id of a record", LARGEST_ID), metavar="ID", help="as `list` shows"
+        )
+        changes.add_argument("--all", action="store_true", help="all of them, without a filter")
         changes.add_argument("--yes", action="store_true", help="do it without asking")
         changes.add_argument("--dry-run", action="store_true", help="list the records, change nothing")
-        _add_json(changes)
-    retries.add_argument("--like", type=_group, metavar="GROUP", help="failed, and says the same, as `errors` shows")
-
-
-def _add_pause_and_resume(verbs: "_SubParsersAction[Any]") -> None:
+    for choosing in (lists, cancels, retries):
+        which = choosing.add_argument_group("which records")
+        for name, options in WHICH.items():
+            which.add_argument(f"--{name}", **options)
     pauses = _verb(
         verbs, "pause", "let nothing be claimed from a queue", "What runs goes on.",
         'backlog pause backups --reason "the store is full"',
@@ -108,8 +94,7 @@ def _add_pause_and_resume(verbs: "_SubParsersAction[Any]") -> None:
     resumes = _verb(verbs, "resume", "let a paused queue go on", "", "backlog resume backups")
     for changes in (pauses, resumes):
         changes.add_argument("queue", metavar="QUEUE", help="name of the queue")
-        _add_json(changes)
-    pauses.add_argument("--reason", default="", metavar="TEXT", help="why, for whoever looks next")
+    pauses.add_argument("--reason", default="", metavar="TEXT", help="why, for those who look next")
 
 
 def _verb(verbs: "_SubParsersAction[Any]", name: str, what: str, more: str, *examples: str) -> ArgumentParser:
@@ -120,6 +105,8 @@ def _verb(verbs: "_SubParsersAction[Any]", name: str, what: str, more: str, *exa
         epilog=_examples(*examples),
         formatter_class=Examples,
     )
+    # without a default of its own, which would undo a `--json` before the verb
+    made.add_argument("--json", action="store_true", default=SUPPRESS, help="print JSON")
     return made
 
 
@@ -127,49 +114,82 @@ def _examples(*commands: str) -> str:
     return "\n".join(["examples:", *(f"  manage.py {command}" for command in commands)])
 
 
-def _add_json(parser: ArgumentParser) -> None:
-    """Of a verb: without a default of its own, which would undo a `--json` before the verb."""
-    parser.add_argument("--json", action="store_true", default=SUPPRESS, help="print JSON")
+def number(what: str, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 20 and 0 < int(text) <= most):
+            raise ArgumentTypeError(f"{text!r} is no {what}: from 1 to {most:,}")
+        return int(text)
+
+    return read
 
 
-def _add_filters(parser: ArgumentParser) -> None:
-    which = parser.add_argument_group("which records")
-    labels = [status.label for status in Status]
-    which.add_argument("--kind", metavar="KIND", help="of this kind, as backup")
-    which.add_argument("--queue", metavar="QUEUE", help="in this queue")
-    which.add_argument(
-        "--status",
-        action="append",
-        type=_status,
-        default=[],
-        metavar="STATUS",
-        dest="statuses",
-        help=f"in this status; may be given again: {', '.join(labels)}",
-    )
-    which.add_argument("--subject", metavar="SUBJECT", help="of this subject, as assignment:7")
-    which.add_argument("--error", metavar="TEXT", help="whose last error contains this")
+def _group(text: str) -> str:
+    if not re.fullmatch("[0-9a-f]{12}", text):
+        raise ArgumentTypeError(f"{text!r} is no group: 12 digits and letters, as `manage.py backlog errors` shows")
+    return text
 
 
-def _status(said: str) -> Status:
-    labels: Sequence[str] = [status.label for status in Status]
-    if said not in labels:
-        raise ArgumentTypeError(f"no status {said!r}; there are {', '.join(labels)}")
-    return Status(list(Status)[labels.index(said)])
+def _since(text: str) -> datetime:
+    try:
+        return durations.instant(text, database_clock())
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
-def _record_id(said: str) -> int:
-    if not (said.isascii() and said.isdigit() and 0 < int(said) <= LARGEST_ID):
-        raise ArgumentTypeError(f"{said!r} is no id of a record: a number, as `manage.py backlog list` shows")
-    return int(said)
+WHICH: dict[str, dict[str, Any]] = {
+    "kind": {"metavar": "KIND", "help": "of this kind, as backup"},
+    "queue": {"metavar": "QUEUE", "help": "in this queue"},
+    "status": {
+        "choices": STATUSES, "action": "append", "metavar": "STATUS",
+        "help": f"in this status; may be given again: {', '.join(STATUSES)}",
+    },
+    "subject": {"metavar": "SUBJECT", "help": "of this subject, as assignment:7, or the id of an event"},
+    "error": {"metavar": "TEXT", "help": "whose last error contains this"},
+    "like": {"dest": "group", "type": _group, "metavar": "GROUP", "help": "failed, and says the same, see `errors`"},
+    "since": {
+        "type": _since, "metavar": "WHEN",
+        "help": "that ended since then (of a status that ends), else were put on the backlog: 2026-03-02, 90m, 2h, 7d",
+    },
+    "events": {"action": "store_const", "const": True, "help": "only events: what is delivered to an endpoint"},
+    "schedule": {
+        "metavar": "NAME",
+        "help": "of this schedule: its name or its id; of one that is gone, its name; `test`: of tests of endpoints",
+    },
+    "endpoint": {"metavar": "NAME", "help": "that go to this endpoint: its name or id"},
+    "answer": {
+        "choices": ANSWERS, "metavar": "ANSWER",
+        "help": f"what the last attempt at an event was answered: {', '.join(ANSWERS)}",
+    },
+}  # fmt: skip
+"""Option → how it is read. Where the destination is not the option's name it is that of the filter."""
 
 
-def _group(said: str) -> str:
-    if not re.fullmatch("[0-9a-f]{12}", said):
-        raise ArgumentTypeError(f"{said!r} is no group: 12 digits and letters, as `manage.py backlog errors` shows")
-    return said
+def find_schedule(named: str) -> dict[str, Any]:
+    """The filter by the schedule with that name or id, or else by the name that events of one that is gone carry."""
+    found = Schedule.objects.filter(name=named).first()
+    found = found or (Schedule.objects.filter(pk=int(named)).first() if is_id(named) else None)
+    return {"schedule": found.pk} if found else {"schedule_name": named}
 
 
-def _count(said: str) -> int:
-    if not (said.isascii() and said.isdigit() and 0 < int(said) <= 1_000_000):
-        raise ArgumentTypeError(f"{said!r} is not a number from 1 to 1,000,000")
-    return int(said)
+def no_schedule(named: str) -> ValueError:
+    """That nothing is known of a schedule, naming some that deliver."""
+    known = named_ones(Schedule.objects.filter(kind__in=EndpointKind.values))
+    return ValueError(f"there is no schedule {named!r}, nor such an event of one that was; {known}")
+
+
+def find_endpoint(named: str) -> int:
+    """The id of the one with that name or id; also one that is gone has an id. Raises: ValueError naming some."""
+    found = Endpoint.objects.filter(name=named).first()
+    if found is None and not is_id(named):
+        raise ValueError(f"there is no endpoint {named!r}; {named_ones(Endpoint.objects.all())}")
+    return found.pk if found else int(named)
+
+
+def named_ones(rows: QuerySet[Any], field: str = "name") -> str:
+    """In words which of them there are, the first few."""
+    known = list(rows.order_by(field).values_list(field, flat=True)[:MOST_KNOWN])
+    return f"there are {', '.join(known)}" if known else "there is none"
+
+
+def is_id(named: str) -> bool:
+    return named.isascii() and named.isdigit() and len(named) < 20 and int(named) <= LARGEST_ID

@@ -12,12 +12,12 @@ SILENT_SECONDS = 3600.0
 """A worker that has been silent for longer and holds nothing was killed and is forgotten."""
 
 
-MOST_TOLD = 5
-"""Silent workers told one by one: those that hold records first, then the latest."""
+MOST_NAMED = 5
+"""Silent workers named one by one: those that hold records first, then the latest."""
 
 
 def attention(summary: Summary) -> list[str]:
-    """One sentence for each thing that needs somebody; empty: all is well."""
+    """One sentence for each thing that needs a person; empty: all is well."""
     return [
         *_of_workers(summary),
         *(line for queue in summary.queues for line in _of_queue(queue, summary)),
@@ -32,8 +32,8 @@ def _of_workers(summary: Summary) -> Iterator[str]:
     silent = [worker for worker in summary.workers if not worker.alive]
     silent = [worker for worker in silent if worker.running or worker.heartbeat_for < SILENT_SECONDS]
     silent.sort(key=lambda worker: (-worker.running, worker.heartbeat_for))
-    yield from map(_silent, silent[:MOST_TOLD])
-    if more := silent[MOST_TOLD:]:
+    yield from map(_silent, silent[:MOST_NAMED])
+    if more := silent[MOST_NAMED:]:
         yield f"{len(more)} more workers are silent; `--json` names them."
 
 
@@ -59,7 +59,7 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[str]:
         )
     elif unfinished and some_alive and not queue.workers:
         yield (
-            f"Nobody serves queue {queue.name}, which has {unfinished:,} records: start a worker with "
+            f"No worker serves queue {queue.name}, which has {unfinished:,} records: start a worker with "
             f"`manage.py worker --queues {queue.name}`."
         )
     if queue.overdue_for is not None and queue.overdue_for > OVERDUE_SECONDS and some_alive:
@@ -74,7 +74,7 @@ def _of_breaker(breaker: BreakerSummary) -> str:
     # a URL is no word that begins a sentence
     name = breaker.title if "://" in breaker.title else f"{breaker.title[:1].upper()}{breaker.title[1:]}"
     return (
-        f"{name} has failed for everybody for {span(breaker.open_for)} "
+        f"{name} has kept failing for {span(breaker.open_for)} "
         f"({breaker.last_error}); {waiting} wait for it. Correct it; `manage.py breakers probe {breaker.key}` then "
         "tries it at once."
     )

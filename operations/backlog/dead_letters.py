@@ -6,10 +6,8 @@ The folded text decides; its digest names the group, so that it is the same in e
 
 import hashlib
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 from jobs.prepared import execute
@@ -69,24 +67,24 @@ def fold(error: str, *names: str) -> str:
     """What `error` says, on one line, without what differs from record to record; empty when it says nothing.
 
     The first line counts, and the one after it when the first only announces it (it ends with a colon). `names`: what
-    the record is called; each is told as NAME.
+    the record is called; NAME stands for each.
     """
     lines = [line.strip() for line in error[:LENGTH_READ].splitlines() if line.strip()]
-    said = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
+    text = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
     for name in sorted((name for name in names if len(name) >= SHORTEST_NAME), key=len, reverse=True):
-        said = _without(said, name)
-    folded = FOLDED.sub(_folded, " ".join(said.split()))
+        text = _without(text, name)
+    folded = FOLDED.sub(_folded, " ".join(text.split()))
     return REPEATED.sub(r"\1", folded)[:LENGTH_FOLDED]
 
 
-def _without(said: str, name: str) -> str:
-    """`said` with NAME in place of `name` where that is a word of its own. Without a pattern: compiling one for each
+def _without(text: str, name: str) -> str:
+    """`text` with NAME in place of `name` where that is a word of its own. Without a pattern: compiling one for each
     record would take longer than all the rest."""
-    told, *parts = said.split(name)
+    done, *parts = text.split(name)
     for part in parts:
-        inside = WORD.match(part) or WORD.match(told[-1:])
-        told += (name if inside else "NAME") + part
-    return told
+        inside = WORD.match(part) or WORD.match(done[-1:])
+        done += (name if inside else "NAME") + part
+    return done
 
 
 def _folded(found: re.Match[str]) -> str:
@@ -130,10 +128,6 @@ class DeadLetters:
     read: int
     more: bool
 
-    def group(self, group: str) -> DeadLetter | None:
-        """The group of that name, if it is among them."""
-        return next((each for each in self.groups if each.group == group), None)
-
 
 @dataclass(frozen=True)
 class FailedRow:
@@ -159,7 +153,6 @@ SELECT id, kind, queue, subject, COALESCE(payload ->> 'title', ''), finished_at,
  WHERE status = {Status.FAILED}
    AND (%(kind)s::text IS NULL OR kind = %(kind)s::text)
    AND (%(queue)s::text IS NULL OR queue = %(queue)s::text)
-   AND (%(before)s::timestamptz IS NULL OR (finished_at, id) < (%(before)s::timestamptz, %(id)s::bigint))
  ORDER BY finished_at DESC, id DESC
  LIMIT %(limit)s::int
 """
@@ -167,24 +160,18 @@ SELECT id, kind, queue, subject, COALESCE(payload ->> 'title', ''), finished_at,
 
 def dead_letters(kind: str | None = None, queue: str | None = None, *, most: int = MOST_READ) -> DeadLetters:
     """The groups among the `most` newest failed records, of that kind and queue if they are given."""
-    rows = list(islice(_newest_failed(kind, queue, most + 1), most + 1))
+    rows = _newest_failed(kind, queue, most + 1)
     return DeadLetters(_grouped(rows[:most]), len(rows[:most]), len(rows) > most)
 
 
-def ids_like(group: str, kind: str | None = None, queue: str | None = None, *, most: int | None = None) -> list[int]:
-    """Ids, ascending, of the failed records of that group; among the `most` newest failed ones, or among all."""
-    rows = islice(_newest_failed(kind, queue, most or MOST_READ), most)
-    return sorted(row.id for row in rows if group_id(row.says) == group)
+def ids_like(group: str, kind: str | None = None, queue: str | None = None) -> list[int]:
+    """Ids, ascending, of the failed records that `dead_letters` counts under that group."""
+    return sorted(row.id for row in _newest_failed(kind, queue, MOST_READ) if group_id(row.says) == group)
 
 
-def _newest_failed(kind: str | None, queue: str | None, batch: int) -> Iterator[FailedRow]:
-    """All failed records, the newest first, read in batches."""
-    values: dict[str, Any] = {"kind": kind, "queue": queue, "before": None, "id": None, "limit": batch}
-    while rows := [FailedRow(*row) for row in execute(NEWEST_FAILED, values).fetchall()]:
-        yield from rows
-        if len(rows) < batch:
-            return
-        values |= {"before": rows[-1].finished_at, "id": rows[-1].id}
+def _newest_failed(kind: str | None, queue: str | None, most: int) -> list[FailedRow]:
+    rows = execute(NEWEST_FAILED, {"kind": kind, "queue": queue, "limit": most}).fetchall()
+    return [FailedRow(*row) for row in rows]
 
 
 def _grouped(rows: list[FailedRow]) -> list[DeadLetter]:

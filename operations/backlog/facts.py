@@ -1,34 +1,46 @@
-"""Records, attempts and summaries as JSON: labels for statuses, ISO 8601 for instants."""
+"""Records, attempts and summaries by name: labels for statuses, durations in seconds; and how long an attempt took."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
 
-from jobs.models import Attempt, BacklogRecord
+from jobs.attempts import SILENCES
+from jobs.durations import span
+from jobs.formatting import moment
+from jobs.models import Attempt, AttemptEntry, BacklogRecord
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from operations.backlog.attention import attention
+from operations.backlog.deliveries import deliveries, shown_payload
 from operations.backlog.summary import Summary
 
 SECRET = ("lease_token",)
 """Who knows the token of a lease can settle for its worker."""
 
 
-def record_facts(record: BacklogRecord) -> dict[str, Any]:
-    """The columns of a record by name, without its lease token."""
+def record_facts(records: Iterable[BacklogRecord]) -> list[dict[str, Any]]:
+    """The columns of each record, without its lease token, and its `delivery`: None of what is no event."""
+    rows = list(records)
+    delivered = deliveries(rows)
+    return [_facts(row) | {"delivery": delivered.get(row.pk)} for row in rows]
+
+
+def _facts(record: BacklogRecord) -> dict[str, Any]:
     names = [field.attname for field in BacklogRecord._meta.concrete_fields if field.attname not in SECRET]
     facts: dict[str, Any] = {name: getattr(record, name) for name in names}
     facts["schedule_id"] = facts.pop("origin_id")
     facts["status"] = Status(record.status).label
     facts["waiting_for"] = None if record.waiting_for is None else WaitingFor(record.waiting_for).label
-    return facts
+    return facts | {"payload": shown_payload(record)}
 
 
-def attempt_facts(attempt: Attempt) -> dict[str, Any]:
-    """The columns of an attempt by name."""
+def attempt_facts(attempt: Attempt | AttemptEntry) -> dict[str, Any]:
+    """The columns of an attempt by name; `record`: the id of its record."""
     names = ("number", "queue", "worker_id", "started_at", "ended_at", "error", "facts")
-    return {name: getattr(attempt, name) for name in names} | {"outcome": AttemptOutcome(attempt.outcome).label}
+    facts = {name: getattr(attempt, name) for name in names}
+    return facts | {"record": attempt.record_id, "outcome": AttemptOutcome(attempt.outcome).label}
 
 
 def summary_facts(summary: Summary) -> dict[str, Any]:
@@ -42,3 +54,10 @@ def summary_facts(summary: Summary) -> dict[str, Any]:
 def as_json(value: Any) -> str:
     """Raises: TypeError for what is no fact."""
     return json.dumps(value, cls=DjangoJSONEncoder, ensure_ascii=False)
+
+
+def took(attempt: Attempt | AttemptEntry) -> str:
+    """How long it took, for people; of silences that were compacted how many there were, and until when."""
+    if times := (attempt.facts or {}).get(SILENCES):
+        return f"{times:,} times until {moment(attempt.ended_at)}"
+    return span((attempt.ended_at - attempt.started_at).total_seconds())

@@ -1,6 +1,6 @@
 """What a record meets in its queue: a pause, no worker, a closed window, a full throttle, and those before it.
 
-The predicates are those of the claim (`jobs/lease_statements.py`, `jobs/throttles.py`) and of the look-ahead.
+The predicates are those of the claim (`jobs/claiming.py`, `jobs/throttles.py`) and of the look-ahead.
 """
 
 from datetime import datetime, timedelta
@@ -12,7 +12,8 @@ from jobs.durations import span
 from jobs.formatting import moment
 from jobs.models import BacklogRecord, Lane, PausedQueue, Worker
 from jobs.order import claim_key
-from jobs.worker.lookahead import shortage
+from jobs.worker.claimer import shortage
+from operations.throttles import Live, live
 
 COUNTED = 500
 """Of a lane, no more than so many of those before a record are counted."""
@@ -53,16 +54,16 @@ def unserved(record: BacklogRecord, now: datetime) -> str | None:
 
 
 def _held(record: BacklogRecord, now: datetime) -> list[str]:
-    """Its throttles that let nobody more through now."""
+    """Its throttles that let no more records through now."""
     lane = Lane.objects.filter(pk=record.lane).first() if record.lane else None
-    found = throttles.live(lane.throttle_ids, now) if lane else []
-    return [told for live in found if (told := _if_held(live, record.queue))]
+    found = live(lane.throttle_ids, now) if lane else []
+    return [reason for live in found if (reason := _if_held(live, record.queue))]
 
 
-def _if_held(live: throttles.Live, queue: str) -> str | None:
+def _if_held(live: Live, queue: str) -> str | None:
     throttle, most = live.throttle, live.throttle.max_in_flight
     if most == 0:
-        return f"its throttle {throttle}: it lets nobody through until `manage.py throttles resume {throttle.name!r} N`"
+        return f"its throttle {throttle}: until `manage.py throttles resume {throttle.name!r} N` it lets none through"
     rule = conf.queue_rules().get(queue)
     if rule is not None and rule.feeds is not None:
         return _if_asked_enough(live, rule.feeds)
@@ -73,7 +74,7 @@ def _if_held(live: throttles.Live, queue: str) -> str | None:
     return None
 
 
-def _if_asked_enough(live: throttles.Live, fed: str) -> str | None:
+def _if_asked_enough(live: Live, fed: str) -> str | None:
     throttle, most = live.throttle, live.throttle.max_in_flight
     lanes = list(Lane.objects.filter(throttle_ids__contains=[throttle.pk]).values_list("pk", flat=True))
     ahead = most + (most + 1) // 2

@@ -1,7 +1,7 @@
 """Why a record does not run now: every reason with its numbers, in the order in which they would have to end.
 
-    waiting   its queue is paused · what it waits for, and until when · its window · nobody serves its queue
-    ready     its queue is paused · its window has closed · nobody serves its queue · a throttle is paused, full or
+    waiting   its queue is paused · what it waits for, and until when · its window · no worker serves its queue
+    ready     its queue is paused · its window has closed · no worker serves its queue · a throttle is paused, full or
               without a token · the units have enough · its position
     failed    how often, which rule gave it up, what to do
 
@@ -15,10 +15,10 @@ from jobs import breakers
 from jobs.durations import span
 from jobs.formatting import moment
 from jobs.models import BacklogRecord, Breaker, RetryPolicy, Sweep
-from jobs.rescheduling import last_failure_of
 from jobs.retries import tiers
 from jobs.states import Status, WaitingFor
 from operations.backlog import obstacles
+from schedules.rescheduling import last_failure_of
 
 
 def reasons(record: BacklogRecord, now: datetime) -> list[str]:
@@ -45,9 +45,9 @@ def _waits(record: BacklogRecord, now: datetime) -> list[str]:
             return [_after_failure(record), _until("its retry policy lets it wait", record, now)]
         case WaitingFor.RECHECK:
             when = f" at {moment(record.tried_at)} UTC" if record.tried_at else ""
-            said = f": {_first_line(record.last_error)}" if record.last_error else ""
+            error = f": {_first_line(record.last_error)}" if record.last_error else ""
             return [
-                f"its source did not answer{when}{said}",
+                f"its source did not answer{when}{error}",
                 f"{_until('it is asked again', record, now)}, or at once when its source checks in",
             ]
         case WaitingFor.WINDOW:
@@ -119,9 +119,8 @@ def _next_trial(breaker: Breaker, now: datetime) -> str:
 
 
 def _gave_up(record: BacklogRecord) -> str:
-    said = _first_line(record.last_error)
     times = f"it gave up after {record.failures} failure{'s' if record.failures != 1 else ''} in a row"
-    return f"{times}, {_rule_that_ended(record)}; the last one: {said}"
+    return f"{times}, {_rule_that_ended(record)}; the last one: {_first_line(record.last_error)}"
 
 
 def _what_to_do(record: BacklogRecord) -> str:
@@ -142,7 +141,7 @@ def _rule_that_ended(record: BacklogRecord) -> str:
         return f"since its retry policy {policy} ends a series that lasts {span(policy.give_up_after)}"
     if policy.as_rule().gives_up(failure):
         return f"since no sweep of its retry policy {policy} takes a record of its age any more"
-    return f"by what its retry policy {policy} said then"
+    return f"by its retry policy {policy} as it was then"
 
 
 def _ahead(instant: datetime, now: datetime) -> str:
@@ -150,4 +149,4 @@ def _ahead(instant: datetime, now: datetime) -> str:
 
 
 def _first_line(text: str) -> str:
-    return (text.splitlines() or ["no error was told"])[0]
+    return (text.splitlines() or ["no error was given"])[0]

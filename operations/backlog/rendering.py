@@ -4,6 +4,7 @@ import io
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from rich import box
@@ -11,14 +12,15 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from jobs.attempts import took
 from jobs.durations import span
-from jobs.formatting import facts_in_words, moment, printable
-from jobs.models import Attempt, BacklogRecord
-from jobs.states import AttemptOutcome, Status, WaitingFor
+from jobs.formatting import moment
+from jobs.models import Attempt
+from jobs.states import AttemptOutcome, Status
 from operations.backlog.attention import attention
 from operations.backlog.dead_letters import DeadLetters
+from operations.backlog.facts import took
 from operations.backlog.summary import QueueSummary, Summary, WorkerSummary
+from operations.printable import facts_in_words, printable
 
 PIPE_WIDTH = 200
 """Columns where no terminal says how many it has: wide enough that nothing is folded."""
@@ -34,6 +36,11 @@ class Column:
     number: bool = False
 
 
+def columns(*headings: str) -> list[Column]:
+    """Numbers stand under those that end with `>`."""
+    return [Column(heading.rstrip(">"), heading.endswith(">")) for heading in headings]
+
+
 def text_of(renderable: RenderableType, *, terminal: bool = False) -> str:
     """What `renderable` looks like: in colour and as wide as the terminal, or plain."""
     width = shutil.get_terminal_size().columns if terminal else PIPE_WIDTH
@@ -45,8 +52,8 @@ def text_of(renderable: RenderableType, *, terminal: bool = False) -> str:
 
 def plain(value: object) -> Text:
     """A cell: what engines and people wrote cannot steer the terminal."""
-    said = "".join(character if character.isprintable() else " " for character in str(value))
-    return Text(said, style=STYLES.get(said, ""), overflow="fold")
+    text = "".join(character if character.isprintable() else " " for character in str(value))
+    return Text(text, style=STYLES.get(text, ""), overflow="fold")
 
 
 def summary_view(summary: Summary) -> RenderableType:
@@ -58,33 +65,29 @@ def summary_view(summary: Summary) -> RenderableType:
     return Group(*parts, *([_workers(summary.workers)] if summary.workers else []))
 
 
+COUNTED = ("waiting", "ready", "running")
+QUEUES = columns("queue", "waiting>", "ready>", "running>", "oldest ready>", "served by", "")
+ENDED = ("succeeded", "failed", "cancelled", "finished_last_minute", "finished_last_hour", "failed_last_hour")
+ENDED_IN = columns("ended in", "succeeded>", "failed>", "cancelled>", "last minute>", "last hour>", "failed in it>")
+WORKERS = columns("worker", "life", "running>", "heartbeat", "serves")
+
+
 def _queues(summary: Summary) -> Table:
-    columns = [
-        Column("queue"),
-        *(Column(name, number=True) for name in ("waiting", "ready", "running", "oldest ready")),
-    ]
     rows = (
         (
             queue.name,
-            *(_number(queue, name) for name in ("waiting", "ready", "running")),
+            *(_number(queue, name) for name in COUNTED),
             span(queue.oldest_ready_for) + _plus(queue, "oldest_ready_for"),
             queue.served_by,
             "paused" if queue.paused_at else "",
         )
         for queue in summary.queues
     )
-    return table([*columns, Column("served by"), Column("")], rows)
-
-
-ENDED = {
-    "succeeded": "succeeded", "failed": "failed", "cancelled": "cancelled", "finished_last_minute": "last minute",
-    "finished_last_hour": "last hour", "failed_last_hour": "failed in it",
-}  # fmt: skip
+    return table(QUEUES, rows)
 
 
 def _ended(summary: Summary) -> Table:
-    columns = [Column("ended in"), *(Column(heading, number=True) for heading in ENDED.values())]
-    return table(columns, ((queue.name, *(_number(queue, name) for name in ENDED)) for queue in summary.queues))
+    return table(ENDED_IN, ((queue.name, *(_number(queue, name) for name in ENDED)) for queue in summary.queues))
 
 
 def _number(queue: QueueSummary, name: str) -> str:
@@ -96,104 +99,97 @@ def _plus(queue: QueueSummary, name: str) -> str:
 
 
 def _workers(workers: list[WorkerSummary]) -> Table:
-    columns = [Column("worker"), Column("life"), Column("running", number=True), Column("heartbeat"), Column("serves")]
     rows = (
         (
-            f"{worker.name} (#{worker.id})",
-            "alive" if worker.alive else "silent",
-            f"{worker.running:,}",
-            f"{span(worker.heartbeat_for)} ago",
-            ", ".join(f"{name}:{places}" for name, places in worker.queues.items()),
+            f"{worker.name} (#{worker.id})", "alive" if worker.alive else "silent", f"{worker.running:,}",
+            f"{span(worker.heartbeat_for)} ago", ", ".join(f"{name}:{most}" for name, most in worker.queues.items()),
         )
         for worker in workers
-    )
-    return table(columns, rows)
+    )  # fmt: skip
+    return table(WORKERS, rows)
 
 
-def records_view(records: Iterable[BacklogRecord]) -> RenderableType:
-    """A line a record."""
-    columns = [Column("id", number=True), Column("what"), Column("status"), Column("queue"), Column("run after (UTC)")]
-    columns += [Column("priority", number=True), Column("failures", number=True), Column("last error")]
+RECORDS = columns("id>", "what", "status", "queue", "run after (UTC)", "priority>", "failures>", "last error")
+EVENTS = columns(
+    "id>", "event", "status", "launch (UTC)", "ended (UTC)", "lag>", "code>", "answered in>", "attempts>", "error"
+)
+ATTEMPTS = columns("attempt>", "queue", "started (UTC)", "took>", "outcome", "worker>", "found, and error")
+DEAD_LETTERS = columns("group", "records>", "what they say", "kinds", "first (UTC)", "last (UTC)", "example>")
+
+
+def records_view(found: Sequence[dict[str, Any]]) -> RenderableType:
+    """A line a record; of events alone, when each was delivered and what was answered."""
+    if all(facts["delivery"] for facts in found):
+        return table(EVENTS, map(_event, found))
     rows = (
         (
-            record.pk,
-            f"{record.kind} {record.payload.get('title') or record.subject}",
-            _status(record),
-            record.queue,
-            moment(record.run_after),
-            record.priority,
-            record.failures or "",
-            record.last_error[:120],
+            facts["id"], f"{facts['kind']} {facts['payload'].get('title') or facts['subject']}", _status(facts),
+            facts["queue"], moment(facts["run_after"]), facts["priority"], facts["failures"] or "",
+            facts["last_error"][:120],
         )
-        for record in records
-    )
-    return table(columns, rows)
+        for facts in found
+    )  # fmt: skip
+    return table(RECORDS, rows)
 
 
-def _status(record: BacklogRecord) -> str:
-    if record.waiting_for is None:
-        return str(Status(record.status).label)
-    return f"waiting for {WaitingFor(record.waiting_for).label}"
+def _status(facts: dict[str, Any]) -> str:
+    return f"waiting for {facts['waiting_for']}" if facts["waiting_for"] else str(facts["status"])
+
+
+def _event(facts: dict[str, Any]) -> tuple[object, ...]:
+    delivery = facts["delivery"]
+    # what failed before it was delivered is history
+    error = "" if facts["status"] == Status.SUCCEEDED.label else facts["last_error"][:120]
+    return (
+        facts["id"], facts["subject"], _status(facts), moment(delivery["launch_at"]), moment(facts["finished_at"]),
+        span(delivery["lag"]), delivery["code"] or "", span(delivery["seconds"]), facts["attempt"] or "", error,
+    )  # fmt: skip
 
 
 def dead_letters_view(found: DeadLetters) -> RenderableType:
     """A line a group of failed records that say the same."""
-    columns = [Column("group"), Column("records", number=True), Column("what they say"), Column("kinds")]
-    columns += [Column("first (UTC)"), Column("last (UTC)"), Column("example", number=True)]
     rows = (
         (
-            each.group,
-            f"{each.count:,}",
-            each.says or "nothing",
-            ", ".join(sorted(each.kinds)),
-            moment(each.first_at),
-            moment(each.last_at),
-            each.example_id,
+            each.group, f"{each.count:,}", each.says or "nothing", ", ".join(sorted(each.kinds)),
+            moment(each.first_at), moment(each.last_at), each.example_id,
         )
         for each in found.groups
-    )
-    return table(columns, rows)
+    )  # fmt: skip
+    return table(DEAD_LETTERS, rows)
 
 
 def describe(found: DeadLetters, shown: int) -> str:
     """How much of it is shown, and what to do with a group."""
     groups = len(found.groups)
-    said = f"{found.read:,} failed records in {groups:,} group{'s' if groups != 1 else ''}"
+    text = f"{found.read:,} failed records in {groups:,} group{'s' if groups != 1 else ''}"
     if found.more:
-        said = f"the newest {said}; there are older ones"
+        text = f"the newest {text}; there are older ones"
     hidden = f"; {groups - shown:,} smaller groups are not shown (--limit)" if groups > shown else ""
-    return f"{said}{hidden}; `manage.py backlog retry --like GROUP` retries one"
+    return f"{text}{hidden}; `manage.py backlog retry --like GROUP` retries one"
 
 
 def record_view(facts: dict[str, Any], attempts: Sequence[Attempt]) -> RenderableType:
     """One record, a line a fact that it has, and its attempts."""
     about = Table(box=None, show_header=False, pad_edge=False)
-    for name, value in facts.items():
-        if value not in (None, ""):
-            about.add_row(plain(name.replace("_", " ")), plain(value))
-    if not attempts:
-        return Group(about, Text("\nNo attempts yet."))
-    columns = [Column("attempt", number=True), Column("queue"), Column("started (UTC)"), Column("took", number=True)]
-    columns += [Column("outcome"), Column("worker", number=True), Column("found, or error")]
+    for name, value in (facts | (facts["delivery"] or {}) | {"why": "; ".join(facts["why"])}).items():
+        if name != "delivery" and value not in (None, ""):
+            shown = f"{moment(value)} UTC" if isinstance(value, datetime) else value
+            about.add_row(plain(name.replace("_", " ")), plain(shown))
     rows = (
         (
-            attempt.number,
-            attempt.queue,
-            moment(attempt.started_at),
-            took(attempt),
-            AttemptOutcome(attempt.outcome).label,
-            attempt.worker_id or "",
-            attempt.error or facts_in_words(attempt.facts),
+            attempt.number, attempt.queue, moment(attempt.started_at), took(attempt),
+            AttemptOutcome(attempt.outcome).label, attempt.worker_id or "",
+            "; ".join(filter(None, (facts_in_words(attempt.facts), attempt.error))),
         )
         for attempt in attempts
-    )
-    return Group(about, table(columns, rows))
+    )  # fmt: skip
+    return Group(about, table(ATTEMPTS, rows) if attempts else Text("\nNo attempts yet."))
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> Table:
+def table(under: Sequence[Column], rows: Iterable[Sequence[object]]) -> Table:
     """A table of plain cells."""
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
+    for column in under:
         made.add_column(column.heading, justify="right" if column.number else "left")
     for row in rows:
         made.add_row(*(plain(cell) for cell in row))

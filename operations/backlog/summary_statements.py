@@ -12,27 +12,36 @@ whole table and sorting it: four times the time."""
 
 AS_BEFORE = "SET LOCAL enable_seqscan TO DEFAULT; SET LOCAL enable_sort TO DEFAULT"
 
-# A skip scan of `backlog_claim_order`: one probe a queue.
-QUEUES_WITH_READY = f"""
-WITH RECURSIVE found(queue) AS (
-    (SELECT queue
+
+def skip_scan(column: str, condition: str) -> str:
+    """The values of the first column of an index whose condition that is: one probe a value."""
+    return f"""
+WITH RECURSIVE found(value) AS (
+    (SELECT {column}
        FROM jobs_backlogrecord
-      WHERE status = {Status.READY}
-      ORDER BY queue
+      WHERE {condition}
+      ORDER BY {column}
       LIMIT 1)
  UNION ALL
-    SELECT (SELECT queue
+    SELECT (SELECT {column}
               FROM jobs_backlogrecord
-             WHERE status = {Status.READY} AND queue > found.queue
-             ORDER BY queue
+             WHERE {condition} AND {column} > found.value
+             ORDER BY {column}
              LIMIT 1)
       FROM found
-     WHERE found.queue IS NOT NULL
+     WHERE found.value IS NOT NULL
 )
-SELECT queue
+SELECT value
   FROM found
- WHERE queue IS NOT NULL
+ WHERE value IS NOT NULL
 """
+
+
+# Of `backlog_claim_order`.
+QUEUES_WITH_READY = skip_scan("queue", f"status = {Status.READY}")
+
+# Of `one_unfinished_record_per_subject`.
+UNFINISHED_KINDS = skip_scan("kind", f"status IN {tuple(map(int, UNFINISHED))}")
 
 # Served by `backlog_claim_order`, in its order.
 READY = f"""
@@ -80,26 +89,4 @@ SELECT queue, status, count(*),
          ORDER BY finished_at DESC
          LIMIT %(bound)s::int + 1) AS latest
  GROUP BY queue, status
-"""
-
-# A skip scan of `one_unfinished_record_per_subject`: one probe a kind.
-UNFINISHED_KINDS = f"""
-WITH RECURSIVE found(kind) AS (
-    (SELECT kind
-       FROM jobs_backlogrecord
-      WHERE status IN {tuple(map(int, UNFINISHED))}
-      ORDER BY kind
-      LIMIT 1)
- UNION ALL
-    SELECT (SELECT kind
-              FROM jobs_backlogrecord
-             WHERE status IN {tuple(map(int, UNFINISHED))} AND kind > found.kind
-             ORDER BY kind
-             LIMIT 1)
-      FROM found
-     WHERE found.kind IS NOT NULL
-)
-SELECT kind
-  FROM found
- WHERE kind IS NOT NULL
 """

@@ -1,33 +1,28 @@
-"""The waits that a rule gives after each failure, from the shortest to the longest that there can be. Pure."""
+"""A rule in words: the waits after each failure, from the shortest to the longest, and when it gives up. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from jobs import retries
 from jobs.durations import span
 from jobs.retries import Failure, Rule, tiers
 from jobs.retries.phases import phase
-from operations.backoff.series import MOST_FAILURES, giving_up
+from operations.backoff.study import MOST_FAILURES, Study, giving_up
 
 SHOWN = 10
-
-
-class _Least:
-    """Draws the least each time."""
-
-    def uniform(self, a: float, b: float, /) -> float:
-        return a
-
-
-class _Most:
-    """Draws the most each time."""
-
-    def uniform(self, a: float, b: float, /) -> float:
-        return b
-
-
 RECORDS = 20_000
 """Among so many successive ids there are phases within a ten-thousandth of 0 and of 1."""
+
+
+@dataclass(frozen=True)
+class _Extreme:
+    """Draws the least each time, or the most."""
+
+    most: bool
+
+    def uniform(self, a: float, b: float, /) -> float:
+        return b if self.most else a
 
 
 @cache
@@ -42,9 +37,9 @@ def bounds(rule: Rule, failures: int) -> tuple[float, float]:
     To a hundredth of a second, from a minute on to a second.
     """
     waits = [
-        retries.delay(rule, Failure(failures, record_id=record_id), rng)
+        retries.delay(rule, Failure(failures, record_id=record_id), _Extreme(most))
         for record_id in outermost_records()
-        for rng in (_Least(), _Most())
+        for most in (False, True)
     ]
     least, most = (round(wait, 2 if wait < 60 else 0) for wait in (min(waits), max(waits)))
     return least, most
@@ -57,32 +52,22 @@ def first_waits(rule: Rule, shown: int = SHOWN) -> list[tuple[float, float]]:
 
 
 def describe_waits(rule: Rule, shown: int = SHOWN) -> str:
-    """The first waits for people: `1 min, 2 min`, as ranges, `1 min – 3 min`, or the sweeps that are waited for."""
+    """The first waits: `1 min, 2 min`, as ranges, `1 min – 3 min`, or the sweeps that are waited for."""
     if rule.waits_for_sweeps:
-        return f"by sweeps: {', '.join(_told_tiers())}"
-    return ", ".join(told_range(*pair) for pair in first_waits(rule, shown)) or "none: the first failure is the last"
+        return "by sweeps: " + ", ".join(f"every {span(each.every)} up to {span(each.max_age)}" for each in tiers.TIERS)
+    found = []
+    for least, most in first_waits(rule, shown):
+        low, high = span(least), span(most)
+        found.append(low if low == high else f"{low} – {high}" if least else f"up to {high}")
+    return ", ".join(found) or "none: the first failure is the last"
 
 
-def told_range(least: float, most: float) -> str:
-    """A wait for people, or the range that it lies in: `1 min – 2 min`, `up to 2 min`."""
-    low, high = span(least), span(most)
-    if low == high:
-        return low
-    return f"{low} – {high}" if least else f"up to {high}"
-
-
-def _told_tiers() -> Iterator[str]:
-    for tier in tiers.TIERS:
-        yield f"every {span(tier.every)} up to {span(tier.max_age)}"
-
-
-def describe_limits(rule: Rule) -> str:
+def describe_limits(rule: Rule, by_age: str = "after") -> str:
     """When a record gives up, in a few words, without working out when that will be."""
     if rule.waits_for_sweeps and rule.give_up_after is None:
         return f"after {span(tiers.OLDEST)}"
     ends = [f"at failure {rule.max_failures:,}"] if rule.max_failures is not None else []
-    if rule.give_up_after is not None:
-        ends.append(f"after {span(rule.give_up_after)}")
+    ends += [f"{by_age} {span(rule.give_up_after)}"] if rule.give_up_after is not None else []
     return " or ".join(ends) or "never"
 
 
@@ -94,10 +79,49 @@ def describe_giving_up(rule: Rule) -> str:
         return f"It gives up when no sweep covers it any more, after {span(tiers.OLDEST)}."
     if rule.max_failures is None and rule.give_up_after is None:
         return "It never gives up."
-    last = giving_up(rule)
-    if last is not None:
-        return f"It gives up at failure {last.failures:,}, about {span(last.after)} after the first."
-    ends = [f"at failure {rule.max_failures:,}"] if rule.max_failures is not None else []
+    if last := giving_up(rule):
+        return f"It gives up at failure {last[0]:,}, about {span(last[1])} after the first."
+    limits = describe_limits(rule, "at the first failure later than")
     if rule.give_up_after is not None:
-        ends.append(f"at the first failure later than {span(rule.give_up_after)} after the first")
-    return f"It gives up {' or '.join(ends)}, which is more than {MOST_FAILURES:,} failures away."
+        limits += " after the first"
+    return f"It gives up {limits}, which is more than {MOST_FAILURES:,} failures away."
+
+
+def describe_calls(calls: float | None) -> str:
+    """Calls of a job in an hour."""
+    return "too many to count" if calls is None else f"{calls:.1f}"
+
+
+def describe(studies: Sequence[Study]) -> str:
+    """What a picture shows, for people who do not see it."""
+    return " ".join(f"{each.name}: {_sentences(each)} {describe_giving_up(each.rule)}" for each in studies)
+
+
+def _sentences(study: Study) -> str:
+    if not study.waits:
+        return f"{len(study.jobs):,} jobs fail together."
+    return (
+        f"{len(study.jobs):,} jobs fail together, and again at each of up to {len(study.waits):,} retries. Half of "
+        f"them are through by {span(study.horizon)}; the busiest minute has {study.peak:,} retries, "
+        f"{study.idle_share:.0%} of the minutes have none; waits vary by {study.wait_cv:.2f}."
+    )
+
+
+HEADERS = (
+    "", "horizon", "peak a minute", "after three", "idle minutes", "variation of waits", "calls in hour 1", "hour 24",
+)  # fmt: skip
+"""Of the figures: the horizon is the median of the last retry; calls are a job's, in an outage of a day."""
+
+
+def row(study: Study) -> tuple[str, ...]:
+    """The cells under HEADERS."""
+    return (
+        study.name,
+        span(study.horizon),
+        f"{study.peak:,}",
+        f"{study.peak_after_three:,}",
+        f"{study.idle_share:.1%}",
+        f"{study.wait_cv:.3f}",
+        describe_calls(study.calls_per_hour[1]),
+        describe_calls(study.calls_per_hour[24]),
+    )

@@ -1,73 +1,27 @@
 """`manage.py doctor`: looks at the running system, changes nothing, and says what is wrong and what to do.
 
-Each examination is a function `(cursor, now) -> Finding` in the module of its family. It runs in a transaction of its
-own that is read-only, bounded in time, and rolled back.
+Each condition is examined in a transaction of its own that is read-only, bounded in time, and rolled back. They are
+declared in `installation.py`, `schema.py`, `tables.py`, `queues.py` and `work.py`, those of other apps in theirs.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from datetime import datetime
 
-from django.apps import apps
+from django.core.checks import ERROR
 from django.db import connection, transaction
-from django.db.backends.utils import CursorWrapper
 from django.db.utils import Error
 
 from jobs.clock import database_clock
-from operations.doctor import (
-    breakers,
-    claim_head,
-    clocks,
-    connections,
-    horizon,
-    installation,
-    periodic,
-    queues,
-    schema,
-    server,
-    set_aside,
-    table_settings,
-    workers,
-)
-from operations.doctor.asking import STATEMENT_SECONDS
-from operations.doctor.finding import Finding, Severity, problem, warning
+from operations import checks
+from operations.doctor import installation, queues, schema, tables, work  # noqa: F401 - declare their conditions
+from operations.doctor.finding import CONDITIONS, STATEMENT_SECONDS, Finding, Severity, listed
 
-__all__ = ["NAMES", "Finding", "Severity", "examine"]
+__all__ = ["CONDITIONS", "Finding", "Severity", "examine", "names"]
 
-Examination = Callable[[CursorWrapper, datetime], Finding]
 
-EXAMINATIONS: dict[str, Examination] = {
-    examination.__name__: examination
-    for examination in (
-        server.version,
-        installation.migrations,
-        schema.schema,
-        table_settings.table_settings,
-        server.durability,
-        server.isolation,
-        server.pooler,
-        connections.connections,
-        clocks.clocks,
-        horizon.horizon,
-        claim_head.claim_head,
-        workers.workers,
-        workers.silent_workers,
-        workers.sockets,
-        workers.expired_leases,
-        queues.unserved_queues,
-        queues.paused_queues,
-        breakers.open_breakers,
-        queues.unknown_kinds,
-        set_aside.set_aside,
-        periodic.periodic_tasks,
-        periodic.sweeps,
-    )
-}
-
-for app in apps.get_app_configs():
-    EXAMINATIONS |= {each.__name__: each for each in getattr(app, "examinations", list)()}
-
-NAMES = ("settings", *EXAMINATIONS)
-"""Of the findings, in the order in which they are made."""
+def names() -> list[str]:
+    """Of the findings, in the order in which they are made."""
+    return ["settings", *CONDITIONS]
 
 
 def examine(skip: Collection[str] = (), now: datetime | None = None) -> list[Finding]:
@@ -75,29 +29,40 @@ def examine(skip: Collection[str] = (), now: datetime | None = None) -> list[Fin
 
     `now` (aware) replaces the database's clock in tests. Raises: django.db.Error when the database is away.
     """
-    found = [] if "settings" in skip else [installation.settings()]
-    if not installation.can_be_examined():
-        return found or [installation.settings()]
+    found = [] if "settings" in skip else [_settings()]
+    if any(message.level >= ERROR for message in (*checks.check_database(), *checks.check_backlog())):
+        return found or [_settings()]
     instant = now or database_clock()
-    return found + [_made(name, instant) for name in EXAMINATIONS if name not in skip]
+    return found + [_made(name, instant) for name in CONDITIONS if name not in skip]
+
+
+def _settings() -> Finding:
+    """The system checks again (`operations/checks.py`), the dangerous settings of django-q2 among them."""
+    makers = (checks.check_database, checks.check_backlog, checks.check_registry, checks.check_periodic_tasks)
+    messages = sorted((message for make in makers for message in make()), key=lambda message: -message.level)
+    if not messages:
+        return Finding("settings", Severity.OK, "no system check complains", numbers={"ids": []})
+    return Finding(
+        "settings",
+        Severity.PROBLEM if messages[0].level >= ERROR else Severity.WARNING,
+        listed([f"{message.id} {message.msg}" for message in messages], len(messages)),
+        listed([str(message.hint) for message in messages], len(messages)),
+        {"ids": [message.id for message in messages]},
+    )
 
 
 def _made(name: str, now: datetime) -> Finding:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(f"SET TRANSACTION READ ONLY; SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
-            found = EXAMINATIONS[name](cursor, now)
+            found = CONDITIONS[name](cursor, now)
             transaction.set_rollback(True)
             return found
     except Error as error:
         if not connection.is_usable():
             raise
-        return _not_made(name, str(error).strip().partition("\n")[0])
-
-
-def _not_made(name: str, error: str) -> Finding:
-    what = f"could not be examined: {error}"
-    if name == "migrations":
-        return problem(name, what, "manage.py migrate says more")
-    do = "apply missing migrations; a role that may not look needs GRANT pg_monitor; else wait and ask again"
-    return warning(name, what, do, error=error)
+        text = str(error).strip().partition("\n")[0]
+        do = "apply missing migrations; a role that may not look needs GRANT pg_monitor; else wait and ask again"
+        if name == "migrations":
+            return Finding(name, Severity.PROBLEM, f"could not be examined: {text}", "manage.py migrate says more")
+        return Finding(name, Severity.WARNING, f"could not be examined: {text}", do, {"error": text})

@@ -1,9 +1,21 @@
-"""What an examination finds."""
+"""How a condition is declared, and what its question finds.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+A condition is a function `(cursor, now)` under `@condition`, which has the sentence for when all is well. It returns
+what is wrong, sentence by sentence, and the numbers; or, where the severity or what to do depend on them, a finding.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from django.db.backends.utils import CursorWrapper
+
+STATEMENT_SECONDS = 5
+"""Each statement is served by an index or bounded by a LIMIT. Beyond this, that it is slow is the answer."""
+COUNT_TO = 10_000
+"""An operator does nothing else for a larger number, and counting a million rows takes seconds."""
 
 
 class Severity(StrEnum):
@@ -18,7 +30,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `what`: a sentence with the numbers; `do`: what to do about it, empty when it is ok.
+    """What one condition is like. `what`: a sentence with the numbers; `do`: what to do about it, empty when it is ok.
 
     `numbers`: the same facts for machines, values that JSON knows; durations are seconds.
     """
@@ -30,19 +42,57 @@ class Finding:
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
-def ok(name: str, what: str, **numbers: Any) -> Finding:
-    return Finding(name, Severity.OK, what, numbers=numbers)
+Examination = Callable[[CursorWrapper, datetime], Finding]
+Answer = Finding | tuple[Sequence[str], dict[str, Any]]
+
+CONDITIONS: dict[str, Examination] = {}
+"""All that are declared, by name, in the order in which they are examined."""
 
 
-def warning(name: str, what: str, do: str, **numbers: Any) -> Finding:
-    return Finding(name, Severity.WARNING, what, do, numbers)
+def condition(
+    fine: str, wrong: str = "{}", do: str = "", severity: Severity = Severity.WARNING
+) -> Callable[[Callable[[CursorWrapper, datetime], Answer]], Examination]:
+    """Declare a condition. `fine`: the sentence when nothing is wrong; `wrong`: what stands around the sentences."""
+
+    def declare(question: Callable[[CursorWrapper, datetime], Answer]) -> Examination:
+        def examined(cursor: CursorWrapper, now: datetime) -> Finding:
+            answer = question(cursor, now)
+            if isinstance(answer, Finding):
+                return replace(answer, name=question.__name__)
+            sentences, numbers = answer
+            if not sentences:
+                return Finding(question.__name__, Severity.OK, fine, numbers=numbers)
+            return Finding(question.__name__, severity, wrong.format(listed(sentences)), do, numbers)
+
+        CONDITIONS[question.__name__] = examined
+        return examined
+
+    return declare
 
 
-def problem(name: str, what: str, do: str, **numbers: Any) -> Finding:
-    return Finding(name, Severity.PROBLEM, what, do, numbers)
+def ok(what: str, **numbers: Any) -> Finding:
+    return Finding("", Severity.OK, what, numbers=numbers)
 
 
-def listed(parts: list[str], most: int = 5) -> str:
+def warning(what: str, do: str, **numbers: Any) -> Finding:
+    return Finding("", Severity.WARNING, what, do, numbers)
+
+
+def problem(what: str, do: str, **numbers: Any) -> Finding:
+    return Finding("", Severity.PROBLEM, what, do, numbers)
+
+
+def rows(cursor: CursorWrapper, sql: str, **values: Any) -> list[tuple[Any, ...]]:
+    cursor.execute(sql, values or None)
+    return list(cursor.fetchall())
+
+
+def settings_of_server(cursor: CursorWrapper, *names: str) -> dict[str, str]:
+    """Settings of PostgreSQL by name, as this session has them; what this version does not know is left out."""
+    return dict(rows(cursor, "SELECT name, setting FROM pg_settings WHERE name = ANY(%(names)s)", names=list(names)))
+
+
+def listed(parts: Sequence[str], most: int = 5) -> str:
     """`parts` in one line, the first `most` of them; the rest is counted."""
     rest = len(parts) - most
     return "; ".join(parts[:most]) + (f"; and {rest} more" if rest > 0 else "")
@@ -51,3 +101,8 @@ def listed(parts: list[str], most: int = 5) -> str:
 def several(count: int, word: str) -> str:
     """As “1 worker” or “1,200 workers”."""
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def counted(count: int) -> str:
+    """A count that stopped at COUNT_TO + 1."""
+    return f"over {COUNT_TO:,}" if count > COUNT_TO else f"{count:,}"

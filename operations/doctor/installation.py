@@ -1,43 +1,231 @@
-"""What can be seen without work: the settings, and whether the database has this version's tables."""
+"""The installation: its migrations, the server, what stands before it, its connections and the clocks of the hosts."""
 
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from inspect import iscoroutinefunction
+from typing import Any
 
-from django.core.checks import ERROR, CheckMessage
+from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
+from jobs import conf
+from jobs.clock import MAX_SKEW_SECONDS
 from jobs.migrated import differences
-from operations.checks import check_backlog, check_database, check_periodic_tasks, check_registry
-from operations.doctor.finding import Finding, listed, ok, problem, warning
+from jobs.models import Worker
+from jobs.worker.database_threads import THREADS
+from operations import checks
+from operations.doctor.finding import (
+    Answer,
+    Finding,
+    Severity,
+    condition,
+    ok,
+    problem,
+    rows,
+    settings_of_server,
+    warning,
+)  # fmt: skip
+
+MIN_VERSION = 140_000
+"""PostgreSQL 14, the oldest that the statements are tested with."""
 
 
-def settings() -> Finding:
-    """The system checks again (`operations/checks/`), the dangerous settings of django-q2 among them."""
-    messages = [*check_database(), *check_backlog(), *check_registry(), *check_periodic_tasks()]
-    if not messages:
-        return ok("settings", "no system check complains", ids=[])
-    messages.sort(key=lambda message: -message.level)
-    make = problem if messages[0].level >= ERROR else warning
-    return make(
-        "settings",
-        listed([_said(message) for message in messages], len(messages)),
-        listed([str(message.hint) for message in messages], len(messages)),
-        ids=[message.id for message in messages],
-    )
+def living(now: datetime) -> list[Worker]:
+    """The workers with a heartbeat within the last lease."""
+    since = now - timedelta(seconds=conf.lease_seconds())
+    return list(Worker.objects.filter(stopped_at=None, heartbeat_at__gt=since).order_by("pk"))
 
 
-def can_be_examined() -> bool:
-    """Whether the settings are right enough to look further: the findings read them, and ask PostgreSQL."""
-    return not any(message.level >= ERROR for message in (*check_database(), *check_backlog()))
+@condition("")
+def version(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Whether this PostgreSQL is new enough."""
+    names = "current_setting('server_version'), current_setting('server_version_num')::int"
+    return judge_version(*rows(cursor, f"SELECT {names}")[0])
 
 
-def _said(message: CheckMessage) -> str:
-    return f"{message.id} {message.msg}"
+def judge_version(name: str, number: int) -> Finding:
+    if number >= MIN_VERSION:
+        return ok(f"PostgreSQL {name}", server_version_num=number)
+    do = "move the database to a newer server (pg_dump, pg_restore)"
+    return problem(f"this is PostgreSQL {name}; 14 or later is needed", do, server_version_num=number)
 
 
-def migrations(cursor: CursorWrapper | None = None, now: datetime | None = None) -> Finding:
+@condition("")
+def migrations(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether the tables are those that this version needs. A worker refuses to start when they are not."""
     found = differences()
     names = {"missing": list(found.missing), "unknown": list(found.unknown)}
-    if found.what:
-        return problem("migrations", found.what, found.to_do, **names)
-    return ok("migrations", "all are applied, and none of a newer version", **names)
+    fine = "all are applied, and none of a newer version"
+    return problem(found.what, found.to_do, **names) if found.what else ok(fine, **names)
+
+
+@condition("")
+def durability(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Whether a commit survives a crash of the server."""
+    return judge_durability(settings_of_server(cursor, "fsync", "full_page_writes", "synchronous_commit"))
+
+
+def judge_durability(settings: dict[str, str]) -> Finding:
+    if off := [name for name in ("fsync", "full_page_writes") if settings[name] == "off"]:
+        what = f"{' and '.join(off)} off: a crash of the server's machine can destroy the database"
+        return problem(what, switch_on(off), **settings)
+    if settings["synchronous_commit"] == "off":
+        what = "synchronous_commit is off: a crash forgets the last commits, so backups that succeeded run again"
+        return warning(what, "set synchronous_commit = on for this database or its role", **settings)
+    return ok("commits survive a crash", **settings)
+
+
+def switch_on(names: list[str]) -> str:
+    return f"set {' and '.join(f'{name} = on' for name in names)} in postgresql.conf, and reload it"
+
+
+@condition(
+    "transactions read what is committed",
+    "{}: throttles let too many records run, and claims fail to serialise",
+    "ALTER DATABASE … and ALTER ROLE … RESET default_transaction_isolation, and look into postgresql.conf and the "
+    "OPTIONS of DATABASES; then start the workers again",
+    severity=Severity.PROBLEM,
+)
+def isolation(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Whether transactions see what others committed meanwhile: the throttles count on it."""
+    settings = settings_of_server(cursor, "default_transaction_isolation", "transaction_isolation")
+    alike = ("read committed", "read uncommitted")  # PostgreSQL runs both alike
+    return [f"{name} is {level!r}" for name, level in settings.items() if level not in alike], settings
+
+
+@condition("")
+def pooler(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Whether a pooler stands before the server. It gives its clients made-up process ids; PostgreSQL gives its own."""
+    at_server = rows(cursor, "SELECT pg_backend_pid()")[0][0]
+    return judge_pooler(connection.connection.info.backend_pid, at_server, listens=conf.listens())
+
+
+def judge_pooler(at_client: int, at_server: int, *, listens: bool) -> Finding:
+    if at_client == at_server:
+        return ok("connections are direct", pooled=False)
+    if not listens:
+        return ok("behind a pooler, and workers poll", pooled=True)
+    return warning(
+        "a pooler (PgBouncer) stands before the server, while workers listen and prepare statements",
+        "if it pools transactions: BACKUPSCHED_WAKE=poll for all processes, or a direct DATABASE_URL for the workers; "
+        "if it pools sessions, nothing",
+        pooled=True,
+    )
+
+
+OF_EACH_WORKER = 5
+"""Its main loop, its two settlers, its heartbeat and its listener."""
+OF_OTHERS = 12
+"""Two web processes with a thread each and their successors at a reload, one qcluster (its scheduler, pusher, monitor,
+worker), a command or two, and a person with psql."""
+WARN_SHARE = 0.8
+"""A restart opens new connections before the old ones are gone."""
+POOL_SIZE = 4
+"""What psycopg's pool allows when its size is not set."""
+
+# Of the limits of server, database and role the tightest, what is taken of it now, and how many of these are ours: of
+# this database, under our application name.
+LIMITS = """
+WITH client AS (SELECT * FROM pg_stat_activity WHERE backend_type = 'client backend'), bound AS (
+    SELECT 'max_connections' AS name,
+           (SELECT sum(setting::int * CASE name WHEN 'max_connections' THEN 1 ELSE -1 END)
+              FROM pg_settings
+             WHERE name IN ('max_connections', 'superuser_reserved_connections', 'reserved_connections')) AS allowed,
+           (SELECT count(*) FROM client) AS taken
+ UNION ALL
+    SELECT 'the connection limit of the database', datconnlimit, (SELECT count(*) FROM client WHERE datid = oid)
+      FROM pg_database
+     WHERE datname = current_database() AND datconnlimit >= 0
+ UNION ALL
+    SELECT 'the connection limit of the role', rolconnlimit, (SELECT count(*) FROM client WHERE usesysid = oid)
+      FROM pg_roles
+     WHERE rolname = current_user AND rolconnlimit >= 0)
+SELECT name, allowed::int, taken,
+       (SELECT count(*) FROM client
+         WHERE datname = current_database() AND application_name = current_setting('application_name'))
+  FROM bound
+ ORDER BY allowed
+ LIMIT 1
+"""
+
+
+@condition("")
+def connections(cursor: CursorWrapper, now: datetime) -> Answer:
+    """What the living workers and the web may need, against what the server, the database and the role allow."""
+    per_worker = [connections_of(worker.queues) for worker in living(now)]
+    pool = connection.settings_dict["OPTIONS"].get("pool")
+    too_small = judge_pool(pool, max(per_worker, default=0))
+    bound, allowed, taken, ours = rows(cursor, LIMITS)[0]
+    return too_small or judge_connections(bound, allowed, taken, ours, sum(per_worker))
+
+
+def connections_of(queues: Mapping[str, int]) -> int:
+    """How many connections a worker may hold that serves `queues` (name → records at once)."""
+    handlers = checks.registered()
+    sync = {queue for (_, queue), handler in handlers.items() if not iscoroutinefunction(handler)}
+    shared = {queue for (_, queue), handler in handlers.items() if iscoroutinefunction(handler)}
+    own = sum(units for queue, units in queues.items() if queue in sync)
+    return OF_EACH_WORKER + own + THREADS * len(shared & set(queues))
+
+
+def judge_pool(pool: Any, needed: int) -> Finding | None:
+    """`pool`: Django's option of that name, True or psycopg's parameters; a process has one."""
+    sizes = pool if isinstance(pool, dict) else {}
+    size = int(sizes.get("max_size") or sizes.get("min_size", POOL_SIZE))
+    if not pool or needed <= size:
+        return None
+    what = f"a worker may need {needed} connections, and its pool gives {size}: handlers wait for one, and fail"
+    do = f"OPTIONS['pool']['max_size'] = {needed} or more, or no pool at all (CONN_MAX_AGE = None)"
+    return problem(what, do, needed=needed, pool=size)
+
+
+def judge_connections(bound: str, allowed: int, taken: int, ours: int, workers: int) -> Finding:
+    # what is open now may be more than was thought of: more web processes, a worker that just ended
+    others = max(0, taken - ours)
+    most = others + max(ours, workers + OF_OTHERS)
+    numbers = {"allowed": allowed, "taken": taken, "workers_may_need": workers, "at_most": most}
+    what = (
+        f"the workers may need {workers}, the web and the rest {OF_OTHERS}, others hold {others}: {most} of the "
+        f"{allowed} that {bound} leaves ({taken} are open)"
+    )
+    if most <= WARN_SHARE * allowed:
+        return ok(what, **numbers)
+    do = "raise it (max_connections needs a restart of the server), or run fewer workers or units"
+    return (problem if most > allowed else warning)(what, do, **numbers)
+
+
+# Served by `worker_alive`.
+SKEWED = """
+SELECT name, clock_skew
+  FROM jobs_worker
+ WHERE stopped_at IS NULL AND heartbeat_at > %(since)s AND abs(clock_skew) > %(most)s
+ ORDER BY abs(clock_skew) DESC
+ LIMIT 100
+"""
+
+
+def host_clock() -> datetime:
+    """The present instant as this machine has it, aware UTC."""
+    return datetime.now(UTC)
+
+
+@condition(
+    "the clocks of this machine and of the living workers are not far off the database's",
+    "{}: logs and the times of copied files mislead",
+    "synchronise the clocks of these machines and of the database's (NTP: chrony, systemd-timesyncd)",
+)
+def clocks(cursor: CursorWrapper, now: datetime) -> Answer:
+    """The clocks of the hosts. Leases use the database's alone; logs and engines use the hosts'."""
+    before = host_clock()
+    at_database = rows(cursor, "SELECT clock_timestamp()")[0][0]
+    # the answer was given half-way between question and arrival
+    skew = ((before + (host_clock() - before) / 2) - at_database).total_seconds()
+    since = now - timedelta(seconds=conf.lease_seconds())
+    off = dict(rows(cursor, SKEWED, since=since, most=MAX_SKEW_SECONDS))
+    wrong = [f"this machine's clock is {_off(skew)}"] if abs(skew) > MAX_SKEW_SECONDS else []
+    wrong += [f"that of worker {name} is {_off(ahead)}" for name, ahead in off.items()]
+    return wrong, {"this_machine": round(skew, 3), "workers": off}
+
+
+def _off(skew: float) -> str:
+    return f"{abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} the database's"

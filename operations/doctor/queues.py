@@ -1,18 +1,32 @@
-"""Records that nobody will run: their queue is unserved or paused, or no code knows their kind."""
+"""The queues: which no worker serves, which are paused or held by a breaker, and records that no code can run."""
 
 from datetime import datetime
 
 from django.db.backends.utils import CursorWrapper
 
 from jobs import conf
+from jobs.durations import span
 from jobs.models import PausedQueue
-from jobs.states import UNFINISHED, Status
-from operations.checks import registered
-from operations.doctor.asking import COUNT_TO, counted, row, rows
-from operations.doctor.finding import Finding, listed, ok, problem, warning
-from operations.doctor.workers import living
+from jobs.states import UNFINISHED, Status, WaitingFor
+from operations import checks
+from operations.backlog.rendering import plain
+from operations.doctor.finding import COUNT_TO, Answer, Severity, condition, counted, listed, ok, problem, rows, warning
+from operations.doctor.installation import living
 
 UNFINISHED_LIST = ", ".join(str(int(status)) for status in UNFINISHED)
+
+READY = f"""
+SELECT count(*)
+  FROM (SELECT
+          FROM jobs_backlogrecord
+         WHERE status = {Status.READY} AND (%(queue)s::text IS NULL OR queue = %(queue)s)
+         LIMIT {COUNT_TO + 1}) AS ready
+"""
+
+
+def ready_in(cursor: CursorWrapper, queue: str | None = None) -> int:
+    return int(rows(cursor, READY, queue=queue)[0][0])
+
 
 # Ready: one descent of `backlog_claim_order` a queue. Running: as many as there are places. Waiting: those that are
 # due next, by `backlog_waiting_until`; a queue whose records are all due later is found when they come nearer.
@@ -32,20 +46,76 @@ WITH RECURSIVE ready AS (
 ), waiting AS (
     SELECT queue FROM jobs_backlogrecord WHERE status = {Status.WAITING} ORDER BY run_after LIMIT {COUNT_TO}
 )
-SELECT queue FROM ready WHERE queue IS NOT NULL
- UNION
-SELECT queue FROM running
- UNION
-SELECT queue FROM waiting
+SELECT queue FROM ready WHERE queue IS NOT NULL UNION SELECT queue FROM running UNION SELECT queue FROM waiting
 """
 
-READY_IN = f"""
-SELECT count(*)
-  FROM (SELECT
-          FROM jobs_backlogrecord
-         WHERE status = {Status.READY} AND queue = %(queue)s
-         LIMIT {COUNT_TO + 1}) AS ready
+
+@condition("")
+def unserved_queues(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Queues with unfinished records that no living worker serves."""
+    served = {queue for worker in living(now) for queue in worker.queues}
+    unserved = {queue: ready_in(cursor, queue) for queue in sorted({str(q) for (q,) in rows(cursor, QUEUES)} - served)}
+    if not unserved:
+        return ok("every queue that holds records has a living worker", unserved={})
+    unknown = [queue for queue in unserved if queue not in conf.queue_rules()]
+    known = [queue for queue in unserved if queue not in unknown]
+    wrong = [
+        f"{queue} ({counted(ready)} ready{', unknown to the settings' if queue in unknown else ''})"
+        for queue, ready in unserved.items()
+    ]
+    do = [f"start a worker that serves {', '.join(known)}"] if known else []
+    do += [f"add {', '.join(unknown)} to JOBS['QUEUES'], or cancel what lies there"] if unknown else []
+    return problem(f"no living worker serves {listed(wrong)}", "; ".join(do), unserved=unserved, unknown=unknown)
+
+
+@condition("")
+def paused_queues(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Queues that a person paused, and what is ready in them."""
+    paused = list(PausedQueue.objects.order_by("name")[:100])
+    ready = {queue.name: ready_in(cursor, queue.name) for queue in paused}
+    if not paused:
+        return ok("no queue is paused", paused=ready)
+    wrong = [
+        f"{queue.name} since {queue.paused_at:%Y-%m-%d %H:%M} UTC"
+        f"{f' ({queue.reason})' if queue.reason else ''}: {counted(ready[queue.name])} ready"
+        for queue in paused
+    ]
+    do = "when the reason is gone: " + ", ".join(f"manage.py backlog resume {queue.name}" for queue in paused)
+    return warning(f"paused: {listed(wrong)}", do, paused=ready)
+
+
+# Breakers are few; the records that wait for one are counted by `backlog_held`.
+OPEN = f"""
+SELECT b.key, b.title, b.failures, b.trials, EXTRACT(EPOCH FROM %(now)s - b.opened_at)::float8, b.last_error,
+       (SELECT count(*)
+          FROM (SELECT
+                  FROM jobs_backlogrecord
+                 WHERE status = {Status.WAITING} AND waiting_for = {WaitingFor.BREAKER} AND breaker_id = b.id
+                 LIMIT {COUNT_TO + 1}) AS held)
+  FROM jobs_breaker b
+ WHERE b.opened_at IS NOT NULL
+ ORDER BY b.opened_at
+ LIMIT 100
 """
+
+
+@condition(
+    "no breaker is open",
+    do="mend what the error says (is the repository mounted, full, read-only?); a trial then closes it by itself: "
+    "`manage.py breakers probe KEY` has that done now, `manage.py breakers close KEY` lets everything go at once",
+)
+def open_breakers(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Whether records are held back by breakers, how many, and for how long."""
+    wrong, numbers = [], []
+    for key, title, failures, trials, seconds, error, waiting in rows(cursor, OPEN, now=now):
+        wrong.append(
+            f"{plain(title or key)} ({plain(key)}) has failed {failures} times in a row and is held back for "
+            f"{span(seconds)}, {trials} trials did not close it; records that wait: {counted(waiting)}; the last "
+            f"error: {plain((error.splitlines() or [''])[0])!s:.200}"
+        )
+        numbers.append({"key": key, "failures": failures, "trials": trials, "open_for": seconds, "waiting": waiting})
+    return wrong, {"open": numbers}
+
 
 # One descent of `one_unfinished_record_per_subject` a kind.
 KINDS = f"""
@@ -64,59 +134,14 @@ SELECT kind FROM found WHERE kind IS NOT NULL LIMIT 1000
 """
 
 
-def unserved_queues(cursor: CursorWrapper, now: datetime) -> Finding:
-    """Queues with unfinished records that no living worker serves."""
-    queues = sorted(str(queue) for (queue,) in rows(cursor, QUEUES))
-    served = {queue for worker in living(now) for queue in worker.queues}
-    unserved = {queue: int(row(cursor, READY_IN, {"queue": queue})[0]) for queue in queues if queue not in served}
-    if not unserved:
-        return ok("unserved_queues", "every queue that holds records has a living worker", unserved={})
-    known = conf.queue_rules()
-    unknown = [queue for queue in unserved if queue not in known]
-    said = [
-        f"{queue} ({counted(ready)} ready{', unknown to the settings' if queue in unknown else ''})"
-        for queue, ready in unserved.items()
-    ]
-    do = (
-        [f"start a worker that serves {', '.join(q for q in unserved if q in known)}"]
-        if set(unserved) - set(unknown)
-        else []
-    )
-    do += [f"add {', '.join(unknown)} to JOBS['QUEUES'], or cancel what lies there"] if unknown else []
-    return problem(
-        "unserved_queues",
-        f"no living worker serves {listed(said)}",
-        "; ".join(do),
-        unserved=unserved,
-        unknown=unknown,
-    )
-
-
-def paused_queues(cursor: CursorWrapper, now: datetime) -> Finding:
-    """Queues that a person paused, and what is ready in them."""
-    paused = list(PausedQueue.objects.order_by("name")[:100])
-    if not paused:
-        return ok("paused_queues", "no queue is paused", paused={})
-    ready = {queue.name: int(row(cursor, READY_IN, {"queue": queue.name})[0]) for queue in paused}
-    said = [
-        f"{queue.name} since {queue.paused_at:%Y-%m-%d %H:%M} UTC"
-        f"{f' ({queue.reason})' if queue.reason else ''}: {counted(ready[queue.name])} ready"
-        for queue in paused
-    ]
-    do = "when the reason is gone: " + ", ".join(f"manage.py backlog resume {queue.name}" for queue in paused)
-    return warning("paused_queues", f"paused: {listed(said)}", do, paused=ready)
-
-
-def unknown_kinds(cursor: CursorWrapper, now: datetime) -> Finding:
+@condition(
+    "every unfinished record has a handler",
+    "no handler for unfinished records of kind {}: they wait for a worker that has one",
+    "install the app that handles them on every worker's host (the same version on all), or cancel them",
+    severity=Severity.PROBLEM,
+)
+def unknown_kinds(cursor: CursorWrapper, now: datetime) -> Answer:
     """Unfinished records of a kind for which this installation has no handler."""
-    kinds = [str(kind) for (kind,) in rows(cursor, KINDS)]
-    handled = {kind for kind, _ in registered()}
-    unknown = [kind for kind in kinds if kind not in handled]
-    if not unknown:
-        return ok("unknown_kinds", "every unfinished record has a handler", unknown=[])
-    return problem(
-        "unknown_kinds",
-        f"no handler for unfinished records of kind {listed(unknown)}: they wait for a worker that has one",
-        "install the app that handles them on every worker's host (the same version on all), or cancel them",
-        unknown=unknown,
-    )
+    handled = {kind for kind, _ in checks.registered()}
+    unknown = [str(kind) for (kind,) in rows(cursor, KINDS) if kind not in handled]
+    return unknown, {"unknown": unknown}

@@ -5,22 +5,22 @@ The locking design is made of them. A migration marked as applied, a restore tha
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.apps import apps
+from django.db import connection
 from django.db.backends.utils import CursorWrapper
-from django.db.models import CheckConstraint, Index, Model, UniqueConstraint
+from django.db.models import CheckConstraint, F, Index, Model, UniqueConstraint
+from django.db.models.expressions import OrderBy
 
-from operations.doctor.asking import rows
-from operations.doctor.declared import Keys, create_sql, keys_of, name_of_key
-from operations.doctor.finding import Finding, listed, ok, problem
+from operations.doctor.finding import Answer, condition, listed, ok, problem, rows
 
 # Only of ordinary ones: what a UNIQUE field makes has a name of the database's own choice.
 INDEXES = """
-SELECT t.relname, c.relname, i.indisvalid AND i.indisready, i.indisunique, i.indpred IS NOT NULL,
+SELECT t.relname, c.relname, i.indisvalid AND i.indisready, i.indisprimary, i.indisunique, i.indpred IS NOT NULL,
        ARRAY(SELECT pg_get_indexdef(i.indexrelid, key, true) FROM generate_series(1, i.indnkeyatts) AS key),
-       string_to_array(i.indoption::text, ' ')::int[], i.indisprimary
+       string_to_array(i.indoption::text, ' ')::int[]
   FROM pg_index i
   JOIN pg_class c ON c.oid = i.indexrelid
   JOIN pg_class t ON t.oid = i.indrelid
@@ -49,95 +49,87 @@ UNION
 SELECT proname FROM pg_proc WHERE proname = ANY(%(names)s) AND pg_function_is_visible(oid)
 """
 
+DESCENDING, NULLS_FIRST = 1, 2
+"""As `pg_index.indoption` has them."""
 
-@dataclass(frozen=True)
-class Built:
-    """An index as it stands in the database."""
+Built = dict[tuple[str, str], tuple[Any, ...]]
+"""(table, index) → valid, primary, unique, partial, keys with their options; or (table, check) → valid."""
 
-    table: str
-    name: str
-    valid: bool
-    unique: bool
-    partial: bool
-    keys: Keys
-    primary: bool
+Fault = tuple[str, str, str]
+"""The name of an index or constraint, what is wrong with it, and the statements that put it right."""
 
 
-@dataclass(frozen=True)
-class Fault:
-    """What is wrong with one index or constraint, and the statements that put it right."""
-
-    name: str
-    wrong: str
-    sql: str
-
-
-def schema(cursor: CursorWrapper, now: datetime) -> Finding:
+@condition("")
+def schema(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether every index and constraint that a model of the backlog declares is there and holds.
 
     Of a partial index it is asked that it is partial, not on which condition.
     """
     models = [model for model in apps.get_models() if model._meta.managed and model._meta.app_label in OURS]
-    tables = {"tables": [model._meta.db_table for model in models]}
-    built = [
-        Built(table, name, valid, unique, partial, tuple(zip(columns, options, strict=False)), primary)
-        for table, name, valid, unique, partial, columns, options, primary in rows(cursor, INDEXES, tables)
-    ]
-    checks = {(table, name): bool(valid) for table, name, valid in rows(cursor, CHECKS, tables)}
-    made = {str(name) for (name,) in rows(cursor, VIEWS_AND_FUNCTIONS, {"names": list(MADE_BY_MIGRATIONS)})}
-    faults = [fault for model in models for fault in _faults(model, built, checks)]
+    tables = [model._meta.db_table for model in models]
+    indexes: Built = {
+        (table, name): (*facts, list(zip(columns, options, strict=False)))
+        for table, name, *facts, columns, options in rows(cursor, INDEXES, tables=tables)
+    }
+    checks: Built = {(table, name): (valid,) for table, name, valid in rows(cursor, CHECKS, tables=tables)}
+    made = {str(name) for (name,) in rows(cursor, VIEWS_AND_FUNCTIONS, names=list(MADE_BY_MIGRATIONS))}
+    faults = [fault for model in models for fault in _faults(model, indexes, checks)]
     faults += [
-        Fault(name, "the database is missing", f"run the SQL that manage.py sqlmigrate jobs {number} prints;")
+        (name, "the database is missing", f"run the SQL that manage.py sqlmigrate jobs {number} prints;")
         for name, number in MADE_BY_MIGRATIONS.items()
         if name not in made
     ]
     if not faults:
-        return ok("schema", f"all are there and valid: {len(built)} indexes, {len(checks)} check constraints")
-    return problem(
-        "schema",
-        listed([f"{fault.name} of {fault.wrong}" for fault in faults]),
-        " ".join(fault.sql for fault in faults),
-        names=[fault.name for fault in faults],
-    )
+        return ok(f"all are there and valid: {len(indexes)} indexes, {len(checks)} check constraints")
+    what = listed([f"{name} of {wrong}" for name, wrong, _ in faults])
+    return problem(what, " ".join(sql for *_, sql in faults), names=[name for name, *_ in faults])
 
 
-def _faults(model: type[Model], built: list[Built], checks: dict[tuple[str, str], bool]) -> Iterator[Fault]:
-    table = model._meta.db_table
-    mine = {index.name: index for index in built if index.table == table}
-    yield from _fault_of_key(model, list(mine.values()))
+def _faults(model: type[Model], indexes: Built, checks: Built) -> Iterator[Fault]:
+    table, key = model._meta.db_table, [str(field.column) for field in model._meta.pk_fields]
+    mine = [facts for (owner, _), facts in indexes.items() if owner == table]
+    if not any(valid and primary and [name for name, _ in keys] == key for valid, primary, _, _, keys in mine):
+        sql = f"ALTER TABLE {table} ADD PRIMARY KEY ({', '.join(key)});"
+        yield "the primary key", f"{table} is missing", sql
     for declared in (*model._meta.indexes, *model._meta.constraints):
-        if isinstance(declared, CheckConstraint):
-            yield from _fault_of_check(model, declared, checks.get((table, declared.name)))
-        elif isinstance(declared, Index | UniqueConstraint):
-            yield from _fault_of_index(model, declared, mine.get(declared.name))
+        name, is_check = declared.name, isinstance(declared, CheckConstraint)
+        if not isinstance(declared, CheckConstraint | Index | UniqueConstraint):
+            continue
+        built = (checks if is_check else indexes).get((table, name))
+        if built is None:
+            yield name, f"{table} is missing", _create_sql(model, declared)
+        elif not built[0]:
+            validate = f"ALTER TABLE {table} VALIDATE CONSTRAINT {name};"
+            wrong = f"{table} is not valid{' for all rows' if is_check else ''}"
+            yield name, wrong, validate if is_check else f"REINDEX INDEX CONCURRENTLY {name};"
+        elif not isinstance(declared, CheckConstraint) and built[2:] != _declared(model, declared):
+            sql = f"DROP INDEX CONCURRENTLY {name}; {_create_sql(model, declared)}"
+            yield name, f"{table} is another index than the one declared", sql
 
 
-def _fault_of_key(model: type[Model], mine: list[Built]) -> Iterator[Fault]:
-    table, columns = model._meta.db_table, name_of_key(model)
-    if not any(index.primary and index.valid and tuple(name for name, _ in index.keys) == columns for index in mine):
-        key = ", ".join(columns)
-        yield Fault("the primary key", f"{table} is missing", f"ALTER TABLE {table} ADD PRIMARY KEY ({key});")
+def _declared(model: type[Model], declared: Index | UniqueConstraint) -> tuple[Any, ...]:
+    """Unique, partial, keys, as in `Built`. An expression that is no plain column stands for itself."""
+    keys = [_key(model, expression) for expression in declared.expressions or map(F, declared.fields)]
+    return isinstance(declared, UniqueConstraint), declared.condition is not None, keys
 
 
-def _fault_of_check(model: type[Model], declared: CheckConstraint, valid: bool | None) -> Iterator[Fault]:
-    table = model._meta.db_table
-    if valid is None:
-        yield Fault(declared.name, f"{table} is missing", create_sql(model, declared))
-    elif not valid:
-        sql = f"ALTER TABLE {table} VALIDATE CONSTRAINT {declared.name};"
-        yield Fault(declared.name, f"{table} is not valid for all rows", sql)
+def _key(model: type[Model], expression: object) -> tuple[str, int]:
+    options = 0
+    if isinstance(expression, OrderBy):
+        options = DESCENDING if expression.descending else 0
+        # PostgreSQL sorts NULL as the largest value
+        if expression.nulls_first or (expression.descending and not expression.nulls_last):
+            options |= NULLS_FIRST
+        expression = expression.expression
+    if isinstance(expression, F):
+        name: str = expression.name  # type: ignore[attr-defined]
+        return str(model._meta.get_field(name).column), options  # type: ignore[union-attr]
+    return str(expression), options
 
 
-def _fault_of_index(model: type[Model], declared: Index | UniqueConstraint, index: Built | None) -> Iterator[Fault]:
-    table, name = model._meta.db_table, declared.name
-    if index is None:
-        yield Fault(name, f"{table} is missing", create_sql(model, declared))
-    elif not index.valid:
-        yield Fault(name, f"{table} is not valid", f"REINDEX INDEX CONCURRENTLY {name};")
-    elif (index.unique, index.partial, index.keys) != (
-        isinstance(declared, UniqueConstraint),
-        declared.condition is not None,
-        keys_of(model, declared),
-    ):
-        again = f"DROP INDEX CONCURRENTLY {name}; {create_sql(model, declared)}"
-        yield Fault(name, f"{table} is another index than the one declared", again)
+def _create_sql(model: type[Model], declared: Index | UniqueConstraint | CheckConstraint) -> str:
+    """The statement that makes it, an index without blocking the workers."""
+    statement = str(declared.create_sql(model, connection.schema_editor(collect_sql=True))).rstrip(";")
+    for kind in ("CREATE INDEX", "CREATE UNIQUE INDEX"):
+        statement = statement.replace(f"{kind} ", f"{kind} CONCURRENTLY ", 1)
+    return f"{statement};"

@@ -12,10 +12,9 @@ from django.core.management.base import CommandParser
 from django.db import transaction
 from pydantic import BaseModel
 
-from declarations.service import Edit, Service, article
+from declarations.service import Edit, InUse, Service, article
 from declarations.shapes import Shape, shapes_of
 from jobs import durations
-from jobs.throttle_verbs import InUse
 from operations.backlog.arguments import Examples
 from operations.backlog.facts import as_json
 from operations.backlog.rendering import plain

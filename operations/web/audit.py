@@ -11,7 +11,7 @@ LONGEST_TITLE = 200
 """Of a line, as its column has it."""
 
 
-def note(request: HttpRequest, what: str, told: str, record_id: int | None = None) -> None:
+def note(request: HttpRequest, what: str, result: str, record_id: int | None = None) -> None:
     """Write that the person of `request` did `what` (as `Retry now`) to records, with what came of it.
 
     `record_id`: when it was one record, which shows the line on its history page.
@@ -23,5 +23,5 @@ def note(request: HttpRequest, what: str, told: str, record_id: int | None = Non
         object_id=None if record_id is None else str(record_id),
         object_repr=f"{about}: {what}"[:LONGEST_TITLE],
         action_flag=CHANGE,
-        change_message=storable(told),
+        change_message=storable(result),
     )

@@ -6,10 +6,10 @@ from django.contrib import admin
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 
-from jobs import rollouts
 from operations.admin.base import SMALL_TEXT_AREAS, moment
 from operations.admin.declared import DeclaredAdmin
 from operations.admin.previewing import PreviewedForm
+from schedules import rollouts
 from sources.admin.policy_form import WHEN_FIELDS, PolicyForm
 from sources.admin.preview import preview_of
 from sources.models import Policy

@@ -3,7 +3,7 @@
 from sources.engines.base import Engine
 from sources.engines.pg_dump import PgDumpEngine
 from sources.engines.programs import ProgramMissing, find_postgresql_program, find_rclone
-from sources.engines.rclone import RcloneEngine
+from sources.engines.rclone.engine import RcloneEngine
 
 _rclone = RcloneEngine()
 

@@ -1,4 +1,4 @@
-"""Whatever touches a repository, in a process of its own: `sources.repositories` starts it and can end it.
+"""Whatever touches a repository, in a process of its own: `sources.backups.repositories` starts it and can end it.
 
 An operation on a file of a dead share never returns, and only the end of its process ends the wait. Its one order is a
 JSON object on standard input. It prints a line of JSON for each progress, a line about once a second while it lives,
@@ -22,8 +22,8 @@ from typing import Any
 
 from sources.engines import engine_for
 from sources.engines.base import BackupTask, EngineProgress, SourceSpec, Verdict
+from sources.engines.limits import Space
 from sources.engines.results import failure
-from sources.engines.space import Space
 
 ALIVE_EVERY_SECONDS = 1.0
 OF_A_SOURCE = re.compile(r"-\d+$")

@@ -34,8 +34,8 @@ class BackupTask:
 
     `destination` is the directory of this assignment alone, in the repository. `started_at` (aware, UTC) names
     the version. `stall_timeout` and `grace` are in seconds: of a program that makes no progress, and for the end of
-    all that a stop ends. `reserve`: percent of the repository's file system that stay free (`space.py`).
-    `least_rate`: bytes a second, over a window (`rate.py`); None: any.
+    all that a stop ends. `reserve`: percent of the repository's file system that stay free (`limits.py`).
+    `least_rate`: bytes a second, over a window (`limits.py`); None: any.
     """
 
     source: SourceSpec

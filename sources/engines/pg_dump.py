@@ -14,15 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sources.cleartext import libpq_parameters
 from sources.engines import runner
-from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, SourceSpec, StopSignal, Verdict
-from sources.engines.programs import ProgramMissing, find_postgresql_program
-from sources.engines.rate import LeastRate
-from sources.engines.results import GuardedProgress, failure, judge_ending, without_secret
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, StopSignal, Verdict
+from sources.engines.cleartext import libpq_parameters
+from sources.engines.limits import LeastRate, Space
+from sources.engines.programs import find_postgresql_program
+from sources.engines.results import GuardedProgress, failure, judge_ending, result_of
 from sources.engines.runner import Command, Ended, Ending
-from sources.engines.space import Space
-from sources.engines.versions import UNFINISHED, DestinationBusy, locked, unused_version_name
+from sources.engines.versions import UNFINISHED, locked, unused_version_name
 
 ENDING = ".dump"
 MESSAGE_LINES = 4
@@ -61,19 +60,7 @@ class PgDumpEngine:
         `size` and `transferred` are the bytes of the dump, `snapshot` its path. Options are those of other engines
         of the same policy, and passed over.
         """
-        try:
-            programs = find_postgresql_program("pg_dump"), find_postgresql_program("pg_restore")
-            with locked(task.destination) as lock:
-                result = _dump(task, programs, lock, GuardedProgress(on_progress), stop)
-        except ProgramMissing as error:
-            result = failure(Verdict.SOURCE_FAILED, str(error))
-        except RunEnded as error:
-            result = failure(error.verdict, str(error))
-        except DestinationBusy as error:
-            result = failure(Verdict.BUSY, str(error))
-        except OSError as error:
-            result = failure(Verdict.REPOSITORY_FAILED, f"{task.destination} cannot be written: {error}")
-        return without_secret(result, task.source.secret)
+        return result_of(task, lambda: _dump(task, GuardedProgress(on_progress), stop))
 
 
 def dump_arguments(file: Path, source: SourceSpec) -> tuple[str, ...]:
@@ -104,14 +91,20 @@ def connection_environment(source: SourceSpec, connect_timeout: float) -> dict[s
     return environment
 
 
-def _dump(
+def _dump(task: BackupTask, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
+    pg_dump, pg_restore = find_postgresql_program("pg_dump"), find_postgresql_program("pg_restore")
+    with locked(task.destination) as lock:
+        return _dump_into(task, pg_dump, pg_restore, lock, on_progress, stop)
+
+
+def _dump_into(
     task: BackupTask,
-    programs: tuple[str, str],
+    pg_dump: str,
+    pg_restore: str,
     lock: int,
     on_progress: Callable[[EngineProgress], None],
     stop: StopSignal,
 ) -> EngineResult:
-    pg_dump, pg_restore = programs
     destination = task.destination.absolute()
     for leftover in destination.glob("*" + UNFINISHED):
         leftover.unlink()
@@ -174,31 +167,28 @@ def _judge_dump(ended: Ended, task: BackupTask) -> EngineResult | None:
         return failure(*judge_ending(ended.ending, task))
     if ended.exit_code == 0:
         return None
-    said = _said(ended)
+    message = _message(ended)
     for pattern, verdict, text in (
         (NOT_WRITABLE, Verdict.REPOSITORY_FAILED, "the dump cannot be written"),
         (REFUSED, Verdict.SOURCE_FAILED, "the source refused the credentials: check its user and secret"),
         (SILENT, Verdict.UNAVAILABLE, "the source does not answer"),
         (NO_DATABASE, Verdict.SOURCE_FAILED, f"there is no database {task.source.path!r}: check the source's path"),
     ):
-        if pattern.search(said):
-            return failure(verdict, f"{text} ({said})")
+        if pattern.search(message):
+            return failure(verdict, f"{text} ({message})")
     if ended.exit_code < 0:
         return failure(Verdict.SOURCE_FAILED, f"pg_dump was ended by signal {-ended.exit_code} from outside")
-    return failure(Verdict.SOURCE_FAILED, said or f"pg_dump ended with code {ended.exit_code}")
+    return failure(Verdict.SOURCE_FAILED, message or f"pg_dump ended with code {ended.exit_code}")
 
 
 def _judge_check(ended: Ended, task: BackupTask) -> EngineResult | None:
     if ended.ending is not Ending.EXITED:
         return failure(*judge_ending(ended.ending, task))
-    if ended.exit_code == 0:
-        return None
-    return failure(
-        Verdict.REPOSITORY_FAILED, f"the dump was written but cannot be read back, so it was removed: {_said(ended)}"
-    )
+    text = f"the dump was written but cannot be read back, so it was removed: {_message(ended)}"
+    return failure(Verdict.REPOSITORY_FAILED, text) if ended.exit_code else None
 
 
-def _said(ended: Ended) -> str:
+def _message(ended: Ended) -> str:
     """The program's errors in one line, without its name."""
     lines = [PREFIX.sub("", line).strip() for line in ended.last_lines if line.strip()]
     return "; ".join(lines[-MESSAGE_LINES:])

@@ -5,8 +5,10 @@ import logging
 from collections.abc import Callable
 
 from delivery.redaction import redacted
-from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
+from sources.engines.programs import ProgramMissing
 from sources.engines.runner import Ending
+from sources.engines.versions import DestinationBusy, StoppedHere
 
 log = logging.getLogger(__name__)
 
@@ -18,6 +20,23 @@ STOPPED = "stopped on request"
 def failure(verdict: Verdict, error: str) -> EngineResult:
     """A result without a copy; its message bounded."""
     return EngineResult(verdict, error=error[:ERROR_LENGTH])
+
+
+def result_of(task: BackupTask, run: Callable[[], EngineResult]) -> EngineResult:
+    """What `run` returns, or what it raises as a result. A secret that a program quoted is struck out."""
+    try:
+        result = run()
+    except RunEnded as error:
+        result = failure(error.verdict, str(error))
+    except StoppedHere:
+        result = failure(Verdict.STOPPED, STOPPED)
+    except DestinationBusy as error:
+        result = failure(Verdict.BUSY, str(error))
+    except (ProgramMissing, ValueError) as error:
+        result = failure(Verdict.SOURCE_FAILED, str(error))
+    except OSError as error:
+        result = failure(Verdict.REPOSITORY_FAILED, f"{task.destination} cannot be written: {error}")
+    return without_secret(result, task.source.secret)
 
 
 def judge_ending(ending: Ending, task: BackupTask) -> tuple[Verdict, str]:

@@ -1,12 +1,9 @@
-from datetime import datetime
-
 from django.db import models
 from django.db.models.functions import Now
 
-from sources.domain.alerts import AlertFacts, AlertState, state
 from sources.models.policy import Policy
+from sources.models.querysets import AssignmentQuerySet
 from sources.models.source import Source
-from sources.querysets import AssignmentQuerySet
 
 
 class Assignment(models.Model):
@@ -59,16 +56,3 @@ class Assignment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.source} under {self.policy}"
-
-    def is_due(self, now: datetime) -> bool:
-        """Never backed up, or its next-backup date has come."""
-        return self.next_backup_at is None or self.next_backup_at <= now
-
-    @property
-    def alert_facts(self) -> AlertFacts:
-        """What its alert state follows from, as a value of the pure domain."""
-        return AlertFacts(self.inserted_at, self.last_backup_at, self.next_backup_at, self.overdue_since)
-
-    def alert_state(self, now: datetime) -> AlertState:
-        """Never backed up, protected, due or overdue at `now`."""
-        return state(self.alert_facts, self.policy.schedule.period, self.policy.alert_after, now)

@@ -1,6 +1,11 @@
+from datetime import datetime, timedelta
+
 from django.db import models
 
-from sources.querysets import SourceQuerySet
+from sources.models.querysets import SourceQuerySet
+
+STALE_AFTER = timedelta(hours=1)
+"""An older report of its agent is no longer believed: agents announce themselves every few minutes."""
 
 
 class SourceKind(models.TextChoices):
@@ -72,6 +77,17 @@ class Source(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def unwilling(self, now: datetime, *, on_battery: bool, on_metered: bool) -> str | None:
+        """Why it should not be backed up although it is there, by what its agent reported, under a policy that allows
+        backups on battery and on metered connections or not; None: it may."""
+        if self.checked_in_at is None or now - self.checked_in_at > STALE_AFTER:
+            return None
+        if self.on_battery and not on_battery:
+            return "it runs on battery, which its policy does not allow"
+        if self.metered and not on_metered:
+            return "its connection is metered, which its policy does not allow"
+        return None
 
     @property
     def exclusive_key(self) -> str:

@@ -17,7 +17,7 @@ def lane_of(policy: Policy, *, first_backup: bool) -> int:
 def lanes_of(policies: Iterable[Policy]) -> dict[int, tuple[int, int]]:
     """For any number of policies, by id: the lane of their records, and that of their first backups' records."""
     keys = {p.pk: (_throttles(p, first_backup=False), _throttles(p, first_backup=True)) for p in policies}
-    lanes = throttles.lanes_of(key for pair in keys.values() for key in pair)
+    lanes = throttles.lanes_of([key for pair in keys.values() for key in pair])
     return {policy: (lanes[usual], lanes[first]) for policy, (usual, first) in keys.items()}
 
 
@@ -25,7 +25,7 @@ def _throttles(policy: Policy, *, first_backup: bool) -> Key:
     ids = [policy.schedule.throttle_id]
     if first_backup and policy.seeding_limit:
         ids.append(policy.seeding_throttle_id)
-    return throttles.key_of(throttle for throttle in ids if throttle is not None)
+    return throttles.key_of([throttle for throttle in ids if throttle is not None])
 
 
 def limit_seeding(policy: Policy) -> None:

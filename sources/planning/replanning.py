@@ -1,6 +1,6 @@
 """After an edit of a policy: what was computed from it is computed anew.
 
-A thousand assignments a transaction (`jobs/rollouts.py`): dates are computed before anything is locked; then records,
+A thousand assignments a transaction (`rollouts`): dates are computed before anything is locked; then records,
 the keys of what is cancelled, and assignments, as every settle locks them. Until its turn has come an assignment goes
 by the policy as it was, and one that is emitted or copied meanwhile by the policy as it is.
 """
@@ -12,17 +12,17 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
-from jobs import rollouts
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
+from schedules import rollouts
 from schedules.cron import Period
 from schedules.models import Schedule
 from sources.domain.due import next_backup_at
 from sources.models import Assignment, Policy
-from sources.planning.idle import cancel
 from sources.planning.lanes import lane_of, limit_seeding, make_seeding_throttle
 from sources.planning.names import BACK_UP_NOW_PRIORITY, KIND, subject_of
+from sources.planning.requests import cancel
 
 RESCHEDULE = """
 UPDATE sources_assignment a

@@ -6,16 +6,16 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import QuerySet
 
-from jobs import decisions, exclusivity, rescheduling
+from jobs import decisions, exclusivity
 from jobs.backlog import cancelling
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.states import FINISHED, Status, WaitingFor
 from jobs.wakeups import notify_at_once
+from schedules import rescheduling
 from sources.domain.due import due_day
 from sources.models import Assignment, Source
 from sources.planning.emission import emit_due
-from sources.planning.idle import cancel, locked
 from sources.planning.lanes import lane_of
 from sources.planning.names import (
     AVAILABILITY,
@@ -189,6 +189,29 @@ def end_waits_for_snooze(records: QuerySet[BacklogRecord], now: datetime) -> Non
         record.closes_at = record.closes_at and now
         record.save()
         notify_at_once(AVAILABILITY)
+
+
+def locked(records: QuerySet[BacklogRecord]) -> QuerySet[BacklogRecord]:
+    """Those of `records` that do not run, locked in id order until the transaction ends."""
+    idle = records.filter(status__in=[Status.READY, Status.WAITING])
+    return BacklogRecord.objects.filter(
+        pk__in=list(idle.order_by("pk").select_for_update().values_list("pk", flat=True))
+    )
+
+
+def cancel(records: QuerySet[BacklogRecord], reason: str, now: datetime) -> None:
+    """Take those of `records` that do not run off the backlog, and out of their trigger, so that it can emit again."""
+    idle = locked(records)
+    exclusivity.open_gates(idle.filter(status=Status.READY).values_list("exclusive_key", flat=True), now)
+    idle.update(
+        status=Status.CANCELLED,
+        waiting_for=None,
+        breaker=None,
+        exclusive_key=None,
+        finished_at=now,
+        trigger_at=None,
+        last_error=reason,
+    )
 
 
 def _records_of(source_ids: list[int]) -> QuerySet[BacklogRecord]:

@@ -1,4 +1,4 @@
-"""Two requests at the same moment, on connections of their own: one of them wins, the other one is told so."""
+"""Two requests at the same moment, on connections of their own: one of them wins, the other one is refused."""
 
 from functools import partial
 from typing import Any
@@ -8,10 +8,10 @@ from django.db import transaction
 
 from api import idempotency
 from api.models import IdempotencyKey
-from declarations.queue import Throttles
 from delivery import endpoints
 from jobs import throttles
 from jobs.models import Throttle
+from operations.declarations import Throttles
 from schedules.editing import Schedules
 from tests.api.asking import Program, fields_of, problem_of
 from tests.schedules.event_records import make_event_schedule
@@ -73,19 +73,19 @@ def test_of_two_of_one_name_the_second_is_told_that_it_is_taken(
 def test_while_a_request_with_a_key_runs_another_is_told_so_and_does_not_wait(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[Any] = []
+    answers: list[Any] = []
     store = idempotency._stored
 
     def then_the_other_one_asks(*given: Any) -> IdempotencyKey | None:
-        if not told:
-            told.append(None)
-            told.append(beside(lambda: program.post("throttles", BODY, Idempotency_Key="k")).result(PATIENCE))
+        if not answers:
+            answers.append(None)
+            answers.append(beside(lambda: program.post("throttles", BODY, Idempotency_Key="k")).result(PATIENCE))
         return store(*given)
 
     monkeypatch.setattr(idempotency, "_stored", then_the_other_one_asks)
     assert program.post("throttles", BODY, Idempotency_Key="k").status_code == 201
-    problem_of(told[1], 409)
-    assert told[1].headers["Retry-After"] == "1"
+    problem_of(answers[1], 409)
+    assert answers[1].headers["Retry-After"] == "1"
     assert Throttle.objects.count() == 1
     again = program.post("throttles", BODY, Idempotency_Key="k")
     assert (again.status_code, again.headers["Idempotent-Replayed"]) == (201, "true")

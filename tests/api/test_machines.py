@@ -1,4 +1,4 @@
-"""What machines write, over the API: workers, queues, attempts, breakers; and retry policies, which people do."""
+"""What machines write, over the API: workers, queues, breakers; and retry policies, which people do."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -7,9 +7,8 @@ import pytest
 
 from jobs.clock import database_clock
 from jobs.handlers import Kind, registry
-from jobs.models import Attempt, Breaker, PausedQueue, RetryPolicy, Worker
-from jobs.states import AttemptOutcome, Status, WaitingFor
-from operations.backlog.summary import summary
+from jobs.models import Breaker, PausedQueue, RetryPolicy, Worker
+from jobs.states import Status, WaitingFor
 from tests.api.asking import Program, fields_of, make_user, problem_of
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_worker
 
@@ -43,28 +42,6 @@ class TestWorkers:
         assert program.get("workers", alive="true").json()["items"] == []
 
 
-class TestAttempts:
-    def test_those_of_the_newest_record_come_first_page_by_page(self, program: Program) -> None:
-        records = [make_record(attempt=11), make_record(attempt=1)]
-        for record, numbers in zip(records, (range(1, 12), (1,)), strict=True):
-            for number in numbers:
-                Attempt.objects.create(
-                    record=record, number=number, queue="callbacks", started_at=NOON, ended_at=NOON,
-                    outcome=AttemptOutcome.FAILED if number < 11 else AttemptOutcome.SUCCEEDED,
-                    facts={"status": 500, "seconds": 0.5},
-                )  # fmt: skip
-        found, cursor = [], None
-        while True:
-            page = program.get("attempts", limit=5, **({"cursor": cursor} if cursor else {})).json()
-            found += [(each["record"], each["number"]) for each in page["items"]]
-            cursor = page["next"]
-            if not cursor:
-                break
-        assert found == [(records[1].pk, 1), *((records[0].pk, number) for number in range(11, 0, -1))]
-        [told] = program.get("attempts", outcome="succeeded", record=records[0].pk).json()["items"]
-        assert (told["number"], told["facts"]) == (11, {"status": 500, "seconds": 0.5})
-
-
 class TestQueues:
     def test_they_are_paused_and_resumed(self, program: Program) -> None:
         assert program.post("queues/callbacks/pause", {"reason": "the receiver is down"}).json()["paused_at"]
@@ -85,12 +62,6 @@ class TestQueues:
 
     def test_a_reason_too_long_is_named(self, program: Program) -> None:
         assert list(fields_of(program.post("queues/default/pause", {"reason": "x" * 201}))) == ["reason"]
-
-    def test_who_may_only_look_pauses_nothing(self) -> None:
-        onlooker = Program(make_user("view_backlogrecord"))
-        assert onlooker.get("queues").status_code == 200
-        problem_of(onlooker.post("queues/default/pause", {}), 403)
-        assert not PausedQueue.objects.exists()
 
 
 class TestBreakers:
@@ -137,6 +108,17 @@ class TestRetryPolicies:
     def test_what_is_wrong_is_told_by_field(self, change: dict[str, Any], field: str, program: Program) -> None:
         assert list(fields_of(program.post("retry-policies", self.BODY | change))) == [field]
 
+    @pytest.mark.parametrize("parameters", [{"unit": "x"}, [1], {"units": 3}])
+    def test_one_that_was_stored_past_its_form_has_no_delays_and_hides_no_other(
+        self, parameters: object, program: Program
+    ) -> None:
+        RetryPolicy.objects.create(name="odd", algorithm="fibonacci", parameters=parameters)
+        found = {each["name"]: each for each in program.get("retry-policies").json()["items"]}
+        assert (found["odd"]["parameters"], found["odd"]["first_delays"]) == (parameters, [])
+        for policy in found.values():
+            expected = 0 if policy["algorithm"] == "progressive" or policy["name"] == "odd" else 10
+            assert len(policy["first_delays"]) == expected
+
     def test_chance_is_no_part_of_the_etag(self, program: Program) -> None:
         path = program.post("retry-policies", {"name": "jittered", "algorithm": "sidekiq"}).headers["Location"]
         assert program.get(path).json()["first_delays"] != program.get(path).json()["first_delays"]
@@ -161,11 +143,3 @@ class TestRetryPolicies:
         assert "hourly" in told
         assert "<a" not in told
         assert RetryPolicy.objects.filter(pk=policy.pk).exists()
-
-
-def test_everything_asked_of_the_backlog_is_read_only_to_who_may_look() -> None:
-    onlooker = Program(make_user("view_backlogrecord"), ("read",))
-    for path in ("records", "attempts", "dead-letters", "queues", "breakers", "triggers"):
-        assert onlooker.get(path).status_code == 200, path
-        problem_of(onlooker.post(path, {}), 405)
-    assert summary().queues

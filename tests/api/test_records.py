@@ -1,26 +1,38 @@
-"""The API of the backlog: who may, what it tells, what it changes, what it refuses, and never a 500."""
+"""The API of the backlog, events among it: who may, what it tells, what it changes, what it refuses."""
 
-import json
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import User
+from django.db import connection
 from django.db.models import QuerySet
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from pytest_django import DjangoAssertNumQueries
 
-from api import choosing, records, retrying
+from api import choosing, records
+from delivery.models import Endpoint
 from jobs import backlog
 from jobs.handlers import Kind, registry
-from jobs.models import Attempt, BacklogRecord, Breaker, RetryPolicy
-from jobs.states import AttemptOutcome, Status, WaitingFor
+from jobs.models import BacklogRecord
+from jobs.states import Status
 from operations.backlog.dead_letters import group_id
-from tests.api.asking import problem_of
+from tests.api.asking import Program, fields_of, make_user, problem_of
 from tests.factories import NOON, make_record
 from tests.people import staff
+from tests.schedules.event_records import (
+    HOUR,
+    attempt,
+    delivered,
+    make_event,
+    make_event_schedule,
+    make_trigger,
+    refused,
+)
 
 pytestmark = pytest.mark.django_db
+
+SECRET_URL = "https://example.com/services/T0/B1/s3cret?key=k3y"
 
 
 @pytest.fixture(autouse=True)
@@ -29,145 +41,250 @@ def _kind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def operator() -> Client:
-    return staff("view_backlogrecord", "change_backlogrecord")
+def program() -> Program:
+    return Program()
 
 
-def get(client: Client, path: str, **query: Any) -> Any:
-    return told(client.get(f"/api/{path}", query))
-
-
-def post(client: Client, path: str, body: Any = None) -> Any:
-    text = body if isinstance(body, str) else json.dumps(body)
-    return told(client.post(f"/api/{path}", text if body is not None else None, content_type="application/json"))
-
-
-def told(answer: Any) -> Any:
+def found(answer: Any) -> Any:
     assert answer.status_code == 200, answer.content
     return answer.json()
 
 
-def refused(client: Client, path: str, body: Any, *statuses: int) -> dict[str, Any]:
-    text = body if isinstance(body, str) else json.dumps(body)
-    answer = client.post(f"/api/{path}", text, content_type="application/json")
-    return problem_of(answer, *(statuses or (422,)))
+def ids(program: Program, **query: Any) -> list[int]:
+    return [each["id"] for each in found(program.get("records", **query))["items"]]
+
+
+def retried(program: Program, **body: Any) -> Any:
+    return found(program.post("records/retry", body))
 
 
 def status_of(record: BacklogRecord) -> Status:
     return Status(BacklogRecord.objects.values_list("status", flat=True).get(pk=record.pk))
 
 
+def sends(event: BacklogRecord, **payload: Any) -> None:
+    BacklogRecord.objects.filter(pk=event.pk).update(payload=event.payload | payload)
+
+
 class TestWhoMay:
-    PATHS = ("records", "records/1", "dead-letters", "retry-policies", "breakers")
-
-    @pytest.mark.parametrize("path", PATHS)
-    def test_nobody_looks_without_a_session_of_staff_and_the_permission(self, path: str, client: Client) -> None:
-        assert client.get(f"/api/{path}").status_code == 401
-        client.force_login(User.objects.create_user("anna"))
-        assert client.get(f"/api/{path}").status_code == 403
-        assert staff().get(f"/api/{path}").status_code == 403
-
-    def test_who_may_look_may_change_nothing(self) -> None:
-        record, onlooker = make_record(Status.FAILED), staff("view_backlogrecord")
-        assert get(onlooker, "records")["items"][0]["id"] == record.pk
-        for path in ("records/retry", f"records/{record.pk}/retry", f"records/{record.pk}/cancel"):
-            refused(onlooker, path, {"ids": [record.pk]}, 403)
+    def test_to_act_takes_the_scope_and_the_permission(self) -> None:
+        record = make_record(Status.FAILED)
+        looker = Program(make_user("view_backlogrecord"), ("read",))
+        assert ids(looker) == [record.pk]
+        for who in (looker, Program(scopes=("read", "write")), Program(make_user("view_backlogrecord"))):
+            for path in ("records/retry", f"records/{record.pk}/retry", f"records/{record.pk}/cancel"):
+                problem_of(who.post(path, {"ids": [record.pk]}), 403)
         assert status_of(record) == Status.FAILED
 
-    def test_a_change_needs_the_csrf_token(self, operator: Client) -> None:
-        record = make_record(Status.FAILED)
-        strict = Client(enforce_csrf_checks=True)
-        strict.cookies = operator.cookies
-        refused(strict, f"records/{record.pk}/retry", {}, 403)
+    def test_a_change_needs_the_csrf_token(self) -> None:
+        record, strict = make_record(Status.FAILED), Client(enforce_csrf_checks=True)
+        strict.cookies = staff("change_backlogrecord").cookies
+        problem_of(strict.post(f"/api/records/{record.pk}/retry", "{}", content_type="application/json"), 403)
         assert status_of(record) == Status.FAILED
 
 
 class TestTheList:
-    def test_the_latest_come_first_page_by_page(self, operator: Client) -> None:
-        made = [make_record().pk for _ in range(5)]
-        first = get(operator, "records", limit=2)
-        second = get(operator, "records", limit=2, cursor=first["next"])
-        third = get(operator, "records", limit=2, cursor=second["next"])
-        pages = [[each["id"] for each in page["items"]] for page in (first, second, third)]
-        assert pages == [made[:2:-1], made[2:0:-1], made[:1]]
-        assert third["next"] is None
-
-    def test_it_is_filtered(self, operator: Client) -> None:
-        record = make_record(Status.FAILED, queue="backups", subject="a", last_error="Disk FULL")
-        make_record(Status.FAILED, queue="default", last_error="boom")
-        make_record(Status.WAITING, queue="backups", last_error="disk full")
-        for query in (
-            {"status": "failed", "queue": "backups"},
-            {"status": "failed", "error": "k full"},
-            {"subject": "a"},
-        ):
-            assert [each["id"] for each in get(operator, "records", **query)["items"]] == [record.pk], query
-        assert get(operator, "records", kind="test", error="% full")["items"] == []
-
-    def test_facts_are_those_of_the_command_without_the_lease_token(self, operator: Client) -> None:
+    def test_facts_are_those_of_the_command_without_the_lease_token(self, program: Program) -> None:
         make_record(Status.RUNNING)
-        [facts] = get(operator, "records")["items"]
-        assert (facts["status"], facts["waiting_for"]) == ("running", None)
+        [facts] = found(program.get("records"))["items"]
+        assert (facts["status"], facts["waiting_for"], facts["delivery"]) == ("running", None, None)
         assert "lease_token" not in facts
+
+    def test_an_event_tells_when_it_was_to_start_and_what_was_answered(self, program: Program) -> None:
+        endpoint = Endpoint.objects.create(name="receiver", url=SECRET_URL)
+        schedule = make_event_schedule(name="nightly", endpoint=endpoint)
+        make_trigger(schedule)
+        sends(delivered(schedule), endpoint=endpoint.pk, url=None)
+        [facts] = found(program.get("records"))["items"]
+        assert facts["subject"] == f"{schedule.pk}-20260302T120000Z-1"
+        assert (facts["finished_at"], facts["schedule_id"]) == ("2026-03-02T12:00:02Z", schedule.pk)
+        assert facts["delivery"] == {
+            "schedule": "nightly", "launch_at": "2026-03-02T12:00:00Z", "lag": 1.0, "code": 200, "seconds": 0.123,
+            "endpoint": endpoint.pk, "endpoint_name": "receiver",
+        }  # fmt: skip
+
+    def test_of_a_url_no_more_than_its_origin_is_told(self, program: Program) -> None:
+        event = refused(make_event_schedule())
+        sends(event, url=SECRET_URL)
+        for answer in (program.get("records"), program.get(f"records/{event.pk}")):
+            assert "s3cret" not in answer.content.decode()
+            assert "k3y" not in answer.content.decode()
+        assert found(program.get(f"records/{event.pk}"))["payload"]["url"] == "https://example.com:443"
+
+    @pytest.mark.parametrize("url", ["s3cret", "https://user:s3cret@example.com/", 7, {"a": "s3cret"}])
+    def test_what_a_program_enqueued_under_the_names_of_emission_is_told_all_the_same(
+        self, url: Any, program: Program
+    ) -> None:
+        odd = {"event_id": 7, "schedule": ["a"], "endpoint": ["none"], "url": url, "number": "x"}
+        backlog.enqueue("http_callback", [("odd", odd)])
+        attempt(BacklogRecord.objects.get(), error="odd", status="fine", seconds="long")
+        [facts] = found(program.get("records", events="true"))["items"]
+        delivery = facts["delivery"]
+        assert (delivery["schedule"], delivery["endpoint"], delivery["code"]) == ("['a']", None, None)
+        assert facts["payload"]["url"] is None
+
+    def test_many_cost_no_more_queries_than_one(
+        self, program: Program, django_assert_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        schedule = make_event_schedule()
+        make_trigger(schedule)
+        delivered(schedule, 1)
+        ids(program)  # its token notes once that it is used
+        with CaptureQueriesContext(connection) as first:
+            ids(program)
+        for number in range(2, 8):
+            delivered(schedule, number)
+        with django_assert_num_queries(len(first)):
+            assert len(ids(program)) == 7
 
     @pytest.mark.parametrize(
         "query",
-        ["limit=0", "cursor=0", "status=lost", "kind=nothing", "error=" + "x" * 201, "kind=%ff"],
-    )
-    def test_a_bad_query_is_refused_in_the_one_shape(self, query: str, operator: Client) -> None:
-        answer = operator.get(f"/api/records?{query}")
-        problem_of(answer, 400, 422)
+        ["limit=0", "cursor=0", "status=lost", "kind=nothing", "error=" + "x" * 201, "kind=%ff", "trigger_at=7",
+         "schedule=0", "answer=7xx", "group=x", "state=failed"],
+    )  # fmt: skip
+    def test_a_bad_query_is_refused_in_the_one_shape(self, query: str, program: Program) -> None:
+        problem_of(program.get(f"records?{query}"), 400, 422)
 
-    def test_a_search_that_takes_too_long_is_given_up(self, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_search_that_takes_too_long_is_given_up(self, program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
         def forever(resource: records.Records, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
             return rows.extra(where=["pg_sleep(60) IS NOT NULL"])
 
         monkeypatch.setattr(choosing, "PAGE_SECONDS", 0.01)
         monkeypatch.setattr(records.Records, "filtered", forever)
         make_record()
-        answer = operator.get("/api/records?error=x")
-        assert "ask for less" in problem_of(answer, 503)["hint"]
+        answer = program.get("records", error="x")
+        assert "ask for less: name a status, a schedule" in problem_of(answer, 503)["hint"]
         assert int(answer.headers["Retry-After"]) > 0
+
+
+class TestFilters:
+    def test_by_what_records_are_like(self, program: Program) -> None:
+        record = make_record(Status.FAILED, queue="backups", subject="a", last_error="Disk FULL")
+        make_record(Status.FAILED, queue="default", last_error="boom")
+        make_record(Status.WAITING, queue="backups", last_error="disk full")
+        for query in (
+            {"status": "failed", "queue": "backups"}, {"status": "failed", "error": "k full"}, {"subject": "a"},
+            {"group": group_id("Disk FULL")},
+        ):  # fmt: skip
+            assert ids(program, **query) == [record.pk], query
+        assert ids(program, kind="test", error="% full") == []
+
+    def test_by_status(self, program: Program) -> None:
+        made = {str(status.label): make_record(status).pk for status in Status}
+        assert {name: ids(program, status=name) for name in made} == {name: [pk] for name, pk in made.items()}
+        unfinished = [made["waiting"], made["ready"], made["running"]]
+        assert ids(program, status="unfinished", ordering="id") == unfinished
+
+    def test_by_what_the_last_attempt_was_answered(self, program: Program) -> None:
+        schedule = make_event_schedule()
+        expected = {"2xx": delivered(schedule, 1).pk, "none": refused(schedule, 5, None).pk}
+        expected |= {f"{code // 100}xx": refused(schedule, code, code).pk for code in (307, 404, 503)}
+        attempt(BacklogRecord.objects.get(pk=expected["none"]), 0, error="broken", status=500, seconds=1)
+        make_event(schedule, 6)
+        attempt(make_event(schedule, 7, Status.SUCCEEDED))
+        attempt(make_record(Status.FAILED, kind="backup"), error="of no event", status=404)
+        assert {answer: ids(program, answer=answer) for answer in expected} == {a: [pk] for a, pk in expected.items()}
+
+    def test_by_where_events_came_from_and_where_they_go(self, program: Program) -> None:
+        mine, other = make_event_schedule(), make_event_schedule(kind="sqs_message")
+        first, second = make_event(mine, 1), make_event(mine, 2, trigger_at=NOON + HOUR)
+        message, backup = make_event(other, 1), make_record(kind="backup")
+        sends(first, endpoint=7), sends(second, endpoint=77)
+        assert ids(program, schedule=mine.pk) == [second.pk, first.pk]
+        assert ids(program, trigger_at="2026-03-02T14:00:00+01:00", schedule=mine.pk) == [second.pk]
+        assert ids(program, kind="sqs_message") == [message.pk]
+        assert ids(program, subject=first.subject) == [first.pk]
+        assert ids(program, subject=first.subject, kind="sqs_message") == []
+        assert ids(program, endpoint=7) == [first.pk]
+        assert ids(program, events="true") == [message.pk, second.pk, first.pk]
+        assert ids(program, events="false") == [backup.pk]
+
+    def test_by_when_they_ended(self, program: Program) -> None:
+        schedule = make_event_schedule()
+        delivered(schedule, 1)
+        late = delivered(schedule, 2, trigger_at=NOON + HOUR)
+        make_event(schedule, 3)
+        assert ids(program, ended_since="2026-03-02T12:30:00Z") == [late.pk]
+
+
+def plan_of(captured: CaptureQueriesContext, without: tuple[str, ...]) -> str:
+    """How a list with `limit=1` was looked up. `without`: what the planner prefers while there are few rows."""
+    [listing] = [each["sql"] for each in captured if "LIMIT 2" in each["sql"]]
+    with connection.cursor() as cursor:
+        for way in without:
+            cursor.execute(f"SET LOCAL enable_{way} = off")
+        cursor.execute(f"EXPLAIN {listing}")
+        return "\n".join(line for (line,) in cursor.fetchall())
+
+
+class TestPages:
+    @pytest.mark.parametrize("ordering", ["id", "-id", "finished_at", "-finished_at", "trigger_at", "-trigger_at"])
+    def test_each_record_comes_once_in_order(self, ordering: str, program: Program) -> None:
+        schedule = make_event_schedule()
+        made = [
+            delivered(schedule, number, trigger_at=NOON + (number // 2) * HOUR, finished_at=NOON + number // 3 * HOUR)
+            for number in range(1, 8)
+        ]
+        unfinished, field = make_record(), ordering.lstrip("-")
+        made += [unfinished] if field == "id" else []  # else only what has a value is listed
+        expected = sorted(made, key=lambda e: (getattr(e, field), e.pk), reverse=ordering.startswith("-"))
+        listed: list[int] = []
+        query: dict[str, Any] = {"ordering": ordering, "limit": 2}
+        while query.get("cursor", "first"):
+            page = found(program.get("records", **query))
+            listed += [each["id"] for each in page["items"]]
+            query["cursor"] = page["next"]
+        assert listed == [event.pk for event in expected]
+
+    def test_the_latest_delivered_ones_come_by_the_index_of_the_done_list(self, program: Program) -> None:
+        """Sorted they would all be read first: of millions, for each page."""
+        schedule = make_event_schedule()
+        for number in range(1, 4):
+            delivered(schedule, number)
+        with CaptureQueriesContext(connection) as captured:
+            ids(program, status="succeeded", events="true", ordering="-finished_at", limit=1)
+        plan = plan_of(captured, without=("seqscan", "bitmapscan", "sort"))
+        assert "Index Scan Backward using backlog_done" in plan
+        assert "Presorted Key" in plan
+
+    def test_those_of_a_schedule_come_by_the_index_of_batches(self, program: Program) -> None:
+        schedule = make_event_schedule()
+        delivered(schedule)
+        with CaptureQueriesContext(connection) as captured:
+            ids(program, schedule=schedule.pk, limit=1)
+        assert "on one_record_per_trigger_and_subject" in plan_of(captured, without=("seqscan", "indexscan"))
 
 
 class TestOneRecord:
     def test_it_comes_with_its_latest_attempts_and_why_it_does_not_run(
-        self, operator: Client, monkeypatch: pytest.MonkeyPatch
+        self, program: Program, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(records, "SHOWN_ATTEMPTS", 2)
-        record = make_record(Status.WAITING, attempt=3)
-        for number in (1, 2, 3):
-            Attempt.objects.create(
-                record=record, number=number, queue="default", started_at=NOON,
-                ended_at=NOON + timedelta(seconds=1), outcome=AttemptOutcome.FAILED, error=f"boom {number}",
-            )  # fmt: skip
-        facts = get(operator, f"records/{record.pk}")
+        event = make_event(make_event_schedule(), 3, Status.WAITING, attempt=3, failures=3, last_error="HTTP 503")
+        attempt(event, 1, error="boom"), attempt(event, 2, error="nobody answered", seconds=5.0)
+        attempt(event, 3, error="HTTP 503", status=503, seconds=0.25, bytes=9)
+        facts = found(program.get(f"records/{event.pk}"))
         assert [each["number"] for each in facts["attempts"]] == [3, 2]
-        assert facts["attempts"][0]["outcome"] == "failed"
-        assert facts["id"] == record.pk
+        assert facts["attempts"][0] == {
+            "record": event.pk, "number": 3, "queue": "callbacks", "started_at": "2026-03-02T12:00:03Z",
+            "ended_at": "2026-03-02T12:00:04Z", "outcome": "failed", "worker_id": 1, "error": "HTTP 503",
+            "facts": {"status": 503, "seconds": 0.25, "bytes": 9},
+        }  # fmt: skip
+        assert (facts["status"], facts["delivery"]["code"], facts["last_error"]) == ("waiting", 503, "HTTP 503")
+        assert facts["payload"]["body"] == {"shard": 3}
         assert len(facts["why"]) >= 1
 
-    @pytest.mark.parametrize(
-        "asked",
-        [
-            "0",
-            "9223372036854775808",
-            "9" * 5000,
-            "x",
-            "1.5",
-        ],
-    )
+    @pytest.mark.parametrize("asked", ["0", "9" * 5000, "x", "7-20260302T120000Z-1"])
     @pytest.mark.parametrize("verb", ["", "/retry", "/cancel"])
-    def test_an_unknown_one_is_not_there(self, asked: str, verb: str, operator: Client) -> None:
-        path = f"/api/records/{asked}{verb}"
-        answer = operator.post(path, content_type="application/json") if verb else operator.get(path)
-        problem_of(answer, 404)
+    def test_an_unknown_one_is_not_there(self, asked: str, verb: str, program: Program) -> None:
+        path = f"records/{asked}{verb}"
+        problem_of(program.post(path) if verb else program.get(path), 404)
 
-    def test_it_is_retried_and_cancelled(self, operator: Client) -> None:
+    def test_it_is_retried_and_cancelled_with_a_line_each(self, program: Program) -> None:
         record = make_record(Status.FAILED)
-        assert post(operator, f"records/{record.pk}/retry")["ready"] == [record.pk]
+        assert found(program.post(f"records/{record.pk}/retry"))["ready"] == [record.pk]
         assert status_of(record) == Status.READY
-        assert post(operator, f"records/{record.pk}/cancel")["cancelled"] == [record.pk]
+        assert found(program.post(f"records/{record.pk}/cancel"))["cancelled"] == [record.pk]
         assert status_of(record) == Status.CANCELLED
         lines = LogEntry.objects.order_by("pk").values_list("object_id", "object_repr", "change_message")
         assert list(lines) == [
@@ -177,120 +294,86 @@ class TestOneRecord:
 
 
 class TestRetryingMany:
-    def test_by_id_with_what_became_of_each(self, operator: Client) -> None:
+    def test_by_id_with_what_became_of_each(self, program: Program) -> None:
         failed, done, running = make_record(Status.FAILED), make_record(Status.SUCCEEDED), make_record(Status.RUNNING)
         old = make_record(Status.FAILED, subject="a")
         newer = make_record(subject="a")
-        ids = [failed.pk, done.pk, running.pk, old.pk, 10**15]
-        assert post(operator, "records/retry", {"ids": ids}) == {
+        assert retried(program, ids=[failed.pk, done.pk, running.pk, old.pk, 10**15]) == {
             "ready": [failed.pk], "running": [running.pk], "succeeded": [done.pk],
             "superseded": {str(old.pk): newer.pk}, "missing": [10**15], "next": None,
         }  # fmt: skip
         assert status_of(failed) == Status.READY
 
-    def test_without_a_status_what_failed_is_meant(self, operator: Client) -> None:
+    def test_without_a_status_what_failed_is_meant(self, program: Program) -> None:
         failed, cancelled = make_record(Status.FAILED), make_record(Status.CANCELLED)
-        assert post(operator, "records/retry", {"kind": "test"})["ready"] == [failed.pk]
-        assert post(operator, "records/retry", {"status": "cancelled"})["ready"] == [cancelled.pk]
+        assert retried(program, kind="test")["ready"] == [failed.pk]
+        assert retried(program, status="cancelled")["ready"] == [cancelled.pk]
 
-    def test_a_group_is_retried_and_nothing_else(self, operator: Client) -> None:
+    def test_by_the_answer_of_an_endpoint_that_was_down(self, program: Program) -> None:
+        schedule = make_event_schedule()
+        down, gone, elsewhere = refused(schedule, 1, 503), refused(schedule, 2, 410), refused(schedule, 3, 503)
+        waiting = make_event(schedule, 4, Status.WAITING, attempt=1, failures=1)
+        attempt(waiting, error="HTTP 503", status=503, seconds=0.25)
+        for event, endpoint in ((down, 7), (gone, 7), (elsewhere, 8), (waiting, 7)):
+            sends(event, endpoint=endpoint)
+        asked = {"endpoint": 7, "answer": "5xx"}
+        assert retried(program, **asked, dry_run=True) == {"would_retry": {"failed": 1}, "next": None}
+        counted = retried(program, **asked, status="unfinished", dry_run=True)
+        assert counted == {"would_retry": {"waiting": 1}, "next": None}
+        assert status_of(down) == Status.FAILED
+        assert not LogEntry.objects.exists()
+        assert retried(program, **asked)["ready"] == [down.pk]
+
+    def test_a_group_is_retried_and_nothing_else(self, program: Program) -> None:
         like = [make_record(Status.FAILED, last_error=f"disk {number} is full").pk for number in range(3)]
         other = make_record(Status.FAILED, last_error="boom")
         waiting = make_record(Status.WAITING, last_error="disk 1 is full")
-        [group] = [each for each in get(operator, "dead-letters")["groups"] if each["count"] == 3]
+        [group] = [each for each in found(program.get("dead-letters"))["groups"] if each["count"] == 3]
         assert (group["group"], group["says"]) == (group_id("disk N is full"), "disk N is full")
-        answer = post(operator, "records/retry", {"group": group["group"], "dry_run": True})
-        assert answer == {"would_retry": {"failed": 3}, "next": None}
-        assert post(operator, "records/retry", {"group": group["group"]})["ready"] == like
+        assert retried(program, group=group["group"])["ready"] == like
         assert (status_of(other), status_of(waiting)) == (Status.FAILED, Status.WAITING)
 
-    def test_a_dry_run_changes_nothing(self, operator: Client) -> None:
-        record = make_record(Status.WAITING)
-        asked = {"status": "waiting", "dry_run": True}
-        assert post(operator, "records/retry", asked) == {"would_retry": {"waiting": 1}, "next": None}
-        assert status_of(record) == Status.WAITING
-        assert not LogEntry.objects.exists()
-
     def test_more_than_fit_one_request_are_gone_on_with(
-        self, operator: Client, monkeypatch: pytest.MonkeyPatch
+        self, program: Program, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(retrying, "MOST_AT_ONCE", 2)
+        monkeypatch.setattr(records, "MOST_AT_ONCE", 2)
         made = [make_record(Status.READY).pk for _ in range(5)]
-        found, after = [], 0
-        for _ in range(3):
-            answer = post(operator, "records/retry", {"status": "ready", "after": after})
-            found.append(answer["ready"])
+        done, after = [], 0
+        while after is not None:
+            answer = retried(program, status="ready", after=after)
+            done.append(answer["ready"])
             after = answer["next"]
-        assert (found, after) == ([made[:2], made[2:4], made[4:]], None)
+        assert done == [made[:2], made[2:4], made[4:]]
 
     def test_what_stopped_being_failed_meanwhile_is_left_alone(
-        self, operator: Client, monkeypatch: pytest.MonkeyPatch
+        self, program: Program, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Somebody else retries it between the choice and the lock, and it fails again and waits."""
+        """Another request retries it between the choice and the lock, and it fails again and waits."""
         record = make_record(Status.FAILED, last_error="boom")
-        choose = records._ids
+        choose = records._following
 
         def then_it_moves(*given: Any) -> list[int]:
-            ids = choose(*given)
+            chosen = choose(*given)
             backlog.retry([record.pk])
-            return ids
+            return chosen
 
-        monkeypatch.setattr(records, "_ids", then_it_moves)
-        answer = post(operator, "records/retry", {"error": "boom"})
+        monkeypatch.setattr(records, "_following", then_it_moves)
+        answer = retried(program, error="boom")
         assert (answer["ready"], answer["missing"]) == ([], [])
 
     @pytest.mark.parametrize(
         "body",
         [
             {}, {"ids": []}, {"ids": [1], "kind": "test"}, {"ids": list(range(1, 1002))}, {"ids": [True]}, {"ids": [0]},
-            {"ids": 7}, {"kinds": "test"}, {"kind": "nothing"}, {"error": "\0"}, {"status": "lost"}, {"group": "x"},
-            {"group": "0" * 12, "error": "x"}, {"kind": "test", "dry_run": 1}, {"kind": ["test"]},
+            {"ids": ["1"]}, {"kinds": "test"}, {"kind": "nothing"}, {"error": "\0"}, {"status": "lost"}, {"group": "x"},
+            {"kind": "test", "dry_run": 1}, {"kind": ["test"]}, {"status": "failed", "after": -1}, {"schedule": "7"},
         ],
     )  # fmt: skip
-    def test_a_bad_choice_is_refused_and_nothing_is_retried(self, body: Any, operator: Client) -> None:
+    def test_a_bad_choice_is_refused_and_nothing_is_retried(self, body: Any, program: Program) -> None:
         record = make_record(Status.FAILED)
-        refused(operator, "records/retry", body)
+        fields_of(program.post("records/retry", body))
         assert status_of(record) == Status.FAILED
 
-    @pytest.mark.parametrize(
-        "body",
-        [
-            "[]",
-            "",
-        ],
-    )
-    def test_what_is_no_object_is_refused(self, body: str, operator: Client) -> None:
-        refused(operator, "records/retry", body, 400, 422)
-
-
-class TestRules:
-    def test_retry_policies_tell_their_first_delays(self) -> None:
-        found = {each["name"]: each for each in get(staff("view_retrypolicy"), "retry-policies")["items"]}
-        assert found
-        for policy in found.values():
-            assert len(policy["first_delays"]) == (0 if policy["algorithm"] == "progressive" else 10)
-
-    @pytest.mark.parametrize("parameters", [{"unit": "x"}, [1], {"units": 3}])
-    def test_one_that_was_stored_past_its_form_has_no_delays_and_hides_no_other(self, parameters: object) -> None:
-        RetryPolicy.objects.create(name="odd", algorithm="fibonacci", parameters=parameters)
-        found = {each["name"]: each for each in get(staff("view_retrypolicy"), "retry-policies")["items"]}
-        assert (found["odd"]["parameters"], found["odd"]["first_delays"]) == (parameters, [])
-        assert len(found["fibonacci"]["first_delays"]) == 10
-
-    def test_who_may_look_at_records_may_look_at_breakers_as_in_the_admin(self) -> None:
-        assert get(staff("view_backlogrecord"), "breakers")["items"] == []
-
-    def test_breakers_tell_their_state_and_who_waits_for_them(self) -> None:
-        Breaker.objects.create(key="repository:1", title="attic")
-        broken = Breaker.objects.create(
-            key="repository:2", title="nas", failures=5, opened_at=NOON, probe_at=NOON, last_error="full"
-        )
-        make_record(Status.WAITING, waiting_for=WaitingFor.BREAKER, breaker=broken)
-        first, second = get(staff("view_breaker"), "breakers")["items"]
-        assert (first["key"], first["state"], first["waiting"], first["last_error"]) == (
-            "repository:2",
-            "open",
-            1,
-            "full",
-        )
-        assert (second["title"], second["state"], second["waiting"]) == ("attic", "closed", 0)
+    @pytest.mark.parametrize("body", ["[]", ""])
+    def test_what_is_no_object_is_refused(self, body: str, program: Program) -> None:
+        problem_of(program.post("records/retry", body), 400, 422)

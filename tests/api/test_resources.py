@@ -11,10 +11,10 @@ from django.test import Client
 from api.etags import etag_of
 from api.models import IdempotencyKey
 from api.pruning import prune
-from declarations.queue import Throttles
 from delivery.models import Endpoint
 from jobs.clock import database_clock
 from jobs.models import Throttle
+from operations.declarations import Throttles
 from tests.api.asking import Program, fields_of, make_user, problem_of
 from tests.factories import NOON, make_lane, make_record, make_schedule, make_throttle
 

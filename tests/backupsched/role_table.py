@@ -18,11 +18,11 @@ ACCOUNTS = dict.fromkeys(READ_ONLY, "superuser")
 
 TABLES = {
     "jobs": {
-        "attemptentry": READ_ONLY, "backlogrecord": READ_ONLY, "breaker": READ_ONLY, "decision": READ_ONLY,
+        "backlogrecord": READ_ONLY, "breaker": READ_ONLY, "decision": READ_ONLY,
         "lane": READ_ONLY, "pausedqueue": READ_ONLY | {"changelist": "looks operates"}, "retrypolicy": EDITED,
         "sweep": READ_ONLY, "throttle": EDITED, "worker": READ_ONLY,
     },
-    "delivery": {"endpoint": EDITED, "event": READ_ONLY},
+    "delivery": {"endpoint": EDITED},
     "schedules": {"schedule": EDITED, "trigger": READ_ONLY},
     "api": {"apitoken": READ_ONLY | {"add": "edits"}},
     "sources": {
@@ -50,8 +50,7 @@ PAGES = {
     "jobs_backlogrecord_dead_letters": "looks operates",
     **dict.fromkeys(("jobs_breaker_close_this_now", "jobs_breaker_probe_this_now"), "operates"),
     **{f"delivery_endpoint_{verb}": "edits" for verb in ("rotate_secret", "replace_secret", "test")},
-    **{f"{table}_retry_this_now": "operates" for table in ("delivery_event", "jobs_backlogrecord")},
-    **{f"{table}_cancel_this": "operates" for table in ("delivery_event", "jobs_backlogrecord")},
+    **dict.fromkeys(("jobs_backlogrecord_retry_this_now", "jobs_backlogrecord_cancel_this"), "operates"),
     **{f"{table}_preview": "edits" for table in ("jobs_retrypolicy", "schedules_schedule", "sources_policy")},
     **{f"{table}_preview_of": "edits" for table in ("jobs_retrypolicy", "schedules_schedule", "sources_policy")},
     **{f"schedules_schedule_{verb}": "operates" for verb in ("trigger_this_now", "pause_this", "resume_this")},
@@ -66,7 +65,6 @@ ACTIONS = {
     "sources.Policy": DELETED, "sources.Repository": DELETED,
     "api.ApiToken": {"revoke": "edits"},
     "jobs.Breaker": dict.fromkeys(("close_now", "probe_now"), "operates"),
-    "delivery.Event": dict.fromkeys(("retry_now", "cancel"), "operates"),
     "jobs.BacklogRecord": dict.fromkeys(("retry_now", "cancel"), "operates"),
     "schedules.Schedule": {"delete_selected": "edits"} | dict.fromkeys(("trigger_now", "pause", "resume"), "operates"),
     "schedules.Trigger": {"cancel_batches": "operates"},
@@ -85,7 +83,7 @@ ACTIONS = {
 ONE = {
     "sources": "source_id", "policies": "policy_id", "repositories": "repository_id", "schedules": "schedule_id",
     "throttles": "throttle_id", "endpoints": "endpoint_id", "retry-policies": "retry_policy_id",
-    "assignments": "assignment_id", "backups": "backup_id", "triggers": "trigger_id", "events": "record_id",
+    "assignments": "assignment_id", "backups": "backup_id", "triggers": "trigger_id",
     "records": "record_id", "breakers": "breaker_id", "workers": "worker_id",
 }  # fmt: skip
 EDITED_BY_API = ("sources", "policies", "repositories", "schedules", "throttles", "endpoints", "retry-policies")
@@ -121,12 +119,8 @@ OPERATIONS = {
     "POST schedules/plan": "read edits",
     "POST triggers/{trigger_id}/cancel": "operate operates",
     "POST endpoints/{endpoint_id}/rotate": "write edits",
-    **{
-        f"POST {name}/{rest}": "operate operates"
-        for name in ("events", "records")
-        for rest in ("retry", "{record_id}/retry", "{record_id}/cancel")
-    },
-    **{f"GET {name}": "read looks" for name in ("attempts", "dead-letters", "queues")},
+    **{f"POST records/{rest}": "operate operates" for rest in ("retry", "{record_id}/retry", "{record_id}/cancel")},
+    **{f"GET {name}": "read looks" for name in ("dead-letters", "queues")},
     **{f"POST queues/{{name}}/{verb}": "operate operates" for verb in ("pause", "resume")},
     **{f"POST breakers/{{breaker_id}}/{verb}": "operate operates" for verb in ("close", "probe")},
     "GET me": "any staff",

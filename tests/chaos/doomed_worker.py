@@ -22,7 +22,7 @@ django.setup()
 from django.db import connection, transaction  # noqa: E402
 
 from chaos.facts import EXIT_CODE_OF_POISON  # noqa: E402
-from jobs import claiming, throttles  # noqa: E402
+from jobs import claiming, settling, throttles  # noqa: E402
 from jobs.conf import QueueRule  # noqa: E402
 from jobs.handlers import Kind, Run, registry  # noqa: E402
 from jobs.models import RetryPolicy  # noqa: E402
@@ -70,7 +70,7 @@ def book(record: Claimed, outcome: Outcome, now: datetime) -> None:
         RetryPolicy.objects.create(name=f"booked {record.id}", algorithm="constant")
 
 
-real_execute, real_settle = claiming.execute, claiming.settle
+real_execute, real_settle = claiming.execute, settling.settle
 
 
 def in_a_transaction(sql: str, values: dict[str, Any]) -> Any:
@@ -86,7 +86,7 @@ def execute_until_doom(sql: str, values: dict[str, Any]) -> Any:
     claims = sql == claiming.CLAIM
     if DOOM == "before the claim's commit" and claims:
         return in_a_transaction(sql, values)
-    if DOOM == "in the settle" and sql in (claiming.SETTLE, claiming.SETTLE_SUCCEEDED):
+    if DOOM == "in the settle" and sql in (settling.SETTLE, settling.SETTLE_SUCCEEDED):
         return in_a_transaction(sql, values)
     answer = real_execute(sql, values)
     if DOOM == "after the claim's commit" and claims and answer.rowcount:
@@ -99,7 +99,7 @@ def capped_until_doom(sql: str, values: dict[str, Any]) -> Any:
     return in_a_transaction(sql, values) if DOOM == "holding the throttle's lock" else real_execute(sql, values)
 
 
-def settle_until_doom(results: claiming.Results, **options: Any) -> claiming.Settled:
+def settle_until_doom(results: settling.Results, **options: Any) -> settling.Settled:
     if DOOM == "before the settle":
         die()
     settled = real_settle(results, **options)
@@ -110,8 +110,9 @@ def settle_until_doom(results: claiming.Results, **options: Any) -> claiming.Set
 
 
 if DOOM:
-    claiming.execute, throttles.execute = execute_until_doom, capped_until_doom  # type: ignore[attr-defined]
-    claiming.settle = settle_until_doom  # type: ignore[assignment]
+    claiming.execute = settling.execute = execute_until_doom
+    throttles.execute = capped_until_doom
+    settling.settle = settle_until_doom  # type: ignore[assignment]
 
 for queue in QUEUES:
     for name, does, hook in (("plain", work, None), ("booked", work, book), ("poison", poison, None)):

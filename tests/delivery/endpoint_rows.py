@@ -7,7 +7,7 @@ import pytest
 
 from delivery.encryption import seal
 from delivery.models import Endpoint, EndpointKind
-from jobs import claiming
+from jobs import claiming, settling
 from jobs.outcomes import Claimed, Outcome
 from operations import endpoint_tests
 from tests.factories import make_worker
@@ -36,7 +36,7 @@ def a_worker_delivers(monkeypatch: pytest.MonkeyPatch, outcome: Callable[[Claime
     def work(_: float) -> None:
         records = claiming.claim("callbacks", worker_id=worker.pk, limit=10)
         taken.extend(records)
-        claiming.settle([(record, outcome(record)) for record in records])
+        settling.settle([(record, outcome(record)) for record in records])
 
     monkeypatch.setattr(endpoint_tests.time, "sleep", work)
     return taken

@@ -7,6 +7,7 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from declarations.problems import validated
+from declarations.service import InUse
 from delivery import declarations
 from delivery.encryption import unseal
 from delivery.endpoints import Endpoints, endpoint_facts, rotate, secret_facts, undelivered
@@ -16,7 +17,6 @@ from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Succeeded
 from jobs.priorities import MAX_PRIORITY
 from jobs.states import Status
-from jobs.throttle_verbs import InUse
 from operations.endpoint_tests import Verdict, describe, send_test, wait_for_test
 from tests.delivery.endpoint_rows import a_worker_delivers, make_endpoint, make_queue_endpoint, sealed
 from tests.factories import NOON, make_record

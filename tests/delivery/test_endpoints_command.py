@@ -136,7 +136,7 @@ class TestTest:
         a_worker_delivers(monkeypatch, lambda _: Failed("it answered 500"))
         error = refused("test", "hooks")
         assert error.returncode == 1
-        assert f"not delivered: it answered 500 (`manage.py events show {BacklogRecord.objects.get().pk}`)" in str(
+        assert f"not delivered: it answered 500 (`manage.py backlog show {BacklogRecord.objects.get().pk}`)" in str(
             error
         )
 

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 import jobs.tick
-from jobs import breakers, claiming
+from jobs import breakers, claiming, settling
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Claimed, Failed, Guarded, Succeeded
 from jobs.states import Status, WaitingFor
@@ -24,11 +24,11 @@ def claimed(count: int = 1, now: datetime = NOON, **fields) -> list[Claimed]:
 
 def fail(records: list[Claimed], now: datetime = NOON, guarded: Guarded = OFFICE) -> None:
     """They fail for what is guarded."""
-    claiming.settle([(record, Failed(FULL, fault_of=guarded)) for record in records], now=now)
+    settling.settle([(record, Failed(FULL, fault_of=guarded)) for record in records], now=now)
 
 
 def succeed(records: list[Claimed], now: datetime = NOON, guarded: Guarded = OFFICE) -> None:
-    claiming.settle([(record, Succeeded(proves=guarded)) for record in records], now=now)
+    settling.settle([(record, Succeeded(proves=guarded)) for record in records], now=now)
 
 
 def open_it(now: datetime = NOON, guarded: Guarded = OFFICE) -> Breaker:
@@ -47,7 +47,7 @@ def hold(count: int = 1, now: datetime = NOON, guarded: Guarded = OFFICE, **fiel
     """So many new records that ask, are refused and wait for the breaker. Returns their ids."""
     records = claimed(count, now, **fields)
     refused = [(record, breakers.refusal(guarded, record)) for record in records]
-    claiming.settle([(record, held) for record, held in refused if held], now=now)
+    settling.settle([(record, held) for record, held in refused if held], now=now)
     assert held_ids() >= {record.id for record in records}
     return [record.id for record in records]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from jobs import claiming
+from jobs import claiming, settling
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
 from jobs.outcomes import Claimed, Failed
 from jobs.states import Status
@@ -88,7 +88,7 @@ class Year:
         """Settle these as failures."""
         for record in claimed:
             self.lives[record.id].tried.append(at)
-        claiming.settle([(record, Failed("still broken")) for record in claimed])
+        settling.settle([(record, Failed("still broken")) for record in claimed])
         given_up = BacklogRecord.objects.filter(pk__in=[record.id for record in claimed], status=Status.FAILED)
         for pk in given_up.values_list("pk", flat=True):
             self.lives[pk].failed = True

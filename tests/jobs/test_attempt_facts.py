@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import claiming
+from jobs import claiming, settling
 from jobs.formatting import LARGEST_FACTS, facts_as_json
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
@@ -20,7 +20,7 @@ HOUR = timedelta(hours=1)
 def settled(outcome: Outcome, **facts: object) -> BacklogRecord:
     make_record(**facts)
     [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)
-    claiming.settle([(claimed, outcome)], now=NOON)
+    settling.settle([(claimed, outcome)], now=NOON)
     return BacklogRecord.objects.get(pk=claimed.id)
 
 
@@ -28,7 +28,7 @@ class TestFacts:
     def test_of_a_plain_success_are_kept_beside_one_without(self) -> None:
         make_record(), make_record()
         claimed: list[Claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=2, now=NOON)
-        claiming.settle([(claimed[0], Succeeded(facts={"status": 204})), (claimed[1], Succeeded())], now=NOON)
+        settling.settle([(claimed[0], Succeeded(facts={"status": 204})), (claimed[1], Succeeded())], now=NOON)
         found = Attempt.objects.order_by("record_id").values_list("facts", flat=True)
         assert list(found) == [{"status": 204}, None]
 

@@ -5,11 +5,12 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from jobs import attempts, claiming
+from jobs import attempts, claiming, settling
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, Decision
 from jobs.outcomes import Failed
 from jobs.states import AttemptOutcome, Status
+from operations.backlog.facts import took
 from tests.factories import NOON, build_record, make_record, make_worker
 from tests.threads import at_once
 
@@ -72,9 +73,9 @@ def test_a_settle_that_is_tried_again_still_finds_its_attempt(monkeypatch: pytes
     worker, record = make_worker(), tried(30, Status.READY)
     [claimed] = claiming.claim("default", worker_id=worker.pk, limit=1, now=NOON + timedelta(hours=1))
     result = [(claimed, Failed("boom"))]
-    assert claiming.settle(result, now=NOON + timedelta(hours=2)).written == {record.pk}
+    assert settling.settle(result, now=NOON + timedelta(hours=2)).written == {record.pk}
     attempts.prune(kept=1)
-    assert claiming.settle(result, now=NOON + timedelta(hours=2)).lost == frozenset()
+    assert settling.settle(result, now=NOON + timedelta(hours=2)).lost == frozenset()
 
 
 def test_the_search_for_candidates_reads_no_finished_record() -> None:
@@ -96,7 +97,7 @@ NOW = NOON + 24 * HOUR
 def history(record: BacklogRecord) -> list[tuple[int, int, str]]:
     """Number, silences, and what the page of the record says it took."""
     found = Attempt.objects.filter(record_id=record.pk).order_by("number")
-    return [(each.number, (each.facts or {}).get(attempts.SILENCES, 1), attempts.took(each)) for each in found]
+    return [(each.number, (each.facts or {}).get(attempts.SILENCES, 1), took(each)) for each in found]
 
 
 class TestSilences:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import breakers, claiming
+from jobs import breakers, rescuing, settling
 from jobs.backlog import cancel
 from jobs.breakers import verbs
 from jobs.clock import database_clock
@@ -110,13 +110,13 @@ class TestTrials:
         batches = []
         let_through = breakers.let_through
         monkeypatch.setattr(breakers, "let_through", lambda *given: batches.append(let_through(*given)) or batches[-1])
-        assert breakers.look(NOON) == 2500
+        assert breakers.look(NOON, seconds=60) == 2500
         assert [len(batch) for batch in batches] == [1000, 1000, 500]
         assert not held_ids()
 
 
 class TestTrialsThatTellNothing:
-    """The next one follows within seconds, and is counted as no trial in vain."""
+    """The next one follows within seconds, and is counted as no trial failed."""
 
     def next_one(self, first: int, now) -> None:
         tick(now)
@@ -131,7 +131,7 @@ class TestTrialsThatTellNothing:
         open_it()
         hold(3)
         record = trial(NOON + MINUTE)
-        claiming.settle([(record, outcome)], now=NOON + MINUTE + SECOND)
+        settling.settle([(record, outcome)], now=NOON + MINUTE + SECOND)
         self.next_one(record.id, NOON + MINUTE + breakers.LOOK_AFTER)
 
     def test_it_is_cancelled(self):
@@ -139,7 +139,7 @@ class TestTrialsThatTellNothing:
         hold(3)
         record = trial(NOON + MINUTE)
         cancel([record.id], now=NOON + MINUTE)
-        claiming.settle([(record, Released())], now=NOON + MINUTE + SECOND)
+        settling.settle([(record, Released())], now=NOON + MINUTE + SECOND)
         self.next_one(record.id, NOON + MINUTE + breakers.LOOK_AFTER)
 
     def test_its_worker_is_killed(self):
@@ -147,7 +147,7 @@ class TestTrialsThatTellNothing:
         open_it(now)
         hold(3, now)
         record = trial(now + MINUTE)
-        assert claiming.rescue(now=now + 3 * MINUTE) == 1
+        assert rescuing.rescue(now=now + 3 * MINUTE) == 1
         self.next_one(record.id, now + 3 * MINUTE + breakers.LOOK_AFTER)
 
     def test_its_window_closes_before_it_is_claimed(self, windows):
@@ -164,7 +164,7 @@ class TestTrialsThatTellNothing:
         open_it()
         hold(3)
         record = trial(NOON + MINUTE)
-        claiming.settle([(record, Released())], now=NOON + MINUTE + SECOND)
+        settling.settle([(record, Released())], now=NOON + MINUTE + SECOND)
         tick(NOON + 2 * MINUTE)
         [again] = claim_ready(NOON + 2 * MINUTE)
         assert again.id == record.id
@@ -226,7 +226,7 @@ class TestWindows:
         tick(NOON + MINUTE)
         [record] = claim_ready(NOON + MINUTE)
         assert (record.id, record.closes_at) == (yesterdays, NOON + MINUTE + HOUR)
-        claiming.settle([(record, breakers.refusal(OFFICE, record))], now=NOON + MINUTE)
+        settling.settle([(record, breakers.refusal(OFFICE, record))], now=NOON + MINUTE)
         assert trial(NOON + MINUTE + breakers.LOOK_AFTER).id == yesterdays
 
     def test_when_it_closes_what_is_out_of_its_window_waits_for_that(self):

@@ -4,10 +4,9 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from django.test import override_settings
 
 import jobs.tick
-from jobs import breakers, claiming, periodic
+from jobs import breakers, periodic, settling
 from jobs.backlog import cancel, retry
 from jobs.breakers import verbs
 from jobs.models import Attempt, BacklogRecord, Breaker, Decision
@@ -76,7 +75,7 @@ class TestOpening:
 
     def test_a_failure_of_the_records_own_counts_for_nobody(self):
         records = claimed(5)
-        claiming.settle([(record, Failed("permission denied")) for record in records], now=NOON)
+        settling.settle([(record, Failed("permission denied")) for record in records], now=NOON)
         assert not Breaker.objects.exists()
 
     def test_another_repository_goes_on(self):
@@ -85,11 +84,6 @@ class TestOpening:
         assert breakers.refusal(CELLAR, record) is None
         fail([record], guarded=CELLAR)
         assert not breaker(CELLAR).is_open
-
-    @override_settings(JOBS={"BREAKER_AFTER": 1})
-    def test_one_failure_is_enough_where_the_settings_say_so(self):
-        fail(claimed())
-        assert breaker().is_open
 
     def test_a_key_longer_than_its_column_is_cut_and_found_again(self):
         host = Guarded(f"host:{'a' * 250}\0", f"host {'a' * 250}\0")
@@ -100,7 +94,7 @@ class TestOpening:
     def test_its_title_follows_the_repository_and_its_error_is_bounded(self):
         open_it()
         renamed = Guarded(OFFICE.key, "repository headquarters")
-        claiming.settle([(claimed()[0], Failed("x" * 10_000, fault_of=renamed))], now=NOON)
+        settling.settle([(claimed()[0], Failed("x" * 10_000, fault_of=renamed))], now=NOON)
         assert str(breaker()) == "repository headquarters"
         assert len(breaker().last_error) == 4000
 
@@ -128,7 +122,7 @@ class TestHolding:
         assert refused is not None
         verbs.close([breaker().pk], now=NOON + SECOND)
         tick(NOON + SECOND)
-        claiming.settle([(record, refused)], now=NOON + 2 * SECOND)
+        settling.settle([(record, refused)], now=NOON + 2 * SECOND)
         assert BacklogRecord.objects.get(pk=record.id).status == Status.READY
 
     def test_what_waits_is_looked_at_after_a_day_should_nobody_let_it_through(self):
@@ -184,7 +178,7 @@ class TestClosing:
 
     def test_a_success_in_the_batch_of_the_last_failure_leaves_it_open(self):
         *failing, good = claimed(4)
-        claiming.settle(
+        settling.settle(
             [(record, Failed(FULL, fault_of=OFFICE)) for record in failing] + [(good, Succeeded(proves=OFFICE))],
             now=NOON + SECOND,
         )
@@ -239,7 +233,7 @@ class TestWhatPeopleDoMeanwhile:
         retry(held, now=NOON + SECOND)
         records = claim_ready(NOON + SECOND)
         refused = [(record, breakers.refusal(OFFICE, record)) for record in records]
-        claiming.settle([(record, held) for record, held in refused if held], now=NOON + 2 * SECOND)
+        settling.settle([(record, held) for record, held in refused if held], now=NOON + 2 * SECOND)
         assert len(held_ids()) == 2
 
     def test_a_cancelled_one_is_let_through_no_more(self):
@@ -257,7 +251,7 @@ class TestWhatPeopleDoMeanwhile:
         retry([held], now=NOON + SECOND)
         verbs.close([breaker().pk], now=NOON)
         [record] = claim_ready(NOON + SECOND)
-        claiming.settle([(record, Unavailable("silent", 60))], now=NOON + 2 * SECOND)
+        settling.settle([(record, Unavailable("silent", 60))], now=NOON + 2 * SECOND)
         assert BacklogRecord.objects.get().breaker_id is None
         tick(NOON + 3 * SECOND)
         assert BacklogRecord.objects.get().waiting_for == WaitingFor.RECHECK

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection, transaction
 
 import jobs.tick
-from jobs import breakers, claiming
+from jobs import breakers, claiming, settling
 from jobs.breakers import verbs
 from jobs.breakers.statements import FIRST_UNTRIED, HELD_BY_IT, WHATEVER_WAITS
 from jobs.models import BacklogRecord, Breaker
@@ -88,7 +88,7 @@ class TestSettles:
         records = claimed(8)
         refused = [(record, breakers.refusal(OFFICE, record)) for record in records]
         at_once(
-            *[lambda result=result: claiming.settle([result], now=NOON + SECOND) for result in refused],
+            *[lambda result=result: settling.settle([result], now=NOON + SECOND) for result in refused],
             lambda: verbs.close([breaker().pk], now=NOON + SECOND),
             lambda: jobs.tick.tick(NOON + SECOND, rescue=False),
         )
@@ -105,7 +105,7 @@ class TestSettles:
         verbs.close([breaker().pk], now=NOON)
         with transaction.atomic():
             breakers._look_once(NOON)
-            settle = beside(lambda: claiming.settle([(late, refused)], now=NOON + SECOND))
+            settle = beside(lambda: settling.settle([(late, refused)], now=NOON + SECOND))
             eventually(lambda: somebody_waits_for_a_lock() or settle.done())
         settle.result(PATIENCE)
         assert BacklogRecord.objects.get(pk=late.id).status == Status.READY
@@ -127,7 +127,7 @@ class TestSettles:
 
         def settle(records, first, second):
             results = [(records[0], Failed(FULL, fault_of=first)), (records[1], Succeeded(proves=second))]
-            return lambda: claiming.settle(results, now=NOON + SECOND)
+            return lambda: settling.settle(results, now=NOON + SECOND)
 
         at_once(settle(ours, OFFICE, OTHER), settle(theirs, OTHER, OFFICE))
         assert not BacklogRecord.objects.filter(status=Status.RUNNING).exists()

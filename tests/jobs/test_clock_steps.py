@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from jobs import claiming, conf
+from jobs import claiming, conf, rescuing
 from jobs.clock import boot_seconds, database_clock
 from jobs.conf import QueueRule
 from jobs.models import BacklogRecord
 from jobs.outcomes import Claimed
 from jobs.states import Status
-from jobs.worker import lease_watch, process
+from jobs.worker import process
 from tests.factories import make_record, make_worker
 from tests.jobs.held import Held
 from tests.threads import beside
@@ -40,7 +40,7 @@ def step_the_databases_clock(seconds: float) -> None:
 def let_boot_seconds_pass(monkeypatch) -> Callable[[float], float]:
     """The boot clock stands still. Returns what moves it, and says by how much in all."""
     began, elapsed = boot_seconds(), [0.0]
-    for module in (process, lease_watch):
+    for module in (process, rescuing):
         monkeypatch.setattr(module, "boot_seconds", lambda: began + elapsed[0])
 
     def elapse(seconds: float) -> float:

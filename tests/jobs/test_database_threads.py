@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from django.db import OperationalError, transaction
 
-from jobs import database_threads
 from jobs.database_errors import is_busy
-from jobs.database_threads import THREADS, ask_database
 from jobs.models import Worker
+from jobs.worker import database_threads
+from jobs.worker.database_threads import THREADS, ask_database
 from tests.factories import make_worker
 from tests.threads import another_connection
 

@@ -76,17 +76,7 @@ class TestConsidering:
         make_record()
         line = self.consider(5)
         assert (line.facts["decided_by"], line.facts["left"], line.facts["count"]) == (None, [], 1)
-        assert line.text.endswith("nobody else was ready")
-
-    def test_a_claim_that_took_nothing_says_who_was_held(self) -> None:
-        lane, worker = make_lane(make_throttle(1)), make_worker()
-        for title in ("first", "held"):
-            make_record(lane=lane, payload={"title": title})
-        claiming.claim("default", worker_id=worker.pk, limit=1, now=NOON)
-        decisions.consider("default", [], wanted=4, worker_id=worker.pk, now=NOON)
-        line = Decision.objects.get()
-        assert (line.facts["count"], line.facts["decided_by"], line.kind) == (0, decisions.HELD, "test")
-        assert line.text.startswith("0 of 4 wanted were claimed from default; held was held by its throttle")
+        assert line.text.endswith("no other was ready")
 
     def test_a_claim_that_found_nobody_says_nothing(self) -> None:
         decisions.consider("default", [], wanted=4, worker_id=make_worker().pk, now=NOON)
@@ -126,12 +116,6 @@ class TestPruning:
         doing = [self.line(age=timedelta(minutes=minutes)) for minutes in range(5)]
         assert decisions.prune(NOON) == 3
         assert set(Decision.objects.all()) == {*lines[:2], *doing}
-
-    def test_it_goes_on_beyond_one_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(decisions, "PRUNE_BATCH", 2)
-        for _ in range(5):
-            self.line(age=40 * DAY)
-        assert decisions.prune(NOON) == 5
 
     def test_the_hourly_task_prunes_it(self) -> None:
         self.line(age=40 * DAY)

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from django.db import IntegrityError
 
-from jobs import claiming, closing, exclusivity, tick
+from jobs import claiming, closing, exclusivity, rescuing, settling, tick
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Released, Succeeded, Unavailable
 from jobs.states import AttemptOutcome, Status, WaitingFor
@@ -34,7 +34,7 @@ def claim(queue: str, limit: int = 9) -> list[Claimed]:
 
 def running_under_the_key() -> Claimed:
     [record] = claim_new()
-    claiming.settle([(record, TO_BACKUPS)], now=NOON)
+    settling.settle([(record, TO_BACKUPS)], now=NOON)
     [running] = claim("backups")
     return running
 
@@ -50,18 +50,18 @@ class TestGate:
     @pytest.mark.parametrize("round_number", range(5))
     def test_of_handoffs_in_concurrent_transactions_exactly_one_goes_through(self, round_number):
         records = [claim_new()[0] for _ in range(4)]
-        at_once(*[lambda record=record: claiming.settle([(record, TO_BACKUPS)], now=NOON) for record in records])
+        at_once(*[lambda record=record: settling.settle([(record, TO_BACKUPS)], now=NOON) for record in records])
         assert states() == [("availability", Status.WAITING)] * 3 + [("backups", Status.READY)]
         assert len(claim("backups")) == 1
 
     def test_of_handoffs_in_one_batch_exactly_one_goes_through(self):
-        claiming.settle([(record, TO_BACKUPS) for record in claim_new(2)], now=NOON)
+        settling.settle([(record, TO_BACKUPS) for record in claim_new(2)], now=NOON)
         assert states() == READY_AND_WAITING
 
     def test_a_handoff_waits_while_another_record_of_its_key_runs(self):
         running_under_the_key()
         [second] = claim_new()
-        claiming.settle([(second, TO_BACKUPS)], now=NOON)
+        settling.settle([(second, TO_BACKUPS)], now=NOON)
         waiting = BacklogRecord.objects.get(pk=second.id)
         assert (waiting.status, waiting.waiting_for) == (Status.WAITING, WaitingFor.THROTTLE)
         assert (waiting.queue, waiting.failures) == ("availability", 0)
@@ -71,20 +71,20 @@ class TestGate:
         running_under_the_key()
         first, second, third = claim_new(3)
         outcomes = [(first, Handoff("backups", "source:2")), (second, Handoff("backups")), (third, Handoff("backups"))]
-        claiming.settle(outcomes, now=NOON)
+        settling.settle(outcomes, now=NOON)
         assert BacklogRecord.objects.ready().count() == 3
 
     def test_the_end_of_the_one_and_the_handoff_of_the_other_in_one_batch_leave_no_wait(self):
         running = running_under_the_key()
         [second] = claim_new()
-        claiming.settle([(running, Succeeded()), (second, TO_BACKUPS)], now=NOON)
+        settling.settle([(running, Succeeded()), (second, TO_BACKUPS)], now=NOON)
         assert states() == [("backups", Status.READY)]
 
     def test_a_lost_result_in_the_batch_does_not_open_the_gate_while_its_record_runs_elsewhere(self):
         running = running_under_the_key()
         [second] = claim_new()
         stale = running._replace(attempt=running.attempt - 1, lease_token=uuid4())
-        claiming.settle([(stale, Failed("late")), (second, TO_BACKUPS)], now=NOON)
+        settling.settle([(stale, Failed("late")), (second, TO_BACKUPS)], now=NOON)
         assert states() == [("availability", Status.WAITING), ("backups", Status.RUNNING)]
 
 
@@ -93,10 +93,10 @@ class TestOpening:
     def test_the_one_behind_asks_again_at_the_next_tick_once_the_first_is_settled(self, outcome):
         running = running_under_the_key()
         [second] = claim_new()
-        claiming.settle([(second, TO_BACKUPS)], now=NOON)
+        settling.settle([(second, TO_BACKUPS)], now=NOON)
         tick.promote(LATER)
         assert BacklogRecord.objects.get(pk=second.id).status == Status.WAITING
-        claiming.settle([(running, outcome)], now=LATER)
+        settling.settle([(running, outcome)], now=LATER)
         tick.promote(LATER)
         promoted = BacklogRecord.objects.get(pk=second.id)
         assert (promoted.status, promoted.queue, promoted.exclusive_key) == (Status.READY, "availability", None)
@@ -104,19 +104,19 @@ class TestOpening:
     def test_the_rescue_of_a_dead_workers_record_opens_the_gate_as_well(self):
         running = running_under_the_key()
         [second] = claim_new()
-        claiming.settle([(second, TO_BACKUPS)], now=NOON)
+        settling.settle([(second, TO_BACKUPS)], now=NOON)
         BacklogRecord.objects.filter(pk=second.id).update(run_after=NOON + timedelta(days=900))
         long_after = NOON + timedelta(days=800)
         BacklogRecord.objects.filter(pk=running.id).update(lease_expires_at=long_after)
-        assert claiming.rescue(now=long_after) == 1
+        assert rescuing.rescue(now=long_after) == 1
         tick.promote(long_after)
         assert BacklogRecord.objects.get(pk=second.id).status == Status.READY
 
     def test_a_window_that_closes_on_the_one_lets_the_one_behind_ask_again(self):
         [first] = claim_new()
-        claiming.settle([(first, TO_BACKUPS)], now=NOON)
+        settling.settle([(first, TO_BACKUPS)], now=NOON)
         [second] = claim_new()
-        claiming.settle([(second, TO_BACKUPS)], now=NOON)
+        settling.settle([(second, TO_BACKUPS)], now=NOON)
         BacklogRecord.objects.filter(pk=first.id).update(closes_at=LATER)
         closing.close_windows(LATER)
         tick.promote(LATER)
@@ -125,22 +125,22 @@ class TestOpening:
     def test_the_one_behind_is_not_missed_when_another_changes_its_row_at_that_moment(self, monkeypatch):
         running = running_under_the_key()
         [second] = claim_new()
-        claiming.settle([(second, TO_BACKUPS)], now=NOON)
+        settling.settle([(second, TO_BACKUPS)], now=NOON)
         stalled = "AND (SELECT pg_advisory_xact_lock(4711))::text IS NOT NULL ORDER BY id"
         monkeypatch.setattr(exclusivity, "OPEN", exclusivity.OPEN.replace("ORDER BY id", stalled))
         with another_connection() as other:
             other.execute("SELECT pg_advisory_xact_lock(4711)")
-            settling = beside(lambda: claiming.settle([(running, Succeeded())], now=LATER))
+            under_way = beside(lambda: settling.settle([(running, Succeeded())], now=LATER))
             eventually(somebody_waits_for_a_lock)
             BacklogRecord.objects.filter(pk=second.id).update(priority=1)
             other.commit()
-            settling.result(PATIENCE)
+            under_way.result(PATIENCE)
         assert BacklogRecord.objects.get(pk=second.id).run_after == LATER
 
     def test_a_missed_opening_costs_a_minute_and_no_more(self):
         running_under_the_key()
         [second] = claim_new()
-        claiming.settle([(second, TO_BACKUPS)], now=NOON)
+        settling.settle([(second, TO_BACKUPS)], now=NOON)
         tick.promote(NOON + timedelta(seconds=60))
         assert BacklogRecord.objects.get(pk=second.id).status == Status.READY
 
@@ -154,10 +154,10 @@ class TestNeverTwoAtOnce:
         def work(worker_id: int) -> None:
             for _ in range(12):
                 for record in claiming.claim("availability", worker_id=worker_id, limit=2, now=LATER):
-                    claiming.settle([(record, TO_BACKUPS)], now=LATER)
+                    settling.settle([(record, TO_BACKUPS)], now=LATER)
                 for record in claiming.claim("backups", worker_id=worker_id, limit=2, now=LATER):
                     seen.append(BacklogRecord.objects.running().filter(exclusive_key=KEY).count())
-                    claiming.settle([(record, Succeeded())], now=LATER)
+                    settling.settle([(record, Succeeded())], now=LATER)
                 tick.promote(LATER)
 
         workers = [make_worker().pk for _ in range(4)]

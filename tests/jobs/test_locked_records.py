@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from jobs import claiming
+from jobs import claiming, rescuing, settling
 from jobs.clock import database_clock
 from jobs.handlers import Kind, Run, registry
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
@@ -76,9 +76,9 @@ class TestTheSettler:
 def test_a_stray_that_is_locked_is_given_back_later():
     [stray] = claim(1)
     with being_edited(stray) as edit, impatience():
-        assert not claiming.release_strays(worker_id=stray.worker_id, known=set())
+        assert not rescuing.release_strays(worker_id=stray.worker_id, known=set())
         edit.commit()
-    assert claiming.release_strays(worker_id=stray.worker_id, known=set())
+    assert rescuing.release_strays(worker_id=stray.worker_id, known=set())
     assert BacklogRecord.objects.get().status == Status.READY
 
 
@@ -88,9 +88,9 @@ def test_a_rescue_leaves_what_waits_for_a_key_and_takes_the_others():
     tomorrow = database_clock() + timedelta(days=1)
     with another_connection() as holder, impatience():
         holder.execute(HOLDS["its key"], {"key": "key"})
-        assert claiming.rescue(now=tomorrow) == 1
+        assert rescuing.rescue(now=tomorrow) == 1
         assert BacklogRecord.objects.running().get() == keyed
-    assert claiming.rescue(now=tomorrow) == 1
+    assert rescuing.rescue(now=tomorrow) == 1
     assert Attempt.objects.filter(record=other).count() == 1
 
 
@@ -125,7 +125,7 @@ class TestTheHeartbeat:
 
     def test_stops_what_is_locked_and_has_another_lease_by_now(self):
         [record] = claim(1)
-        claiming.settle([(record, Released())])
+        settling.settle([(record, Released())])
         claiming.claim("default", worker_id=record.worker_id, limit=1)
         run = Run(record)
         with being_edited(record), impatience():

@@ -1,10 +1,10 @@
-"""Breakers over hours, in steps of a quarter of a minute: trials that take long to fail, and clocks that were wrong."""
+"""Breakers over hours, in steps of a minute: trials that take long to fail, and clocks that were wrong."""
 
 from datetime import datetime, timedelta
 
 import pytest
 
-from jobs import breakers, claiming
+from jobs import breakers, settling
 from jobs.breakers import verbs
 from jobs.outcomes import Claimed
 from tests.factories import NOON
@@ -12,7 +12,7 @@ from tests.jobs.breaking import MINUTE, OFFICE, SECOND, breaker, claim_ready, fa
 
 pytestmark = pytest.mark.django_db
 
-STEP = 15 * SECOND
+STEP = MINUTE
 TEN_MINUTES = 10 * MINUTE
 
 
@@ -22,7 +22,7 @@ def let_through(now: datetime) -> list[Claimed]:
     begun = []
     for record in claim_ready(now):
         if held := breakers.refusal(OFFICE, record):
-            claiming.settle([(record, held)], now=now)
+            settling.settle([(record, held)], now=now)
         else:
             begun.append(record)
     return begun

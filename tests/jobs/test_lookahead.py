@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jobs.clock import database_clock
 from jobs.models import Worker
 from jobs.states import Status
-from jobs.worker.lookahead import ASKED_PER_PLACE, Shortage, shortage, to_ask
+from jobs.worker.claimer import ASKED_PER_PLACE, Shortage, shortage, to_ask
 from tests.factories import make_lane, make_record, make_throttle, make_worker
 from tests.jobs.throttling.rated import make_rated, ready
 

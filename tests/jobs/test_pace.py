@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jobs import wakeups
 from jobs.worker import hints as hints_module
 from jobs.worker.hints import Hints
-from jobs.worker.pace import AHEAD_SECONDS, MAX_AHEAD, Pace
+from jobs.worker.places import AHEAD_SECONDS, MAX_AHEAD, Pace
 
 
 def after(mean: float, ended: int = 100) -> Pace:
@@ -20,14 +20,8 @@ class TestAhead:
     def test_is_nothing_for_what_is_not_known_yet(self):
         assert Pace().ahead(16) == 0
 
-    def test_is_nothing_for_what_takes_long(self):
-        assert after(mean=AHEAD_SECONDS * 2).ahead(1) == 0
-
     def test_is_bounded_for_what_takes_no_time(self):
         assert after(mean=0.0).ahead(4) == MAX_AHEAD
-
-    def test_is_nothing_without_a_place_that_is_not_stuck(self):
-        assert after(mean=1e-6).ahead(0) == 0
 
     @given(mean=st.floats(1e-7, 10), places=st.integers(1, 500))
     def test_is_never_more_than_the_places_get_through_in_a_moment(self, mean, places):
@@ -53,9 +47,6 @@ class TestHints:
         monkeypatch.setattr(hints_module, "boot_seconds", lambda: clock[0])
         return clock
 
-    def test_what_nobody_heard_of_is_not_asked_for(self):
-        assert not Hints().take("default")
-
     def test_what_was_heard_of_is_asked_for_once_and_once_more_when_its_sender_speaks_again(self, now):
         hints = Hints()
         hints.hear("default")
@@ -66,16 +57,3 @@ class TestHints:
         assert hints.take("default")
         assert not hints.take("default")
         assert hints.seconds_until_next() == float("inf")
-
-    def test_what_is_heard_during_a_claim_counts_for_the_next(self):
-        hints = Hints()
-        hints.add("default")
-        assert hints.take("default")
-        hints.hear("default")
-        assert hints.take("default")
-
-    def test_queues_are_apart(self):
-        hints = Hints()
-        hints.add("backups")
-        assert not hints.take("default")
-        assert hints.take("backups")

@@ -146,7 +146,7 @@ class TestWaitLate:
         assert workers_are_back < first < workers_are_back + DAY
         assert second == pytest.approx(first + DAY)
 
-    def test_is_cut_at_the_cap_where_a_place_within_the_grain_is_passed_over(self):
+    def test_is_cut_at_the_cap_where_a_place_within_the_grain_is_skipped(self):
         line = Line(1, 100)
         elapsed = line.place(50, 0.5) - 100 - GRAIN / 2
         assert line.wait(60, 0.5, elapsed) == 100

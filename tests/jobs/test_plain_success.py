@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs import claiming
+from jobs import claiming, rescuing, settling
 from jobs.clock import database_clock
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord
@@ -60,8 +60,8 @@ def test_leaves_the_same_row_and_the_same_attempt_as_the_general_statement(kinds
     for kind in ("plain", "hooked"):
         make_record(kind=kind, **facts)
     one, other = claim(2)
-    claiming.settle([(one, Succeeded())], now=LATER)
-    claiming.settle([(other, Succeeded())], now=LATER)
+    settling.settle([(one, Succeeded())], now=LATER)
+    settling.settle([(other, Succeeded())], now=LATER)
     rows = [BacklogRecord.objects.filter(pk=record.id).values().get() for record in (one, other)]
     attempts = [Attempt.objects.filter(record_id=record.id).values().get() for record in (one, other)]
     assert without_identity(rows[0]) == without_identity(rows[1])
@@ -83,7 +83,7 @@ class TestFence:
         make_record()
         one, stale, another = claim(3)
         before = BacklogRecord.objects.filter(pk=stale.id).values().get()
-        settled = claiming.settle([(one, Succeeded()), (STALE[what](stale), Succeeded()), (another, Succeeded())])
+        settled = settling.settle([(one, Succeeded()), (STALE[what](stale), Succeeded()), (another, Succeeded())])
         assert (settled.written, settled.lost) == ({one.id, another.id}, {stale.id})
         assert BacklogRecord.objects.filter(pk=stale.id).values().get() == before
         assert Attempt.objects.count() == 2
@@ -92,21 +92,21 @@ class TestFence:
         make_record()
         [record] = claim()
         for _ in range(2):
-            assert not claiming.settle([(record, Succeeded())], now=LATER).lost
+            assert not settling.settle([(record, Succeeded())], now=LATER).lost
         assert Attempt.objects.count() == 1
 
     def test_the_late_success_of_a_rescued_attempt_is_a_lost_lease(self):
         make_record()
         [record] = claim()
-        claiming.rescue(now=database_clock() + timedelta(days=1))
-        assert claiming.settle([(record, Succeeded())], now=LATER).lost == {record.id}
+        rescuing.rescue(now=database_clock() + timedelta(days=1))
+        assert settling.settle([(record, Succeeded())], now=LATER).lost == {record.id}
         assert BacklogRecord.objects.get(pk=record.id).status == Status.WAITING
 
     def test_a_success_settled_twice_at_the_same_moment_counts_once(self):
         for _ in range(5):
             make_record()
             [record] = claim()
-            at_once(*[lambda record=record: claiming.settle([(record, Succeeded())]).lost] * 2)
+            at_once(*[lambda record=record: settling.settle([(record, Succeeded())]).lost] * 2)
         assert Attempt.objects.count() == 5
 
 
@@ -116,17 +116,9 @@ class TestBatch:
             make_record()
         records = claim(6)
         outcomes = [Succeeded(), Failed("no"), Succeeded(), Failed("no"), Succeeded(), Succeeded()]
-        claiming.settle(list(zip(records, outcomes, strict=True)), now=LATER)
+        settling.settle(list(zip(records, outcomes, strict=True)), now=LATER)
         ended = [BacklogRecord.objects.get(pk=record.id).status for record in records]
         assert ended == [Status.SUCCEEDED, Status.WAITING] * 2 + [Status.SUCCEEDED] * 2
-
-    def test_of_several_claims_and_workers_is_one_batch(self):
-        for _ in range(4):
-            make_record()
-        records = claim(2) + claim(2)
-        assert claiming.settle([(record, Succeeded()) for record in reversed(records)]).written == {
-            record.id for record in records
-        }
 
 
 class TestCancelledWhileItRan:
@@ -138,21 +130,21 @@ class TestCancelledWhileItRan:
 
     def test_what_fails_ends_as_cancelled_and_is_not_tried_again(self):
         record = self.cancelled()
-        claiming.settle([(record, Failed("stopped"))], now=LATER)
+        settling.settle([(record, Failed("stopped"))], now=LATER)
         ended = BacklogRecord.objects.get(pk=record.id)
         assert (ended.status, ended.finished_at, ended.failures) == (Status.CANCELLED, LATER, 0)
         assert Attempt.objects.get().outcome == AttemptOutcome.CANCELLED
 
     def test_what_a_dead_worker_held_ends_as_cancelled(self):
         record = self.cancelled()
-        claiming.rescue(now=database_clock() + timedelta(days=1))
+        rescuing.rescue(now=database_clock() + timedelta(days=1))
         assert BacklogRecord.objects.get(pk=record.id).status == Status.CANCELLED
 
     def test_its_neighbours_in_the_batch_are_not_touched(self):
         record = self.cancelled()
         make_record()
         [other] = claim()
-        claiming.settle([(record, Failed("stopped")), (other, Failed("no"))], now=LATER)
+        settling.settle([(record, Failed("stopped")), (other, Failed("no"))], now=LATER)
         assert BacklogRecord.objects.get(pk=other.id).waiting_for == WaitingFor.BACKOFF
 
     def test_a_renewal_tells_of_it(self):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from jobs import backlog, breakers, claiming
+from jobs import backlog, breakers, claiming, settling
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Failed, Guarded, Held
@@ -92,7 +92,7 @@ class TestOfABreaker:
         record = held(breaker)
         backlog.retry([record.pk], now=LATER)
         [claimed] = claiming.claim("default", worker_id=worker.pk, limit=1, now=LATER)
-        claiming.settle([(claimed, Failed("no space left", fault_of=NAS))], now=LATER)
+        settling.settle([(claimed, Failed("no space left", fault_of=NAS))], now=LATER)
         found = fresh(record)
         assert (found.waiting_for, found.breaker_id, found.failures) == (WaitingFor.BREAKER, breaker.pk, 0)
         assert Breaker.objects.get().trials == 1
@@ -168,7 +168,7 @@ class TestAtTheSameMoment:
             assert claimed.id == running.pk
             at_once(
                 lambda: ACTIONS[verb]([waiting.pk, running.pk]),  # noqa: B023
-                lambda: claiming.settle([(claimed, Failed("full", fault_of=NAS))], now=LATER),  # noqa: B023
+                lambda: settling.settle([(claimed, Failed("full", fault_of=NAS))], now=LATER),  # noqa: B023
                 lambda: breakers.look(LATER + timedelta(days=2)),
             )
             BacklogRecord.objects.all().delete()

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.db.utils import OperationalError
 
-from jobs import claiming
+from jobs import claiming, rescuing, settling
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Claimed, Succeeded
@@ -50,11 +50,11 @@ def statuses() -> list[int]:
 
 
 class Away:
-    """`claiming.settle` of a database that is away for the first few calls."""
+    """`settling.settle` of a database that is away for the first few calls."""
 
     def __init__(self, calls: int, then_loses_the_answer: bool = False) -> None:
         self.left, self.loses_the_answer = calls, then_loses_the_answer
-        self.settle = claiming.settle
+        self.settle = settling.settle
 
     def __call__(self, results, **more):
         self.left -= 1
@@ -68,7 +68,7 @@ class Away:
 class TestADatabaseThatIsAway:
     @pytest.mark.parametrize("loses_the_answer", [False, True], ids=["before the commit", "after the commit"])
     def test_loses_no_result_and_writes_none_twice(self, settler, monkeypatch, loses_the_answer):
-        monkeypatch.setattr(claiming, "settle", Away(3, loses_the_answer))
+        monkeypatch.setattr(settling, "settle", Away(3, loses_the_answer))
         records = claim(5)
         for record in records:
             settler.add(record, Succeeded())
@@ -79,7 +79,7 @@ class TestADatabaseThatIsAway:
         assert Attempt.objects.count() == 5
 
     def test_is_not_waited_for_for_ever_at_the_end(self, settler, monkeypatch):
-        monkeypatch.setattr(claiming, "settle", Away(10**9))
+        monkeypatch.setattr(settling, "settle", Away(10**9))
         settler.add(claim(1)[0], Succeeded())
         settler.start()
         settler.end(0.05)
@@ -149,7 +149,7 @@ def test_a_batch_is_bounded(settler):
 
 def test_a_result_of_a_lost_lease_is_dropped_and_its_place_is_free(settler):
     [record] = claim(1)
-    claiming.rescue(now=NOON + timedelta(days=10_000))
+    rescuing.rescue(now=NOON + timedelta(days=10_000))
     settler.start()
     settler.add(record, Succeeded())
     assert settler.batches.get(timeout=PATIENCE) == [record]

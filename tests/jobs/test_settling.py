@@ -5,13 +5,13 @@ from uuid import uuid4
 
 import pytest
 
-from jobs import claiming
+from jobs import claiming, rescuing, settling
 from jobs.clock import database_clock
 from jobs.handlers import Kind, registry
-from jobs.lease_statements import LeaseLost
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Claimed, Failed, Handoff, Outcome, Released, Succeeded, Unavailable
 from jobs.set_aside import SetAside
+from jobs.settling import LeaseLost
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import NOON, make_record, make_retry_policy, make_worker
 from tests.operations.doctor.examining import finding
@@ -63,7 +63,7 @@ class TestFence:
     def test_a_result_of_another_attempt_worker_or_token_changes_nothing(self, what, outcome, hooked):
         current = claim_one(attempt=6)
         before = row(current)
-        settled = claiming.settle([(STALE[what](current), outcome)], now=LATER)
+        settled = settling.settle([(STALE[what](current), outcome)], now=LATER)
         assert settled.lost == {current.id}
         assert not settled.written
         assert row(current) == before
@@ -74,27 +74,27 @@ class TestFence:
 
     def test_a_stale_result_does_not_touch_the_good_ones_of_its_batch(self):
         stale, good = claim_one(), claim_one()
-        settled = claiming.settle([(STALE["token"](stale), Succeeded()), (good, Succeeded())], now=LATER)
+        settled = settling.settle([(STALE["token"](stale), Succeeded()), (good, Succeeded())], now=LATER)
         assert (settled.written, settled.lost) == ({good.id}, {stale.id})
         assert (stored(stale).status, stored(good).status) == (Status.RUNNING, Status.SUCCEEDED)
 
     def test_a_stale_result_in_one_batch_with_the_current_one_reaches_no_hook(self, hooked):
         stale = claim_one()
-        claiming.settle([(stale, Released())], now=NOON)
+        settling.settle([(stale, Released())], now=NOON)
         hooked.clear()
         current = claim_again()
         # the worker that lost attempt 1 is given attempt 2; both end before its next settle
         lost = stale._replace(lease_token=uuid4(), worker_id=current.worker_id)
-        settled = claiming.settle([(lost, Succeeded()), (current, Failed("no"))], now=LATER)
+        settled = settling.settle([(lost, Succeeded()), (current, Failed("no"))], now=LATER)
         assert hooked == [(current, Failed("no"))]
         assert stored(current).status == Status.WAITING
         assert settled.lost == {stale.id}
 
     def test_a_repeated_settle_is_recognised_and_writes_nothing_twice(self, hooked):
         record = claim_one()
-        assert claiming.settle([(record, Failed("no"))], now=LATER).written == {record.id}
+        assert settling.settle([(record, Failed("no"))], now=LATER).written == {record.id}
         before = row(record)
-        again = claiming.settle([(record, Failed("no"))], now=LATER)
+        again = settling.settle([(record, Failed("no"))], now=LATER)
         assert not again.written
         assert not again.lost
         assert row(record) == before
@@ -103,7 +103,7 @@ class TestFence:
 
     def test_of_two_results_of_one_attempt_in_a_batch_the_first_counts(self, hooked):
         record = claim_one()
-        settled = claiming.settle([(record, Succeeded()), (record, Released("stopped"))], now=LATER)
+        settled = settling.settle([(record, Succeeded()), (record, Released("stopped"))], now=LATER)
         assert hooked == [(record, Succeeded())]
         assert stored(record).status == Status.SUCCEEDED
         assert (settled.written, settled.lost) == ({record.id}, set())
@@ -112,7 +112,7 @@ class TestFence:
         record = claim_one(now=database_clock())
         after_lease = record.started_at + timedelta(days=1)
         settled, rescued = at_once(
-            lambda: len(claiming.settle([(record, Succeeded())]).written), lambda: claiming.rescue(now=after_lease)
+            lambda: len(settling.settle([(record, Succeeded())]).written), lambda: rescuing.rescue(now=after_lease)
         )
         assert settled + rescued == 1
         assert stored(record).status in (Status.SUCCEEDED, Status.WAITING)
@@ -120,16 +120,16 @@ class TestFence:
 
     def test_the_late_result_of_a_rescued_attempt_is_a_lost_lease_and_no_repetition(self):
         record = claim_one()
-        claiming.rescue(now=database_start() + timedelta(days=1))
+        rescuing.rescue(now=database_start() + timedelta(days=1))
         before = row(record)
-        assert claiming.settle([(record, Succeeded())], now=LATER).lost == {record.id}
+        assert settling.settle([(record, Succeeded())], now=LATER).lost == {record.id}
         assert row(record) == before
 
     def test_an_attempt_number_is_never_used_again_even_after_a_release(self):
         record = claim_one()
         numbers = [record.attempt]
         for _ in range(3):
-            claiming.settle([(record, Released())], now=NOON)
+            settling.settle([(record, Released())], now=NOON)
             record = claim_again()
             numbers.append(record.attempt)
         assert numbers == [1, 2, 3, 4]
@@ -147,12 +147,9 @@ class TestRenewal:
 
     def test_what_is_settled_is_not_renewed(self):
         record = claim_one()
-        claiming.settle([(record, Released())], now=LATER)
+        settling.settle([(record, Released())], now=LATER)
         assert not claiming.renew({record.id: record.lease_token}, worker_id=record.worker_id, now=LATER).owned
         assert stored(record).lease_expires_at is None
-
-    def test_a_worker_without_records_renews_nothing(self):
-        assert claiming.renew({}, worker_id=1).owned == frozenset()
 
 
 class TestRescue:
@@ -160,7 +157,7 @@ class TestRescue:
         policy = make_retry_policy(parameters={"base": 300})
         record = claim_one(now=database_clock(), retry_policy=policy)
         now = record.started_at + timedelta(days=1)
-        assert claiming.rescue(now=now) == 1
+        assert rescuing.rescue(now=now) == 1
         rescued = stored(record)
         assert (rescued.status, rescued.waiting_for) == (Status.WAITING, WaitingFor.BACKOFF)
         assert (rescued.failures, rescued.last_failure_at) == (1, now)
@@ -174,15 +171,15 @@ class TestRescue:
         now = record.started_at + timedelta(hours=9)
         claiming.renew({record.id: record.lease_token}, worker_id=record.worker_id, now=now - timedelta(seconds=59))
         before = row(record)
-        assert claiming.rescue(now=now) == 0
+        assert rescuing.rescue(now=now) == 0
         assert row(record) == before
 
     def test_nothing_is_rescued_within_one_lease_of_the_start_of_the_database(self):
         record = claim_one()  # expired long before the server of this test was started
         started_at = database_start()
-        assert claiming.rescue(now=started_at + timedelta(seconds=59)) == 0
+        assert rescuing.rescue(now=started_at + timedelta(seconds=59)) == 0
         assert stored(record).status == Status.RUNNING
-        assert claiming.rescue(now=started_at + timedelta(seconds=61)) == 1
+        assert rescuing.rescue(now=started_at + timedelta(seconds=61)) == 1
 
     def test_one_that_cannot_be_settled_is_set_aside_for_a_minute_and_named_once(self, monkeypatch, caplog):
         def refuse(record: Claimed, outcome: Outcome, now: datetime) -> None:
@@ -190,44 +187,32 @@ class TestRescue:
                 raise ValueError("an odd subject")
 
         monkeypatch.setitem(registry.kinds, "test", Kind("test", after_settle=refuse))
-        monkeypatch.setattr(claiming, "_set_aside", SetAside())
+        monkeypatch.setattr(rescuing, "_set_aside", SetAside())
         bad, now = claim_one(), database_clock() + timedelta(days=1)
         for second in range(3):
             claim_one()
-            assert claiming.rescue(now=now + timedelta(seconds=second)) == 1
-        claiming.rescue(now=now + timedelta(minutes=1))
+            assert rescuing.rescue(now=now + timedelta(seconds=second)) == 1
+        rescuing.rescue(now=now + timedelta(minutes=1))
         said = [record.getMessage() for record in caplog.records if bad.subject in record.getMessage()]
         assert "an odd subject" in said[0]
         assert len(said) == len(set(said)) == 2
         assert stored(bad).status == Status.RUNNING
         assert finding("expired_leases", now=now + timedelta(minutes=9)).numbers["records"] == [bad.id]
         monkeypatch.setitem(registry.kinds, "test", Kind("test"))
-        assert claiming.rescue(now=now + timedelta(minutes=3)) == 1
+        assert rescuing.rescue(now=now + timedelta(minutes=3)) == 1
 
     def test_rescues_on_many_hosts_at_once_rescue_each_record_once(self):
         now = database_clock() + timedelta(days=1)
         records = [claim_one() for _ in range(12)]
-        assert sum(at_once(*[lambda: claiming.rescue(now=now)] * 4)) == 12
+        assert sum(at_once(*[lambda: rescuing.rescue(now=now)] * 4)) == 12
         assert set(BacklogRecord.objects.values_list("failures", flat=True)) == {1}
         assert Attempt.objects.count() == len(records)
-
-    def test_one_whose_hook_raises_does_not_keep_the_others_from_being_rescued(self, monkeypatch, caplog):
-        monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
-
-        def fail(record, outcome, now):
-            raise RuntimeError("assignment is gone")
-
-        registry.add(Kind("broken", after_settle=fail))
-        broken, good = claim_one(kind="broken"), claim_one()
-        assert claiming.rescue(now=database_start() + timedelta(days=1)) == 1
-        assert (stored(broken).status, stored(good).status) == (Status.RUNNING, Status.WAITING)
-        assert "assignment is gone" in caplog.text
 
 
 class TestHistory:
     def test_a_settled_attempt_says_who_ran_it_from_when_to_when(self):
         record = claim_one(attempt=2)
-        claiming.settle([(record, Failed("disk full"))], now=LATER)
+        settling.settle([(record, Failed("disk full"))], now=LATER)
         attempt = Attempt.objects.get()
         assert (attempt.record_id, attempt.number, attempt.worker_id) == (record.id, 3, record.worker_id)
         assert (attempt.queue, attempt.error) == ("default", "disk full")
@@ -236,13 +221,13 @@ class TestHistory:
 
     def test_a_success_keeps_the_last_error_for_people_to_read(self):
         record = claim_one(last_error="disk full", failures=1)
-        claiming.settle([(record, Succeeded())], now=LATER)
+        settling.settle([(record, Succeeded())], now=LATER)
         assert stored(record).last_error == "disk full"
         assert stored(record).finished_at == LATER
 
     def test_a_handoff_is_an_attempt_in_the_queue_that_it_left(self):
         record = claim_one()
-        claiming.settle([(record, Handoff("backups"))], now=LATER)
+        settling.settle([(record, Handoff("backups"))], now=LATER)
         attempt = Attempt.objects.get()
         assert (attempt.queue, attempt.outcome) == ("default", AttemptOutcome.HANDOFF)
         assert (stored(record).queue, stored(record).status) == ("backups", Status.READY)
@@ -262,7 +247,7 @@ class TestHooks:
         records = [claim_one(), claim_one()]
         before = [row(record) for record in records]
         with pytest.raises(RuntimeError, match="assignment is gone"):
-            claiming.settle([(record, Succeeded()) for record in records], now=LATER)
+            settling.settle([(record, Succeeded()) for record in records], now=LATER)
         assert seen == [Status.SUCCEEDED, Status.SUCCEEDED]
         assert [row(record) for record in records] == before
         assert not Attempt.objects.exists()
@@ -275,7 +260,7 @@ class TestStrays:
         make_record()
         known, stray = claiming.claim("default", worker_id=worker.pk, limit=2, now=NOON)
         others = claim_one()
-        assert claiming.release_strays(worker_id=worker.pk, known={known.id})
+        assert rescuing.release_strays(worker_id=worker.pk, known={known.id})
         assert stored(stray).status == Status.READY
         assert stored(stray).failures == 0
         assert stored(known).status == stored(others).status == Status.RUNNING
@@ -294,6 +279,6 @@ def database_start() -> datetime:
 def test_whatever_a_program_said_is_written_down_as_what_happened(outcome) -> None:
     make_record()
     [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)
-    claiming.settle([(claimed, outcome)], now=NOON).raise_if_lost()
+    settling.settle([(claimed, outcome)], now=NOON).raise_if_lost()
     wanted = AttemptOutcome.FAILED if isinstance(outcome, Failed) else AttemptOutcome.UNAVAILABLE
     assert Attempt.objects.get(record_id=claimed.id).outcome == wanted

@@ -7,7 +7,7 @@ import pytest
 
 SCRIPT = """
 import resource
-from jobs.sockets import sockets
+from jobs.worker.sockets import sockets
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
 sockets.raise_limit()
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], sockets.limit)

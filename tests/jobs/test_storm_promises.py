@@ -12,12 +12,11 @@ from django.db import connection
 from chaos import journal
 from chaos.audit_runs import highest
 from chaos.fleet import Fleet, Member
-from jobs import claiming
+from jobs import claiming, settling
 from jobs.clock import boot_seconds, database_clock
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Succeeded
 from jobs.states import AttemptOutcome
-from tests.chaos.workers import Workers
 from tests.factories import build_record, make_lane, make_throttle, make_worker
 from tests.jobs.worker_processes import database_url
 from tests.threads import at_once, impatience
@@ -54,7 +53,7 @@ class TestNothingIsHandedOutTwice:
             luck, handed_out = Random(worker_id), []
             while claimed := claiming.claim("default", worker_id=worker_id, limit=luck.randrange(1, 60)):
                 handed_out += [record.id for record in claimed]
-                assert claiming.settle([(record, Succeeded()) for record in claimed]).lost == frozenset()
+                assert settling.settle([(record, Succeeded()) for record in claimed]).lost == frozenset()
             return handed_out
 
         shares = at_once(*[lambda worker_id=worker_id: work(worker_id) for worker_id in workers])
@@ -78,18 +77,6 @@ class TestNothingIsHandedOutTwice:
 
         shares = at_once(*[lambda worker_id=worker_id: work(worker_id) for worker_id in workers])
         assert Counter(record_id for share in shares for record_id in share) == Counter(records)
-
-    def test_by_four_processes_that_run_thousands(self, tmp_path):
-        records = put(RECORDS)
-        workers = Workers(tmp_path, lease=2 * PATIENCE)
-        try:
-            for _ in range(PROCESSES):
-                workers.start(wait=False)
-            eventually(lambda: not BacklogRecord.objects.unfinished().exists())
-        finally:
-            workers.kill_all()
-        assert workers.runs() == Counter(records)
-        assert histories() == {(1, AttemptOutcome.SUCCEEDED): RECORDS}
 
 
 class TestCapsWhileWorkersAreKilled:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 STAYS_STUCK = """
 import time, django
 django.setup()
-from jobs.worker.loop_watch import LoopWatch
+from jobs.worker.guard import LoopWatch
 from jobs.worker.unit_tasks import EventLoop
 
 loop = EventLoop()

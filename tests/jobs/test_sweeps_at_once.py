@@ -51,7 +51,7 @@ class TestAtTheSameMoment:
         held, free = make_waiting(179 * DAY), make_waiting(170 * DAY)
         with another_connection() as other, impatience():
             other.execute("SELECT FROM jobs_backlogrecord WHERE id = %s FOR UPDATE", [held.pk])
-            assert process_backlog(180, now=NOW) == Swept(180, ready=1, passed_by=True)
+            assert process_backlog(180, now=NOW) == Swept(180, ready=1, skipped=True)
             assert not Sweep.objects.exists()
             assert run_overdue(NOW + MINUTE) == 0
         assert statuses(held, free) == [Status.WAITING, Status.READY]

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import pytest
 from django.db import IntegrityError
 
-from jobs import claiming, throttles, wakeups
+from jobs import claiming, rescuing, settling, throttles, wakeups
 from jobs.models import BacklogRecord, Lane, PausedQueue, Throttle
 from jobs.outcomes import Failed, Released, Succeeded
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
@@ -47,7 +47,7 @@ class TestCap:
                     peaks.update({name: max(0, count - peaks[name]) for name, count in now_running.items()})
                 if held:
                     ended = held.pop(0)
-                    claiming.settle([(ended, Succeeded())], now=LATER)
+                    settling.settle([(ended, Succeeded())], now=LATER)
                     finished.append(ended.id)
 
         at_once(*[lambda worker_id=worker_id: work(worker_id) for worker_id in workers])
@@ -91,7 +91,7 @@ class TestCap:
         first, second = make_record(lane=lane), make_record(lane=lane)
         [running] = claim()
         assert claim() == []
-        claiming.settle([(running, outcome)], now=NOON)
+        settling.settle([(running, outcome)], now=NOON)
         assert [record.id for record in claim()] == [first.pk if isinstance(outcome, Released) else second.pk]
 
     def test_a_dead_workers_place_stays_taken_until_its_lease_is_rescued(self):
@@ -100,7 +100,7 @@ class TestCap:
         claim()
         long_after = NOON + timedelta(days=900)
         assert claiming.claim("default", worker_id=make_worker().pk, limit=9, now=long_after) == []
-        assert claiming.rescue(now=long_after) == 1
+        assert rescuing.rescue(now=long_after) == 1
         assert claim()[0].id != first.pk
 
     def test_may_be_lowered_below_what_runs(self):
@@ -110,9 +110,9 @@ class TestCap:
             make_record(lane=lane)
         running = claim()
         Throttle.objects.filter(pk=cap.pk).update(max_in_flight=1)
-        claiming.settle([(running[0], Succeeded())], now=NOON)
+        settling.settle([(running[0], Succeeded())], now=NOON)
         assert claim() == []
-        claiming.settle([(record, Succeeded()) for record in running[1:]], now=NOON)
+        settling.settle([(record, Succeeded()) for record in running[1:]], now=NOON)
         assert len(claim()) == 1
 
     def test_of_nothing_lets_nothing_through(self):
@@ -188,7 +188,7 @@ class TestAQueueThatChanges:
             second = make_record(priority=4)
             claimed = claim()
             assert [record.id for record in claimed] == [first.pk, second.pk], number
-            claiming.settle([(record, Succeeded()) for record in claimed], now=LATER)
+            settling.settle([(record, Succeeded()) for record in claimed], now=LATER)
 
 
 class TestRoom:
@@ -205,7 +205,7 @@ class TestRoom:
         caps = [make_throttle(1), make_throttle(1)]
         make_record(lane=make_lane(*caps))
         [record] = claim()
-        claiming.settle([(record, outcome)], now=LATER)
+        settling.settle([(record, outcome)], now=LATER)
         here, elsewhere = heard
         ids = {cap.pk for cap in caps}
         assert here == [ids]
@@ -216,7 +216,7 @@ class TestRoom:
     def test_is_not_announced_for_what_names_no_throttle(self, heard):
         make_record()
         [record] = claim()
-        claiming.settle([(record, Succeeded())], now=LATER)
+        settling.settle([(record, Succeeded())], now=LATER)
         assert heard == ([], [])
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.retries import Failure, Rule, delay
-from jobs.retries.tiers import DAY, HOUR, MINUTE, OLDEST, SHORTEST, TIERS, next_sweep, slot_of
+from jobs.retries.tiers import DAY, HOUR, MINUTE, OLDEST, TIERS, next_sweep, slot_of
 
 instants = st.integers(0, 4_000_000_000)
 intervals = st.sampled_from([tier.every for tier in TIERS])
@@ -19,10 +19,6 @@ class TestTable:
         hours = [(tier.max_age_days, tier.every / HOUR) for tier in TIERS]
         assert hours == [(1, 1 / 12), (7, 1), (14, 12), (30, 24), (180, 96), (360, 192)]
 
-    def test_counts_ages_in_seconds_too(self):
-        assert [tier.max_age for tier in TIERS] == [DAY, 7 * DAY, 14 * DAY, 30 * DAY, 180 * DAY, 360 * DAY]
-        assert (SHORTEST, OLDEST) == (5 * MINUTE, 360 * DAY)
-
     def test_has_grids_that_coincide_so_that_sweeps_of_one_instant_make_one_attempt(self):
         assert all(longer.every % shorter.every == 0 for shorter, longer in pairwise(TIERS))
 
@@ -33,9 +29,6 @@ class TestSlot:
         slot = slot_of(at, every)
         assert slot <= at < slot + every
         assert slot % every == 0
-
-    def test_of_a_day_begins_at_midnight_utc(self):
-        assert slot_of(1_770_000_000, DAY) == 1_769_990_400  # 2026-02-02 00:00 UTC
 
 
 class TestNextSweep:
@@ -56,16 +49,6 @@ class TestNextSweep:
     def test_is_that_of_the_first_tier_which_covers_the_age(self, age, every):
         at = 2000 * 192 * HOUR  # on every grid
         assert next_sweep(at, at - age) == at + every
-
-    def test_is_none_when_the_last_tier_covers_it_no_more(self):
-        at = 2000 * 192 * HOUR
-        assert next_sweep(at, at - OLDEST + 192 * HOUR - 1) is None
-        assert next_sweep(at, at - 10 * OLDEST) is None
-
-    def test_takes_a_shorter_tier_while_that_one_still_covers_the_record_then(self):
-        at = 2000 * 192 * HOUR + 1  # a sweep has just been
-        assert next_sweep(at, at - DAY + 6 * MINUTE) == at - 1 + 5 * MINUTE
-        assert next_sweep(at, at - DAY + 4 * MINUTE) == at - 1 + HOUR
 
     @given(at=instants, age=ages)
     def test_is_strictly_ahead_on_its_grid_and_covers_the_age_by_then(self, at, age):

@@ -175,10 +175,6 @@ class TestFailure:
         assert (change.failures, change.first_failure_at, change.last_failure_at) == (3, LAST_WEEK, NOON)
         assert change.error == "disk full"
 
-    def test_the_first_one_is_both(self):
-        change = after(make_claimed(), Failed("no"))
-        assert change.first_failure_at == change.last_failure_at == NOON
-
     def test_waits_as_its_retry_policy_says_for_the_new_count(self):
         fibonacci = Rule("fibonacci", {"unit": 60})
         change = after(make_claimed(failures=5), Failed("no"), rule=fibonacci)
@@ -195,17 +191,8 @@ class TestFailure:
         change = after(make_claimed(due_day=YESTERDAY, rank_day=YESTERDAY, failures=failures), Failed("no"))
         assert (change.rank_day, change.tried_at) == (TODAY + timedelta(days=days), NOON)
 
-    def test_never_adds_up_to_more_than_a_week(self):
-        record = make_claimed(due_day=YESTERDAY, rank_day=YESTERDAY)
-        for _ in range(20):
-            record = then(record, after(record, Failed("no")))
-        assert record.rank_day == TODAY + timedelta(days=7)
-
     def test_ends_what_a_person_added_to_the_priority(self):
         assert after(make_claimed(priority=107), Failed("no"), usual_priority=7).priority == 7
-
-    def test_keeps_the_priority_of_a_record_without_a_schedule(self):
-        assert after(make_claimed(priority=107), Failed("no"), usual_priority=None).priority == 107
 
     def test_cuts_an_endless_message(self):
         assert len(after(make_claimed(), Failed("x" * 100_000)).error) == 4000

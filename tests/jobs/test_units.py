@@ -5,6 +5,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from queue import SimpleQueue
 
 import pytest
@@ -13,10 +14,10 @@ from jobs import conf
 from jobs.clock import boot_seconds
 from jobs.conf import QueueRule
 from jobs.handlers import Kind, Run, registry
-from jobs.outcomes import Claimed, Failed, Outcome, Released, Succeeded
+from jobs.outcomes import Claimed, Failed, Outcome, Postponed, Released, Succeeded
 from jobs.worker import units as units_module
 from jobs.worker.guard import Guard
-from jobs.worker.pace import AHEAD_SECONDS
+from jobs.worker.places import AHEAD_SECONDS
 from jobs.worker.units import Units
 from tests.factories import make_claimed
 from tests.waiting import PATIENCE, eventually
@@ -163,9 +164,13 @@ class TestMisbehaviour:
         units.run(make_claimed())
         assert units.outcome() == Succeeded()
 
-    def test_of_an_unknown_kind_names_the_kind_and_the_queue(self, units):
-        units.run(make_claimed(kind="tape"))
-        assert "no handler for kind 'tape' in queue 'default'" in units.outcome().reason
+    @pytest.mark.parametrize(("attempt", "minutes"), [(1, 1), (2, 2), (100, 60)])
+    def test_of_an_unknown_kind_names_it_is_no_failure_and_waits_longer_each_time(self, units, attempt, minutes):
+        units.run(record := make_claimed(kind="tape", attempt=attempt))
+        outcome = units.outcome()
+        assert isinstance(outcome, Postponed)
+        assert "no handler for kind 'tape' in queue 'default'" in outcome.reason
+        assert outcome.until == record.started_at + timedelta(minutes=minutes)
 
     def test_by_cancelling_itself_is_a_failure_and_no_endless_release(self, units, handled):
         @handled
@@ -225,15 +230,6 @@ class TestStopping:
         outcomes = {record.id: outcome for record, outcome in [units.ended.get(timeout=PATIENCE) for _ in range(3)]}
         assert isinstance(outcomes[late.id], Released)
         assert gate.began == PLACES
-
-    def test_tells_a_handler_in_a_thread(self, units, handled):
-        @handled
-        def wait(run: Run):
-            return Released() if run.stop.wait(PATIENCE) else Failed("was not told")
-
-        units.run(make_claimed())
-        units.stop_all()
-        assert isinstance(units.outcome(), Released)
 
     def test_tells_an_earlier_attempt_when_the_record_is_claimed_once_more(self, units, handled):
         handled(lambda run: Released() if run.stop.wait(PATIENCE) else Failed("was not told"))
@@ -349,9 +345,6 @@ class TestRoom:
         units.outcomes(count)
         units.forget([run.record for run in units.runs()])
 
-    def test_is_one_per_place_for_handlers_that_are_not_known_yet(self, units):
-        assert units.room("default") == PLACES
-
     @pytest.mark.parametrize("handler", [succeed, succeed_async])
     def test_is_hundreds_for_quick_handlers(self, units, handled, handler):
         def are_known() -> bool:
@@ -402,15 +395,6 @@ class TestRoom:
 
 
 class TestHolding:
-    def test_lasts_until_the_record_is_settled(self, units, handled):
-        handled(succeed)
-        record = make_claimed()
-        units.run(record)
-        units.outcome()
-        assert [run.record for run in units.runs()] == [record]
-        units.forget([record])
-        assert not units.runs()
-
     def test_of_a_newer_attempt_does_not_end_with_the_settle_of_an_older_one(self, units, handled):
         handled(succeed)
         record = make_claimed(attempt=2)

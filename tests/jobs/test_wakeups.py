@@ -7,11 +7,11 @@ from uuid import uuid4
 import pytest
 from django.db import connection, transaction
 
-from jobs import backlog, claiming, tick, wakeups
+from jobs import backlog, claiming, settling, tick, wakeups
 from jobs.handlers import Run
 from jobs.outcomes import Released
 from jobs.states import Status
-from jobs.worker.hints import Bell
+from jobs.worker.hints import Bell, Hints
 from jobs.worker.listener import Listener
 from tests.factories import NOON, make_record, make_worker
 from tests.jobs.held import Held
@@ -28,7 +28,7 @@ def bell(monkeypatch) -> Iterator[Bell]:
     """The bell of an idle worker that serves `default` and listens already."""
     monkeypatch.setattr(wakeups, "_last_sent", {})
     bell = Bell()
-    listener = Listener({"default"}, lambda _: bell.ring(), lambda _: None, Held())
+    listener = Listener({"default"}, Hints(bell.ring), Held())
     listener.start()
     assert bell.wait(PATIENCE)  # after LISTEN: it may have missed some
     yield bell
@@ -49,7 +49,7 @@ class TestBell:
     def test_rings_for_what_a_settle_makes_ready(self, bell):
         make_record()
         [record] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)
-        claiming.settle([(record, Released())], now=NOON)
+        settling.settle([(record, Released())], now=NOON)
         assert bell.wait(PATIENCE)
 
     def test_rings_no_sooner_than_the_record_can_be_seen(self, bell):
@@ -77,7 +77,7 @@ class TestCancels:
         assert len(runs) == 3
         runs[earlier.pk] = Run(runs[earlier.pk].record._replace(lease_token=uuid4()))
         backlog.cancel([earlier.pk, cancelled.pk])
-        listener = Listener({"default"}, lambda _: None, lambda _: None, Held(*runs.values()))
+        listener = Listener({"default"}, Hints(), Held(*runs.values()))
         listener.start()
         assert runs[cancelled.pk].stop.wait(PATIENCE)
         listener.end()

@@ -14,8 +14,7 @@ from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, PausedQueue, RetryPolicy
 from jobs.states import AttemptOutcome, Status
 from tests.jobs.worker_processes import SHORT_LEASE, WorkerProcesses, database_url
-from tests.sources.engines.peers import free_port
-from tests.waiting import PATIENCE, eventually
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -76,14 +75,6 @@ class TestPausing:
         wakeups.notify("default")
         eventually(lambda: status_of(held) == Status.SUCCEEDED)
 
-    def test_lets_what_runs_end(self, workers, tmp_path):
-        record = put("hang", tmp_path)
-        workers()
-        eventually((tmp_path / "hang-started").exists)
-        PausedQueue.objects.create(name="default")
-        (tmp_path / "hang-gate").touch()
-        eventually(lambda: status_of(record) == Status.SUCCEEDED)
-
 
 @pytest.mark.promise
 @pytest.mark.parametrize(("kind", "lease"), [("short hang", {}), ("short unresponsive", SHORT_LEASE)])
@@ -96,15 +87,6 @@ def test_what_runs_for_longer_than_its_kind_may_is_a_failure_and_its_lease_is_no
     eventually(lambda: status_of(record) == Status.FAILED)
     expected = AttemptOutcome.FAILED if kind == "short hang" else AttemptOutcome.RESCUED
     assert outcomes_of(record) == [expected]
-
-
-def test_a_worker_that_finds_no_database_waits_for_it_until_it_is_told_to_stop(workers):
-    worker = workers(DATABASE_URL=f"postgresql://nobody@127.0.0.1:{free_port('127.0.0.1')}/none")
-    eventually(lambda: "waiting for the database" in workers.log(0))
-    worker.terminate()
-    assert worker.wait(PATIENCE) == 0
-    assert "Traceback" not in workers.log(0)
-    assert workers.log(0).count("waiting for the database") == 1
 
 
 def test_an_idle_worker_asks_at_most_one_question_a_second(workers, tmp_path):

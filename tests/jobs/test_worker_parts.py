@@ -7,16 +7,16 @@ from django.core.management.base import CommandError
 from django.db import connection, transaction
 from django.db.utils import OperationalError
 
-from jobs import claiming, periodic
+from jobs import claiming, periodic, settling
 from jobs.clock import database_clock
 from jobs.handlers import Run, registry
 from jobs.management.commands.worker import _rules
 from jobs.models import Attempt, BacklogRecord, Worker
 from jobs.outcomes import Succeeded
 from jobs.states import Status, WaitingFor
+from jobs.worker.claimer import shortage
 from jobs.worker.guard import Guard
 from jobs.worker.heartbeat import Heartbeat
-from jobs.worker.lookahead import shortage
 from tests.factories import make_claimed, make_record, make_worker
 from tests.jobs.held import Held
 
@@ -69,7 +69,7 @@ class TestHeartbeat:
         worker = make_worker()
         owned, lost = make_record(), make_record()
         claimed = {record.id: record for record in claiming.claim("default", worker_id=worker.pk, limit=2)}
-        claiming.settle([(claimed[lost.pk], Succeeded())])
+        settling.settle([(claimed[lost.pk], Succeeded())])
         runs = {record_id: Run(record) for record_id, record in claimed.items()}
         before = BacklogRecord.objects.get(pk=owned.pk).lease_expires_at
         Heartbeat(worker.pk, Held(*runs.values())).beat()
@@ -87,7 +87,7 @@ class TestHeartbeat:
         held, renew = Held(run), claiming.renew
 
         def ends_after(*arguments, **options):
-            claiming.settle([(claimed, Succeeded())])
+            settling.settle([(claimed, Succeeded())])
             renewed = renew(*arguments, **options)
             held.end(run)
             if is_forgotten:
@@ -182,14 +182,6 @@ class TestPeriodicTasks:
         with pytest.raises(OperationalError):
             periodic.run_minutely()
 
-    def test_a_sweep_that_was_missed_is_done_by_the_tick(self):
-        now = database_clock()
-        values = {"waiting_for": WaitingFor.SWEEP, "inserted_at": now - timedelta(days=100)}
-        record = make_record(Status.WAITING, run_after=now + timedelta(days=260), failures=9, **values)
-        assert "1 changed besides" in periodic.tick()
-        record.refresh_from_db()
-        assert record.status == Status.READY
-
     def test_a_sweep_says_what_it_did(self):
         values = {"waiting_for": WaitingFor.SWEEP, "inserted_at": database_clock(), "failures": 1}
         make_record(Status.WAITING, **values, run_after=database_clock() + timedelta(days=360))
@@ -200,7 +192,7 @@ class TestPeriodicTasks:
         worker = make_worker()
         old, waiting = make_record(), make_record(status=Status.WAITING)
         [claimed] = claiming.claim("default", worker_id=worker.pk, limit=1)
-        claiming.settle([(claimed, Succeeded())])
+        settling.settle([(claimed, Succeeded())])
         assert periodic.prune() == 0
         assert periodic.prune(now=database_clock() + timedelta(days=91)) == 1
         assert list(BacklogRecord.objects.values_list("pk", flat=True)) == [waiting.pk]

@@ -63,21 +63,6 @@ def cut_all_others() -> None:
 
 
 @pytest.mark.promise
-def test_a_killed_worker_loses_nothing_and_another_one_finishes(start_worker, tmp_path):
-    record = put("hang", tmp_path)
-    victim = start_worker(**SHORT_LEASE)
-    eventually(started_by_a_worker("hang", tmp_path))
-    victim.kill()
-    victim.wait()
-    (tmp_path / "hang-gate").touch()
-    start_worker(**RESCUING_LEASE)
-    eventually(lambda: status_of(record) == Status.SUCCEEDED)
-    assert outcomes_of(record) == [AttemptOutcome.RESCUED, AttemptOutcome.SUCCEEDED]
-    record.refresh_from_db()
-    assert (record.failures, record.attempt) == (1, 2)
-
-
-@pytest.mark.promise
 def test_a_stopped_worker_finishes_what_ends_within_the_grace(start_worker, tmp_path):
     record = put("hang", tmp_path)
     worker = start_worker(grace=20)
@@ -139,33 +124,6 @@ def test_a_worker_that_slept_past_its_lease_drops_its_result(start_worker, tmp_p
     assert other.poll() is None
 
 
-@pytest.mark.parametrize("kind", ["exit", "interrupt", "nonsense"])
-def test_a_misbehaving_handler_is_a_failure_and_the_worker_goes_on(start_worker, tmp_path, kind):
-    record = put(kind, tmp_path)
-    worker = start_worker()
-    eventually(lambda: status_of(record) == Status.FAILED)
-    after = put("quick", tmp_path)
-    eventually(lambda: status_of(after) == Status.SUCCEEDED)
-    record.refresh_from_db()
-    assert record.failures == 3
-    assert record.last_error
-    assert worker.poll() is None
-
-
-def test_a_kind_that_the_worker_does_not_know_waits_without_a_failure_and_longer_each_time(start_worker, tmp_path):
-    record = put("unheard of", tmp_path, queue="default", closes_at=None)
-    worker = start_worker()
-    for attempt in (1, 2):
-        eventually(lambda: status_of(record) == Status.WAITING)
-        record.refresh_from_db()
-        waits = (record.run_after - Attempt.objects.get(record=record, number=attempt).started_at).total_seconds()
-        assert (record.attempt, record.failures, record.queue, waits) == (attempt, 0, "default", 60 * attempt)
-        BacklogRecord.objects.filter(pk=record.pk, attempt=1).update(run_after=database_clock())
-        eventually(lambda attempt=attempt: attempt == 2 or outcomes_of(record)[1:])
-    assert "no handler for kind 'unheard of'" in record.last_error
-    assert worker.poll() is None
-
-
 def test_a_worker_whose_database_is_migrated_finishes_what_runs_claims_no_more_and_ends(start_worker, tmp_path):
     record = put("hang", tmp_path)
     worker = start_worker(grace=0.1, WORKER_BESIDES="0.2")
@@ -193,20 +151,6 @@ def test_a_live_worker_keeps_its_lease_for_longer_than_a_lease(start_worker, tmp
     eventually(this.filter(lease_expires_at__gt=nearly_over).exists)
     (tmp_path / "hang-gate").touch()
     eventually(lambda: status_of(record) == Status.SUCCEEDED)
-    assert outcomes_of(record) == [AttemptOutcome.SUCCEEDED]
-
-
-@pytest.mark.promise
-def test_the_database_comes_and_goes_and_the_worker_goes_on(start_worker, tmp_path):
-    record = put("hang", tmp_path)
-    worker = start_worker()
-    eventually(started_by_a_worker("hang", tmp_path))
-    cut_all_others()
-    (tmp_path / "hang-gate").touch()
-    eventually(lambda: status_of(record) == Status.SUCCEEDED)
-    after = put("quick", tmp_path)
-    eventually(lambda: status_of(after) == Status.SUCCEEDED)
-    assert worker.poll() is None
     assert outcomes_of(record) == [AttemptOutcome.SUCCEEDED]
 
 

@@ -11,9 +11,8 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from jobs.models import Attempt, AttemptEntry, BacklogRecord, Lane, RetryPolicy, Worker
-from jobs.states import AttemptOutcome, Status, WaitingFor
-from operations.admin.base import ReadOnlyAdmin
+from jobs.models import Attempt, BacklogRecord, RetryPolicy, Worker
+from jobs.states import AttemptOutcome, Status
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_worker
 
 pytestmark = pytest.mark.django_db
@@ -45,46 +44,15 @@ def test_every_list_opens_empty(model: type[Model], admin_client: Client) -> Non
     assert listed(admin_client, f"/admin/{model._meta.app_label}/{model._meta.model_name}/") == []
 
 
-def test_every_table_of_the_project_can_be_looked_at() -> None:
-    assert {model.__name__ for model in OURS} >= {
-        "Source", "Policy", "Assignment", "Repository", "Backup", "Schedule", "Throttle", "BacklogRecord",
-        "AttemptEntry", "Worker", "RetryPolicy",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("model", [BacklogRecord, AttemptEntry, Worker, Lane])
-def test_what_machines_write_is_read_only(model: type[Model]) -> None:
-    assert isinstance(admin.site._registry[model], ReadOnlyAdmin)
-
-
 class TestRecords:
-    @pytest.mark.parametrize("status", list(Status))
-    def test_filters_by_status(self, status: Status, admin_client: Client) -> None:
-        for each in Status:
-            make_record(each)
-        [record] = listed(admin_client, f"{RECORDS}?status__exact={status.value}")
-        assert record.status == status
-
-    def test_filters_by_queue_kind_and_reason(self, admin_client: Client) -> None:
-        make_record(queue="backups", kind="backup")
-        make_record(Status.WAITING, queue="availability", kind="backup", waiting_for=WaitingFor.RECHECK)
-        assert len(listed(admin_client, f"{RECORDS}?queue=backups")) == 1
-        assert len(listed(admin_client, f"{RECORDS}?kind=backup")) == 2
-        assert len(listed(admin_client, f"{RECORDS}?waiting_for__exact={WaitingFor.RECHECK.value}")) == 1
-
-    def test_searches_subjects(self, admin_client: Client) -> None:
-        make_record(subject="assignment:7")
-        make_record(subject="assignment:8")
-        assert [record.subject for record in listed(admin_client, f"{RECORDS}?q=assignment:7")] == ["assignment:7"]
-
-    def test_shows_a_hundred_records_in_few_queries(
+    def test_shows_a_page_of_records_in_few_queries(
         self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
     ) -> None:
         worker, schedule, policy = make_worker(), make_schedule(), make_retry_policy()
-        for _ in range(100):
+        for _ in range(50):
             make_record(Status.RUNNING, worker=worker, origin=schedule, retry_policy=policy)
         with django_assert_max_num_queries(10):
-            assert len(listed(admin_client, RECORDS)) == 100
+            assert len(listed(admin_client, RECORDS)) == 50
 
     def test_tells_its_attempts_and_escapes_what_engines_said(self, admin_client: Client) -> None:
         record = make_record(Status.SUCCEEDED)
@@ -103,46 +71,6 @@ class TestRecords:
             assert admin_client.post(f"{url}delete/", {"post": "yes"}).status_code == 403
         assert admin_client.get(f"{RECORDS}add/").status_code == 403
         assert listed(admin_client, RECORDS)
-
-
-class TestAttempts:
-    URL = "/admin/jobs/attemptentry/"
-
-    def test_are_listed_from_their_table_which_has_a_composite_key(
-        self, admin_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
-    ) -> None:
-        worker = make_worker()
-        for _ in range(30):
-            add_attempt(make_record(), worker=worker)
-        with django_assert_max_num_queries(10):
-            assert len(listed(admin_client, self.URL)) == 30
-
-    def test_open_by_record_and_number(self, admin_client: Client) -> None:
-        record = make_record()
-        add_attempt(record, 3)
-        response = admin_client.get(f"{self.URL}{record.pk}-3/change/")
-        assert response.status_code == 200
-        assert admin_client.post(f"{self.URL}{record.pk}-3/change/", {}).status_code == 403
-
-    @pytest.mark.parametrize(
-        "key",
-        [
-            "nonsense",
-            "²-1",
-        ],
-    )
-    def test_a_made_up_key_leads_back(self, key: str, admin_client: Client) -> None:
-        assert admin_client.get(f"{self.URL}{key}/change/").status_code == 302
-
-    @pytest.mark.parametrize(
-        "query",
-        [
-            "refused",
-        ],
-    )
-    def test_can_be_searched(self, query: str, admin_client: Client) -> None:
-        add_attempt(make_record())
-        assert len(listed(admin_client, f"{self.URL}?q={query}")) == (query == "refused")
 
 
 class TestWorkers:
@@ -183,12 +111,6 @@ class TestRules:
         admin_client.post(f"/admin/schedules/schedule/{schedule.pk}/change/", {"cron": "* * * * *"})
         schedule.refresh_from_db()
         assert schedule.cron == "0 9 * * *"
-
-
-def test_the_front_page_opens_and_lists_every_table(admin_client: Client) -> None:
-    page = admin_client.get("/admin/").content.decode()
-    assert "Backlog records" in page
-    assert "Sources" in page
 
 
 def test_nobody_gets_in_without_a_password(client: Client) -> None:

@@ -162,7 +162,7 @@ class TestTesting:
         a_worker_delivers(monkeypatch, lambda _: Succeeded(facts={"status": 204, "seconds": 0.25}))
         answer = editor.post(page_of(make_endpoint(), "test"), {"confirmed": "yes"}, follow=True).content.decode()
         assert "delivered: it answered 204 after 0.250 s" in answer
-        assert f"/admin/delivery/event/{BacklogRecord.objects.get().pk}/change/" in answer
+        assert f"/admin/jobs/backlogrecord/{BacklogRecord.objects.get().pk}/change/" in answer
 
     def test_tells_what_was_in_vain_without_markup(self, editor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         a_worker_delivers(monkeypatch, lambda _: Failed("<script>alert(1)</script>"))

@@ -33,11 +33,11 @@ class TestList:
         fail(claimed(1), guarded=CELLAR)
         open_it()
         hold(2)
-        first, second, third = run().splitlines()
-        assert first.startswith("repository:3  repository office: open for ")
-        assert "3 failures in a row, 2 records wait, 0 trials in vain, next trial at 2026-03-02 12:01:00 UTC" in first
-        assert second == "    no space left on device"
-        assert third == "repository:4  repository cellar: closed, 1 failures in a row"
+        lines = [line.split() for line in run().splitlines() if "repository:" in line]
+        error = ["no", "space", "left", "on", "device"]
+        assert lines[0][:4] == ["repository:3", "repository", "office", "open"]
+        assert lines[0][-9:] == ["3", "2", "2026-03-02", "12:01:00", *error]
+        assert lines[1] == ["repository:4", "repository", "cellar", "closed", "1", "0", *error]
 
     def test_what_people_and_engines_wrote_cannot_steer_the_terminal(self):
         open_it(guarded=Guarded("repository:5", "evil \x1b[31mred"))
@@ -84,7 +84,7 @@ class TestVerbs:
 
 
 def finding() -> Finding:
-    names = [name for name in doctor.NAMES if name != "open_breakers"]
+    names = [name for name in doctor.names() if name != "open_breakers"]
     [found] = doctor.examine(skip=names, now=NOON + HOUR)
     return found
 
@@ -97,6 +97,6 @@ class TestDoctor:
         found = finding()
         assert found.severity == Severity.WARNING
         assert "repository office (repository:3) has failed 3 times in a row and is held back for 1 h" in found.what
-        assert "4 trials in vain; records that wait: 2; the last error: no space left" in found.what
+        assert "4 trials did not close it; records that wait: 2; the last error: no space left" in found.what
         assert "manage.py breakers probe KEY" in found.do
         assert found.numbers["open"][0]["waiting"] == 2

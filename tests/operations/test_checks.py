@@ -1,15 +1,13 @@
 """The system checks: each wrong setting is named, with what to do; the project's own settings are right."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from django.apps import apps
 from django.conf import settings as project
 from django.core import checks as framework
 from django.core.checks import CheckMessage
 
-from jobs.handlers import Handler, Kind, Registry, Run
+from jobs.handlers import Kind, Registry, Run
 from jobs.outcomes import Outcome, Succeeded
 from jobs.retries import sweeps
 from operations import checks
@@ -53,37 +51,23 @@ class TestTheBacklogsSettings:
         ("changed", "number", "named"),
         [
             ({"LEASE_SECOND": 5}, "E002", "did you mean 'LEASE_SECONDS'"),
-            ({"lease_seconds": 5}, "E002", "did you mean 'LEASE_SECONDS'"),
             ({"COLOUR": "red"}, "E002", "take it out"),
-            ({"QUEUES": ["default"]}, "E003", "write {"),
             ({"QUEUES": {"default": 4}}, "E003", "write {"),
             ({"QUEUES": {"": {}}}, "E003", "characters"),
-            ({"QUEUES": {"q" * 51: {}}}, "E003", "characters"),
             ({"QUEUES": {"default": {"concurency": 4}}}, "E002", "did you mean 'concurrency'"),
             ({"QUEUES": {"default": {"concurrency": 0}}}, "E004", "1 or more"),
-            ({"QUEUES": {"default": {"concurrency": "4"}}}, "E004", "whole number"),
-            ({"QUEUES": {"default": {"concurrency": 1.5}}}, "E004", "whole number"),
             ({"QUEUES": {"default": {"concurrency": True}}}, "E004", "whole number"),
             ({"QUEUES": {"default": {"feeds": "nowhere"}}}, "E005", "takes its records over"),
             ({"QUEUES": {"default": {"feeds": "default"}}}, "E005", "takes its records over"),
             ({"LEASE_SECONDS": 0.5}, "E006", "1 or more"),
-            ({"LEASE_SECONDS": "60"}, "E006", "number of seconds"),
             ({"LEASE_SECONDS": float("nan")}, "E006", "number of seconds"),
-            ({"LEASE_SECONDS": None}, "E006", "number of seconds"),
             ({"WAKE": "sleep"}, "E007", "'poll'"),
             ({"KEEP_FINISHED_DAYS": 0}, "E008", "above 0"),
             ({"KEEP_FINISHED_DAYS": 1e9}, "E008", "at most"),
-            ({"SWEEP_MAX_RECORDS": 0}, "E015", "1 to 1,000,000"),
-            ({"SWEEP_MAX_RECORDS": 1.5}, "E015", "whole number"),
-            ({"SWEEP_MAX_RECORDS": True}, "E015", "whole number"),
-            ({"SWEEP_MAX_RECORDS": "10"}, "E015", "whole number"),
             ({"SWEEP_MAX_RECORDS": 1_000_001}, "E015", "10,000 is usual"),
             ({"BREAKER_AFTER": 0}, "E016", "3 is usual"),
-            ({"BREAKER_AFTER": None}, "E016", "whole number"),
             ({"BREAKER_PROBE_SECONDS": 0.5}, "E017", "1 to 86,400; 60 is usual"),
-            ({"BREAKER_PROBE_SECONDS": "60"}, "E017", "number of seconds"),
             ({"BREAKER_LONGEST_SECONDS": float("inf")}, "E017", "900 is usual"),
-            ({"BREAKER_PROBE_SECONDS": 1000}, "E018", "the larger number"),
             ({"BREAKER_LONGEST_SECONDS": 59}, "E018", "the larger number"),
         ],
     )
@@ -127,13 +111,6 @@ class TestTheBacklogsSettings:
         settings.JOBS = ["default"]
         assert ids(checks.check_backlog()) == ["jobs.E001"]
 
-    def test_every_wrong_queue_is_named(self, settings):
-        settings.JOBS = {"QUEUES": {"a": {"concurrency": 0}, "b": 7, "c": {"concurrency": 2}}}
-        assert [str(message.msg)[:19] for message in checks.check_backlog()] == [
-            "JOBS['QUEUES']['a']",
-            "JOBS['QUEUES']['b']",
-        ]
-
 
 class TestKindsAndHandlers:
     def test_a_kind_whose_home_no_worker_can_serve_is_an_error(self, own_registry):
@@ -155,22 +132,6 @@ class TestKindsAndHandlers:
         assert (message.id, message.level) == ("jobs.W001", framework.WARNING)
         assert "'elsewhere'" in str(message.msg)
 
-    def test_a_kind_with_a_handler_at_home_is_right(self, own_registry):
-        own_registry.add(Kind("test", home_queue="default"))
-        own_registry.handler("test", queue="default")(succeed)
-        assert checks.check_registry() == []
-
-    def test_nothing_is_said_of_queues_while_the_settings_are_wrong(self, own_registry, settings):
-        settings.JOBS = {"QUEUES": 7}
-        own_registry.add(Kind("test", home_queue="nowhere"))
-        assert checks.check_registry() == []
-
-    def test_the_registered_handlers_are_a_copy(self, own_registry):
-        own_registry.handler("test", queue="default")(succeed)
-        handlers: dict[tuple[str, str], Handler] = checks.registered()
-        handlers.clear()
-        assert list(checks.registered()) == [("test", "default")]
-
 
 class TestTheDatabase:
     @pytest.mark.parametrize(
@@ -179,7 +140,6 @@ class TestTheDatabase:
             ({}, []),
             ({"OPTIONS": {"isolation_level": 2}}, []),
             ({"OPTIONS": {"isolation_level": 3}}, ["jobs.E012"]),
-            ({"OPTIONS": {"isolation_level": 4}}, ["jobs.E012"]),
             ({"ATOMIC_REQUESTS": True}, ["jobs.W002"]),
             ({"CONN_MAX_AGE": 0}, ["jobs.W003"]),
             ({"CONN_MAX_AGE": 0, "OPTIONS": {"pool": {"max_size": 20}}}, []),
@@ -205,16 +165,12 @@ class TestThePeriodicTasks:
         [
             ({"orm": "other"}, "W011", "orm"),
             ({"broker_class": "some.Broker"}, "W011", "orm"),
-            ({"broker_class": None}, "W011", "orm"),
             ({"ack_failures": False}, "W012", "ack_failures"),
             ({"max_attempts": 0}, "W013", "max_attempts"),
-            ({"max_attempts": 5}, "W013", "max_attempts"),
             ({"bulk": 10}, "W014", "bulk"),
-            ({"queue_limit": 50}, "W015", "both"),
             ({"workers": 4}, "W015", "both"),
             ({"catch_up": True}, "W016", "catch_up"),
             ({"timeout": None}, "W017", "timeout"),
-            ({"retry": 300}, "W018", "retry"),
             ({"retry": 60}, "W018", "retry"),
             ({"scheduler": False}, "W019", "scheduler"),
         ],
@@ -242,14 +198,6 @@ class TestThePeriodicTasks:
         settings.Q_CLUSTER = {name: value for name, value in project.Q_CLUSTER.items() if name != left_out}
         assert ids(checks.check_periodic_tasks()) == [f"jobs.{number}"]
 
-    @pytest.mark.parametrize("value", [None, "default"])
-    def test_settings_that_are_no_dict_are_named(self, settings, value):
-        settings.Q_CLUSTER = value
+    def test_settings_that_are_no_dict_are_named(self, settings):
+        settings.Q_CLUSTER = None
         assert ids(checks.check_periodic_tasks()) == ["jobs.W010"]
-
-    def test_an_installation_without_django_q2_is_not_asked(self, settings, monkeypatch):
-        cluster: dict[str, Any] = {}
-        settings.Q_CLUSTER = cluster
-        # not by INSTALLED_APPS: the admin's theme would make a new site, with nothing in it, for the tests that follow
-        monkeypatch.setattr(apps, "is_installed", lambda name: name != "django_q")
-        assert checks.check_periodic_tasks() == []

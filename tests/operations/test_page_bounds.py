@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from operations.web import database_away
+from operations.web import answers
 from tests.threads import another_connection
 
 
@@ -28,7 +28,7 @@ def test_a_search_of_a_thousand_words_is_refused(path: str, search: str, admin_c
 def test_a_page_that_takes_too_long_is_given_up_and_the_next_one_is_answered(
     path: str, admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database_away, "PAGE_SECONDS", 0.2)
+    monkeypatch.setattr(answers, "PAGE_SECONDS", 0.2)
     with another_connection() as other, other.cursor() as cursor:
         cursor.execute("BEGIN; LOCK jobs_backlogrecord, sources_source, jobs_retrypolicy IN ACCESS EXCLUSIVE MODE")
         answer = admin_client.get(path)

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.test import override_settings
 
-from jobs import claiming
+from jobs import claiming, settling
 from jobs.models import BacklogRecord, PausedQueue, Sweep
 from jobs.outcomes import Failed
 from jobs.states import Status, WaitingFor
@@ -147,7 +147,7 @@ class TestEnded:
     def give_up(self, **fields) -> BacklogRecord:
         record = make_record(retry_policy=make_retry_policy(name="short", **fields))
         [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)
-        claiming.settle([(claimed, Failed("no such file"))], now=NOON)
+        settling.settle([(claimed, Failed("no such file"))], now=NOON)
         return record
 
     def test_a_failed_one_says_how_often_by_which_rule_and_what_to_do(self):

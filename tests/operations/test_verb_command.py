@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 from django.db import connection
 from django.db.utils import Error, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
-from jobs import unreachable
+from jobs import database_errors
 from operations.management import base
 from operations.management.base import VerbCommand
 
@@ -57,14 +57,6 @@ def test_what_a_verb_refuses_ends_it_with_code_2(error, said):
     assert refused.returncode == 2
 
 
-def test_a_refusal_keeps_the_code_that_its_verb_gave_it():
-    command = Command()
-    command.raised = CommandError("not now", returncode=1)
-    with pytest.raises(CommandError, match="not now") as caught:
-        command.handle(verb="set")
-    assert caught.value.returncode == 1
-
-
 def caused(error: Error, cause: Exception) -> Error:
     error.__cause__ = cause
     return error
@@ -85,15 +77,15 @@ class TestWithoutTheDatabase:
     )
     def test_it_names_the_place_and_what_to_do(self, error, monkeypatch):
         shop = {"NAME": "shop", "HOST": "db", "PORT": "", "PASSWORD": "hunter2"}
-        monkeypatch.setattr(unreachable, "settings", SimpleNamespace(DATABASES={"default": shop}))
-        assert unreachable.describe(error) == (
+        monkeypatch.setattr(database_errors, "settings", SimpleNamespace(DATABASES={"default": shop}))
+        assert database_errors.describe(error) == (
             "the database 'shop' at db:5432 does not answer: refused\n"
             "Check the setting DATABASES, and that the server runs."
         )
 
     def test_one_without_tables_is_not_migrated(self):
         error = caused(ProgrammingError("no relation x\nLINE 1"), psycopg.errors.UndefinedTable())
-        assert unreachable.describe(error) == (
+        assert database_errors.describe(error) == (
             "the database is not migrated (no relation x). Run `manage.py migrate` first."
         )
 
@@ -106,7 +98,7 @@ class TestWithoutTheDatabase:
         ],
     )
     def test_one_that_has_answered_is_not_said_to_be_away(self, error):
-        assert unreachable.describe(error) == ""
+        assert database_errors.describe(error) == ""
 
 
 class TestPatience:
@@ -118,10 +110,6 @@ class TestPatience:
             connection.cursor() as cursor,
         ):
             cursor.execute("SELECT pg_sleep(60)")
-
-    def test_another_error_is_told_as_it_is(self, db):
-        with pytest.raises(OperationalError, match="gone"), base.patiently("ask for less"):
-            raise OperationalError("gone")
 
 
 class TestTheQuestion:

@@ -3,9 +3,9 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from delivery.models import Event
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import FINISHED, AttemptOutcome, Status, WaitingFor
+from schedules.events import beginning
 from schedules.models import Schedule, Trigger
 from tests.factories import NOON, make_record, make_schedule
 
@@ -19,14 +19,20 @@ def make_event_schedule(**fields: Any) -> Schedule:
 
 
 def make_trigger(schedule: Schedule, trigger_at: datetime = NOON, **fields: Any) -> Trigger:
-    """One that was seen and emitted a second after its launch time."""
-    values = {"seen_at": trigger_at + SECOND, "emitted_at": trigger_at + SECOND, "events": schedule.event_count or 0}
-    return Trigger.objects.create(schedule=schedule, trigger_at=trigger_at, **(values | fields))
+    """One that was seen and emitted a second after its launch time, and keeps what its batch was begun with."""
+    values: dict[str, Any] = {
+        "seen_at": trigger_at + SECOND,
+        "emitted_at": trigger_at + SECOND,
+        "events": schedule.event_count or 0,
+    }
+    values |= {"stagger": schedule.stagger, "late": schedule.late} | fields
+    values.setdefault("begins_at", beginning(trigger_at, values["seen_at"]))
+    return Trigger.objects.create(schedule=schedule, trigger_at=trigger_at, **values)
 
 
 def make_event(
     schedule: Schedule, number: int = 1, status: Status = Status.READY, trigger_at: datetime = NOON, **fields: Any
-) -> Event:
+) -> BacklogRecord:
     """Number `number` of a trigger; what has ended was tried a second after that."""
     event_id = f"{schedule.pk}-{trigger_at:%Y%m%dT%H%M%SZ}-{number}"
     payload = {
@@ -55,7 +61,7 @@ def make_event(
     if status in FINISHED:
         values.update(started_at=trigger_at + SECOND, finished_at=trigger_at + 2 * SECOND)
     record = make_record(status, **(values | fields))
-    return Event.objects.get(pk=record.pk)
+    return BacklogRecord.objects.get(pk=record.pk)
 
 
 def attempt(record: BacklogRecord, number: int = 1, *, error: str = "", **facts: Any) -> Attempt:
@@ -68,13 +74,13 @@ def attempt(record: BacklogRecord, number: int = 1, *, error: str = "", **facts:
     )  # fmt: skip
 
 
-def delivered(schedule: Schedule, number: int = 1, **fields: Any) -> Event:
+def delivered(schedule: Schedule, number: int = 1, **fields: Any) -> BacklogRecord:
     event = make_event(schedule, number, Status.SUCCEEDED, **fields)
     attempt(event, status=200, seconds=0.123)
     return event
 
 
-def refused(schedule: Schedule, number: int = 1, code: int | None = 500, **fields: Any) -> Event:
+def refused(schedule: Schedule, number: int = 1, code: int | None = 500, **fields: Any) -> BacklogRecord:
     """Given up after one attempt; without a code nobody answered."""
     error = f"https://example.com:443 answered {code}" if code else "https://example.com:443 could not be reached"
     event = make_event(schedule, number, Status.FAILED, failures=1, last_error=error, **fields)

@@ -145,13 +145,6 @@ class TestWhatComesTooLate:
         Schedule.objects.update(late="deliver")
         assert batches.drop_late(NOON + HOUR) == 1
 
-    def test_of_a_batch_from_before_that_was_kept_goes_as_its_schedule_says(self, retried):
-        Trigger.objects.update(late="")
-        Schedule.objects.update(late="deliver")
-        assert batches.drop_late(NOON + HOUR) == 0
-        Schedule.objects.update(late="drop")
-        assert batches.drop_late(NOON + HOUR) == 1
-
     def test_is_dropped_by_a_tick_if_it_is_ready(self):
         emit_batch(2, window_for=3600, late="drop")
         ticked = tick.tick(NOON + HOUR, rescue=False)

@@ -224,9 +224,9 @@ class TestAfterThreeDaysDown:
     @pytest.mark.parametrize(
         ("catch_up_for", "days", "told"),
         [
-            (None, [3], "04 09:00:00 UTC are passed over: only the last is made up for"),
-            (0, [], "05 09:00:00 UTC are passed over: it does not catch up"),
-            (2 * 86_400, [2, 3], "03 09:00:00 UTC are passed over: older than 172800 s"),
+            (None, [3], "04 09:00:00 UTC are skipped: only the last is caught up"),
+            (0, [], "05 09:00:00 UTC are skipped: it does not catch up"),
+            (2 * 86_400, [2, 3], "03 09:00:00 UTC are skipped: older than 172800 s"),
             (7 * 86_400, [0, 1, 2, 3], None),
         ],
     )
@@ -240,7 +240,7 @@ class TestAfterThreeDaysDown:
             trigger_at for trigger_at in triggers for _ in range(2)
         ]
         those = "of the missed triggers of daily those from 2026-03-02 09:00:00 UTC to 2026-03-"
-        assert lines("passed over") == ([f"{those}{told}"] if told else [])
+        assert lines("missed") == ([f"{those}{told}"] if told else [])
         assert Schedule.objects.get().next_trigger_at == NINE + 4 * DAY
 
     def test_a_long_list_is_made_up_for_over_several_ticks(self):

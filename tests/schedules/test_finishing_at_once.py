@@ -8,10 +8,10 @@ import pytest
 from django.db import transaction
 
 from jobs import backlog
-from jobs.backlog.selection import locked_batches
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord
 from jobs.states import Status
+from operations.backlog.selection import locked_batches
 from schedules import batches, emitter
 from schedules.models import Schedule, Trigger
 from tests.factories import NOON, install_presets, make_record, make_schedule

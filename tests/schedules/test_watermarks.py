@@ -23,7 +23,7 @@ class TestOnTime:
     @pytest.mark.parametrize("late", [timedelta(0), SECOND, 60 * SECOND])
     def test_a_trigger_is_due_whatever_is_made_up_for(self, catch_up_for, late):
         found = due(schedule(catch_up_for=catch_up_for), NINE + late)
-        assert (found.triggers, found.next_trigger_at, found.passed_over) == ((NINE,), NINE + DAY, None)
+        assert (found.triggers, found.next_trigger_at, found.skipped) == ((NINE,), NINE + DAY, None)
 
 
 class TestANewSchedule:
@@ -41,21 +41,21 @@ class TestAfterThreeDaysDown:
 
     def test_only_the_last_trigger_is_due_of_a_schedule_that_does_not_say(self):
         found = due(schedule(), self.NOW)
-        assert (found.triggers, found.passed_over) == ((NINE + 3 * DAY,), (NINE, NINE + 2 * DAY))
+        assert (found.triggers, found.skipped) == ((NINE + 3 * DAY,), (NINE, NINE + 2 * DAY))
 
     def test_however_old_it_is(self):
         found = due(schedule("0 9 2 3 *"), NINE + 90 * DAY)
-        assert (found.triggers, found.passed_over) == ((NINE,), None)
+        assert (found.triggers, found.skipped) == ((NINE,), None)
 
     def test_none_is_due_of_one_that_makes_up_for_nothing(self):
         found = due(schedule(catch_up_for=0), self.NOW)
         assert (found.triggers, found.next_trigger_at) == ((), NINE + 4 * DAY)
-        assert found.passed_over == (NINE, NINE + 3 * DAY)
+        assert found.skipped == (NINE, NINE + 3 * DAY)
 
     def test_those_of_the_time_it_catches_up_are_due_the_oldest_first(self):
         found = due(schedule(catch_up_for=2 * 86_400), self.NOW)
         assert found.triggers == (NINE + 2 * DAY, NINE + 3 * DAY)
-        assert found.passed_over == (NINE, NINE + DAY)
+        assert found.skipped == (NINE, NINE + DAY)
         assert found.next_trigger_at == NINE + 4 * DAY
 
     def test_the_one_exactly_as_old_as_that_is_among_them(self):
@@ -65,7 +65,7 @@ class TestAfterThreeDaysDown:
     def test_all_are_due_of_one_that_catches_up_for_a_week(self):
         found = due(schedule(catch_up_for=7 * 86_400), self.NOW)
         assert found.triggers == tuple(NINE + day * DAY for day in range(4))
-        assert found.passed_over is None
+        assert found.skipped is None
 
     def test_of_a_minutely_one_a_hundred_are_taken_on_and_the_watermark_stands_at_the_next(self):
         found = due(schedule("* * * * *", catch_up_for=7 * 86_400), self.NOW)
@@ -73,7 +73,7 @@ class TestAfterThreeDaysDown:
         assert found.next_trigger_at == NINE + timedelta(minutes=AT_ONCE)
 
     def test_what_is_passed_over_of_a_minutely_one_costs_no_more_than_of_a_daily_one(self):
-        assert due(schedule("* * * * *"), NINE + 3000 * DAY).passed_over == (NINE, NINE + 3000 * DAY - MINUTE)
+        assert due(schedule("* * * * *"), NINE + 3000 * DAY).skipped == (NINE, NINE + 3000 * DAY - MINUTE)
 
 
 class TestAWatermarkThatIsNoTrigger:
@@ -81,11 +81,11 @@ class TestAWatermarkThatIsNoTrigger:
 
     def test_yields_nothing_until_the_first_trigger_of_the_new_cron(self):
         found = due(schedule("0 17 * * *"), NOON)
-        assert (found.triggers, found.next_trigger_at, found.passed_over) == ((), NOON.replace(hour=17), None)
+        assert (found.triggers, found.next_trigger_at, found.skipped) == ((), NOON.replace(hour=17), None)
 
     def test_yields_the_period_that_runs_of_a_policy_which_then_emits_what_is_not_there_yet(self):
         found = due(schedule("0 8 * * *", provider="assignments"), NOON)
-        assert (found.triggers, found.passed_over) == ((NOON.replace(hour=8),), None)
+        assert (found.triggers, found.skipped) == ((NOON.replace(hour=8),), None)
 
     def test_yields_what_lies_between_it_and_now(self):
         found = due(schedule("30 * * * *", catch_up_for=86_400), NOON)

@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
-from jobs import claiming
+from jobs import claiming, settling
 from jobs.models import BacklogRecord
 from jobs.outcomes import Claimed, Handoff, Outcome
 from schedules.models import Schedule
@@ -80,7 +80,7 @@ def claim(queue: str, now: datetime) -> Claimed:
 
 def settle(claimed: Claimed, outcome: Outcome, now: datetime) -> None:
     """Raises: LeaseLost."""
-    claiming.settle([(claimed, outcome)], now=now).raise_if_lost()
+    settling.settle([(claimed, outcome)], now=now).raise_if_lost()
 
 
 def handed_on(assignment: Assignment, now: datetime) -> Claimed:

@@ -94,7 +94,7 @@ def fleets(draw: st.DrawFn) -> dict[str, Any]:
 def no_presets(monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty database, on a host with such disks."""
     RetryPolicy.objects.all().delete()
-    monkeypatch.setattr("sources.repositories.why", lambda question, location: None)
+    monkeypatch.setattr("sources.backups.repositories.why", lambda question, location: None)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -2,7 +2,6 @@
 
 import io
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -55,26 +54,6 @@ class TestPeriodsOfAPolicy:
         assert len(found) == 10
         assert found[0].begins_at > database_clock()
         assert found[0].begins_at == Period("0 0 * * *", "Europe/Berlin").next_after(database_clock())
-
-    def test_now_may_be_told_and_a_start_goes_before_it(self) -> None:
-        policy = nightly(zone="UTC")
-        later = datetime(2026, 5, 1, tzinfo=UTC)
-        assert previews.preview(policy, 1, now=MONDAY)[0].begins_at == MONDAY
-        assert previews.preview(policy, 1, start=later, now=MONDAY)[0].begins_at == later
-
-    def test_excluded_dates_are_left_out(self) -> None:
-        policy = nightly(zone="UTC", window=[], excluded_dates=["2026-03-03"])
-        assert [bool(one.openings) for one in previews.preview(policy, 3, MONDAY)] == [True, False, True]
-
-    @pytest.mark.parametrize(
-        "count",
-        [
-            0,
-        ],
-    )
-    def test_a_count_out_of_range_is_refused(self, count: int) -> None:
-        with pytest.raises(ValueError, match="ask for 1 to 1000"):
-            previews.preview(nightly(), count, MONDAY)
 
     @pytest.mark.parametrize(
         ("fields", "said"),
@@ -129,12 +108,6 @@ class TestJson:
             ],
         }
 
-    @pytest.mark.parametrize(("day", "seconds"), [("2026-03-28", 7 * 3600), ("2026-10-24", 9 * 3600)])
-    def test_the_night_of_a_change_has_7_or_9_hours(self, day: str, seconds: int) -> None:
-        nightly(cron="0 12 * * *")
-        [period] = told("laptops", "--count", 1, "--from", f"{day}T12:00")["periods"]
-        assert [opening["seconds"] for opening in period["openings"]] == [seconds]
-
 
 class TestTheTable:
     def test_a_line_an_opening_with_local_time_utc_and_length(self) -> None:
@@ -183,30 +156,18 @@ class TestBadUsage:
     def test_an_unknown_policy_is_answered_with_the_known_ones(self) -> None:
         nightly("servers")
         nightly("laptops")
-        assert refused("labtops") == "there is no policy or schedule 'labtops'; there are: laptops, servers"
+        assert refused("labtops") == "there is no policy or schedule 'labtops'; did you mean 'laptops'?"
 
-    @pytest.mark.parametrize(
-        "written",
-        [
-            "tomorrow",
-            "1774648800",
-        ],
-    )
+    @pytest.mark.parametrize("written", ["tomorrow", "1774648800"])
     def test_what_is_no_instant_is_answered_with_an_example(self, written: str) -> None:
         nightly()
-        said = refused("laptops", f"--from={written}")
-        assert f"--from {written!r} is not an instant" in said
-        assert "2026-03-28T22:00" in said
+        message = refused("laptops", f"--from={written}")
+        assert f"--from {written!r} is not an instant" in message
+        assert "2026-03-28T22:00" in message
 
-    @pytest.mark.parametrize(
-        "count",
-        [
-            "0",
-        ],
-    )
-    def test_a_count_that_is_not_1_to_1000_is_refused(self, count: str) -> None:
+    def test_a_count_that_is_not_1_to_1000_is_refused(self) -> None:
         nightly()
-        assert refused("laptops", f"--count={count}") == f"{count} periods cannot be shown; ask for 1 to 1000"
+        assert refused("laptops", "--count=0") == "0 periods cannot be shown; ask for 1 to 1000"
 
 
 class TestWhatIsCheckedWhenAPolicyIsSaved:
@@ -215,20 +176,10 @@ class TestWhatIsCheckedWhenAPolicyIsSaved:
             Policies().fill(make_policy(), fields)
         return caught.value.message_dict
 
-    def test_a_wrong_range_and_a_wrong_excluded_date_are_named_each_on_its_field(self) -> None:
-        found = self.problems(window=[{"start": "25:00", "end": "06:00"}], excluded_dates=["02-30"])
-        assert "range 1, start" in found["window"][0]
-        assert "'02-30' does not exist" in found["excluded_dates"][0]
-
     def test_excluded_dates_that_leave_no_opening_are_said_on_their_field(self) -> None:
         assert self.problems(window=NIGHTS, excluded_dates=["2020-01-01..2040-01-01"]) == {
             "excluded_dates": ["leave no opening within two years; take some of them away"]
         }
-
-    def test_periods_without_an_opening_are_warned_of(self) -> None:
-        weekend = [{"days": "sat", "start": "00:00", "end": "00:00"}]
-        [warning] = Policies().edit(make_policy(cron="0 0 * * *"), {"window": weekend}).warnings
-        assert "of the next 10 periods have no opening" in warning
 
 
 class TestAScheduleOfEvents:
@@ -249,9 +200,3 @@ class TestAScheduleOfEvents:
             said["Each batch of 100 events takes 1 min 40 s at 1 a second: it completes in its window of 1 h."]
             == "good"
         )
-
-    def test_without_stagger_all_events_start_at_the_trigger(self) -> None:
-        make_events(window_for=0, stagger="none")
-        [batch] = told("nightly", "--count", 1)["batches"]
-        assert batch["trigger_at"] == batch["first_at"] == batch["last_at"]
-        assert batch["closes_at"] is None

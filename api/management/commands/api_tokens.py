@@ -6,15 +6,16 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 
 from api import tokens
-from api.models import ApiToken, Scope
+from api.models import ApiToken
 from jobs.clock import database_clock
 from jobs.formatting import moment
 from jobs.management.arguments import duration
 from operations.backlog.arguments import LARGEST_ID
 from operations.backlog.facts import as_json
-from operations.backlog.rendering import Column, plain, table, text_of
+from operations.backlog.rendering import Column, plain, table
 from operations.management.base import VerbCommand
 
+ISSUE = "`manage.py api_tokens issue --user U --name N --scope read`"
 COLUMNS = ("id", "name", "user", "scopes", "state", "expires (UTC)", "last used (UTC)")
 
 
@@ -27,9 +28,8 @@ class Command(VerbCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "verb", nargs="?", choices=("list", "issue", "revoke"), default="list", help="(%(default)s)"
-        )
+        verbs = ("list", "issue", "revoke")
+        parser.add_argument("verb", nargs="?", choices=verbs, default="list", help="(%(default)s)")
         parser.add_argument("id", nargs="?", metavar="ID", help="of the token to revoke")
         parser.add_argument("--user", metavar="USER", help="in whose name it acts: an active member of staff")
         parser.add_argument("--name", metavar="NAME", help="what uses it, as `grafana`")
@@ -45,19 +45,17 @@ class Command(VerbCommand):
         if options["json"]:
             self.stdout.write(as_json(found))
         elif not found:
-            self.stdout.write(
-                "There are no tokens. `manage.py api_tokens issue --user U --name N --scope read` makes one."
-            )
+            self.stdout.write(f"There are no tokens. {ISSUE} makes one.")
         else:
             columns = [Column(name, number=name == "id") for name in COLUMNS]
-            self.stdout.write(text_of(table(columns, (_row(facts) for facts in found))))
+            self.print_out(table(columns, map(_row, found)))
 
     def _issue(self, options: dict[str, Any]) -> None:
         if options["id"]:
             raise ValueError("`issue` takes no ID: name the token with --name")
         for option in ("user", "name", "scope"):
             if not options[option]:
-                raise ValueError(f"--{option} is missing: `manage.py api_tokens issue --user U --name N --scope read`")
+                raise ValueError(f"--{option} is missing: {ISSUE}")
         now = database_clock()
         scopes = [scope.strip() for scope in options["scope"].split(",")]
         end = now + timedelta(seconds=options["expires"]) if options["expires"] else None
@@ -66,19 +64,17 @@ class Command(VerbCommand):
             self.stdout.write(as_json(_facts(issued.token, now) | {"token": issued.text}))
             return
         self.stdout.write(issued.text)
-        told = f"Token {issued.token.pk} of {issued.token.user}. It is not shown again."
-        self.stderr.write(plain(told).plain)
+        self.stderr.write(plain(f"Token {issued.token.pk} of {issued.token.user}. It is not shown again.").plain)
 
     def _revoke(self, options: dict[str, Any]) -> None:
-        said = options["id"] or ""
-        if not (said.isascii() and said.isdecimal() and 0 < len(said) < 20 and int(said) <= LARGEST_ID):
+        given = options["id"] or ""
+        if not (given.isascii() and given.isdecimal() and 0 < len(given) < 20 and int(given) <= LARGEST_ID):
             raise ValueError("say which: `manage.py api_tokens revoke ID`, as `manage.py api_tokens` shows")
-        token = ApiToken.objects.select_related("user").filter(pk=int(said)).first()
+        token, now = ApiToken.objects.select_related("user").filter(pk=int(given)).first(), database_clock()
         if token is None:
-            raise ValueError(f"there is no token {said}; `manage.py api_tokens` shows those there are")
-        now = database_clock()
+            raise ValueError(f"there is no token {given}; `manage.py api_tokens` shows those there are")
         if not tokens.revoke(token.pk, now):
-            raise CommandError(f"token {said} was revoked before: nothing was changed", returncode=1)
+            raise CommandError(f"token {given} was revoked before: nothing was changed", returncode=1)
         token.refresh_from_db()
         facts = as_json(_facts(token, now))
         self.stdout.write(facts if options["json"] else plain(f"{token}: it is not accepted any more").plain)
@@ -103,7 +99,5 @@ def _facts(token: ApiToken, now: datetime) -> dict[str, Any]:
 
 
 def _row(facts: dict[str, Any]) -> tuple[Any, ...]:
-    scopes = ", ".join(scope for scope in Scope.values if scope in facts["scopes"])
-    ends = moment(facts["expires_at"]) or "never"
-    used = moment(facts["used_at"]) or "never"
-    return (facts["id"], facts["name"], facts["user"], scopes, facts["state"], ends, used)
+    ends, used = (moment(facts[name]) or "never" for name in ("expires_at", "used_at"))
+    return facts["id"], facts["name"], facts["user"], ", ".join(facts["scopes"]), facts["state"], ends, used

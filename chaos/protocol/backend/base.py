@@ -10,7 +10,7 @@ import psycopg
 from django.db.backends.postgresql import base
 from psycopg.pq import TransactionStatus
 
-from chaos.protocol import baton
+from chaos.protocol.actor import actor_here
 
 STEPS = ("_execute_gen", "_commit_gen", "_rollback_gen")
 UNSEEN = ("SAVEPOINT", "RELEASE SAVEPOINT", "SELECT pg_notify", "SET ")
@@ -25,7 +25,7 @@ class SteppedConnection(psycopg.Connection[Any]):
     is_read_only = False
 
     def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
-        actor = baton.actor_here()
+        actor = actor_here()
         if actor is None or actor.is_connecting:
             return super().wait(gen, *args, **kwargs)
         statement = _statement(gen)
@@ -62,7 +62,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     """Django's wrapper, with connections that step."""
 
     def connect(self) -> None:
-        actor = baton.actor_here()
+        actor = actor_here()
         if actor is None:
             super().connect()
             return
@@ -81,7 +81,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return SteppedConnection.connect(**conn_params)
 
     def _close(self) -> None:
-        connection, actor = self.connection, baton.actor_here()
+        connection, actor = self.connection, actor_here()
         if connection is None:
             return
         is_sound = not connection.closed and connection.pgconn.transaction_status == TransactionStatus.IDLE

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error
 
-from jobs import conf, unreachable
+from jobs import conf, database_errors
 from jobs.conf import QueueRule
 from jobs.database_errors import is_refusal
 from jobs.management.arguments import duration
@@ -61,7 +61,7 @@ def _is_migrated() -> bool:
         found = differences()
     except Error as error:
         if is_refusal(error):
-            raise CommandError(unreachable.describe_away(error), returncode=2) from error
+            raise CommandError(database_errors.describe_away(error), returncode=2) from error
         raise
     if found.what:
         raise CommandError(f"{found.what}. What to do: {found.to_do}.", returncode=2)

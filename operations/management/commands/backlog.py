@@ -1,8 +1,8 @@
 import time
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -11,13 +11,14 @@ from rich.live import Live
 
 from jobs.backlog import cancel, pause_queue, resume_queue, retry
 from jobs.backlog.rows import BATCH, in_batches
-from jobs.backlog.selection import Filters, locked_batches
 from jobs.clock import database_clock
+from jobs.formatting import storable
 from jobs.models import Attempt, BacklogRecord
-from jobs.models.backlog_record import BacklogRecordQuerySet
-from jobs.states import FINISHED, UNFINISHED, Status
+from jobs.models.record import CLAIM_ORDER
+from jobs.states import FINISHED, Status
 from operations.backlog import arguments
-from operations.backlog.dead_letters import dead_letters, facts_of, ids_like
+from operations.backlog.arguments import find_endpoint, find_schedule, is_id, no_schedule
+from operations.backlog.dead_letters import dead_letters, facts_of
 from operations.backlog.facts import as_json, attempt_facts, record_facts, summary_facts
 from operations.backlog.reasons import reasons
 from operations.backlog.rendering import (
@@ -28,17 +29,19 @@ from operations.backlog.rendering import (
     summary_view,
     text_of,
 )
+from operations.backlog.selection import FILTERS, Rows, check_names, filtered, locked_batches, with_answers
 from operations.backlog.summary import summary
-from operations.management.base import VerbCommand
+from operations.backlog.verbs import Verb, carried_out, counted, describe_counts
+from operations.backlog.verbs import describe as describe_result
+from operations.management.base import VerbCommand, patiently
 
 SHOWN_IN_A_DRY_RUN = 20
-WITHOUT_A_STATUS = {"cancel": UNFINISHED, "retry": (Status.FAILED,)}
-LEFT_ALONE = {
-    "cancel": {status.label for status in FINISHED},
-    "retry": {Status.RUNNING.label, Status.SUCCEEDED.label},
-}
-"""Labels of the statuses in which a verb changes nothing: nobody has to be asked about that."""
-VERBS: dict[str, Callable[[Iterable[int]], Any]] = {"cancel": cancel, "retry": retry}
+WITHOUT_A_STATUS = {"cancel": ["unfinished"], "retry": ["failed"]}
+ENDED = {str(status.label) for status in FINISHED}
+ASK_FOR_LESS = "ask for less: --status, --since, or the name of a schedule that is there"
+LEFT_ALONE = {"cancel": {*FINISHED}, "retry": {Status.RUNNING, Status.SUCCEEDED}}
+"""Statuses in which a verb changes nothing: there is nothing to ask."""
+VERBS: dict[str, Verb] = {"cancel": cancel, "retry": retry}
 
 
 class Command(VerbCommand):
@@ -80,25 +83,30 @@ class Command(VerbCommand):
             self.stderr.write("")
 
     def _list(self, options: dict[str, Any]) -> None:
-        filters = _filters(options)
-        records = filters.records()
-        if options["order"] == "claim":
-            if set(filters.statuses) - {Status.READY}:
-                raise ValueError("--order claim is the order of ready records; leave out --status, or say ready")
-            records = records.ready().in_claim_order()
-        else:
-            records = records.order_by("-pk")
-        shown = list(records[: options["limit"]])
+        asked = _asked(options)
+        named = set(asked.get("status") or ())
+        with patiently(ASK_FOR_LESS):
+            records = with_answers(filtered(BacklogRecord.objects.select_related("origin"), asked))
+            if options["order"] == "claim":
+                if named - {"ready"}:
+                    raise ValueError("--order claim is the order of ready records; leave out --status, or say ready")
+                records = records.filter(status=Status.READY).order_by(*CLAIM_ORDER)
+            else:
+                records = records.order_by(*(["-finished_at"] if named and named <= ENDED else []), "-pk")
+            shown = list(records[: options["limit"]])
+        if not shown and "schedule_name" in asked:
+            raise no_schedule(asked["schedule_name"])
+        facts = record_facts(shown)
         if options["json"]:
-            self.stdout.write(as_json([record_facts(record) for record in shown]))
+            self.stdout.write(as_json(facts))
         elif shown:
-            self.print_out(records_view(shown))
+            self.print_out(records_view(facts))
         if not shown:
             raise CommandError("no record matches", returncode=1)
 
     def _errors(self, options: dict[str, Any]) -> None:
-        filters = _filters({"statuses": [], "subject": None, "error": None, **options})
-        found = dead_letters(filters.kind, filters.queue)
+        asked = _asked(options)
+        found = dead_letters(asked.get("kind"), asked.get("queue"))
         shown = replace(found, groups=found.groups[: options["limit"]])
         if options["json"]:
             self.stdout.write(as_json(facts_of(shown)))
@@ -109,29 +117,31 @@ class Command(VerbCommand):
             raise CommandError("no failed record", returncode=1)
 
     def _show(self, options: dict[str, Any]) -> None:
-        record = BacklogRecord.objects.filter(pk=options["id"]).first()
+        rows, named = with_answers(BacklogRecord.objects.all()), str(options["id"])
+        rows = rows.filter(pk=int(named)) if is_id(named) else filtered(rows, {"subject": storable(named)})
+        record = rows.order_by("-pk").first()
         if record is None:
-            raise CommandError(f"there is no record {options['id']}; `manage.py backlog list` shows some", returncode=1)
+            raise CommandError(f"there is no record {named}; `manage.py backlog list` shows some", returncode=1)
+        [facts] = record_facts([record])
+        facts["why"] = reasons(record, database_clock())
         attempts = list(Attempt.objects.filter(record_id=record.pk).order_by("number"))
-        why = reasons(record, database_clock())
         if options["json"]:
-            told = [attempt_facts(attempt) for attempt in attempts]
-            self.stdout.write(as_json(record_facts(record) | {"attempts": told, "why": why}))
+            self.stdout.write(as_json(facts | {"attempts": list(map(attempt_facts, attempts))}))
         else:
-            self.print_out(record_view(record_facts(record) | {"why": "; ".join(why)}, attempts))
+            self.print_out(record_view(facts, attempts))
 
     def _pause(self, options: dict[str, Any]) -> None:
         changed = pause_queue(options["queue"], options["reason"])
-        said = "nothing is claimed from it any more; what runs goes on" if changed else "it was paused before"
-        self._report(options, f"queue {options['queue']}: {said}", paused=True, changed=changed)
+        words = "nothing is claimed from it any more; what runs goes on" if changed else "it was paused before"
+        self._report(options["queue"], options["json"], words, paused=True, changed=changed)
 
     def _resume(self, options: dict[str, Any]) -> None:
         changed = resume_queue(options["queue"])
-        said = "it goes on" if changed else "it was not paused"
-        self._report(options, f"queue {options['queue']}: {said}", paused=False, changed=changed)
+        words = "it goes on" if changed else "it was not paused"
+        self._report(options["queue"], options["json"], words, paused=False, changed=changed)
 
-    def _report(self, options: dict[str, Any], said: str, **facts: Any) -> None:
-        self.stdout.write(as_json({"queue": options["queue"], **facts}) if options["json"] else said)
+    def _report(self, queue: str, json: bool, words: str, **facts: Any) -> None:
+        self.stdout.write(as_json({"queue": queue, **facts}) if json else f"queue {queue}: {words}")
 
     def _cancel(self, options: dict[str, Any]) -> None:
         self._change("cancel", options)
@@ -140,86 +150,73 @@ class Command(VerbCommand):
         self._change("retry", options)
 
     def _change(self, verb: str, options: dict[str, Any]) -> None:
-        filters, like = _filters(options), options.get("like")
-        by_id = bool(options["ids"])
-        if by_id and (filters.any or options["all"] or like):
+        ids, asked = options["ids"], _asked(options, WITHOUT_A_STATUS[verb])
+        if ids and (asked or options["all"]):
             raise ValueError(f"name the records to {verb} by id or by filters, not by both")
-        if not by_id and not filters.any and not options["all"] and not like:
+        if not ids and not asked and not options["all"]:
             raise ValueError(f"name the records to {verb}: ids, filters as --status, or --all")
-        if like and (options["all"] or filters.subject or filters.error or set(filters.statuses) - {Status.FAILED}):
-            raise ValueError("--like names failed records that say the same; beside it only --kind and --queue")
-        records = filters.records(WITHOUT_A_STATUS[verb])
-        ids = ids_like(like, filters.kind, filters.queue) if like else options["ids"]
-        if by_id:
-            records = BacklogRecord.objects.filter(pk__in=ids)
-        counts = Counter({Status.FAILED.label: len(ids)} if ids else {}) if like else _counts(records)
+        records: Rows = BacklogRecord.objects.filter(pk__in=ids)
+        with patiently(ASK_FOR_LESS):
+            if not ids:
+                records = filtered(BacklogRecord.objects.all(), {"status": WITHOUT_A_STATUS[verb]} | asked)
+            counts = counted(records)
         if options["dry_run"]:
-            records = records.filter(pk__in=ids[:SHOWN_IN_A_DRY_RUN]) if like else records
-            self._tell_dry_run(verb, records, counts, options["json"])
+            self._show_dry_run(verb, records, counts, options["json"])
         if not counts:
-            ids = ", ".join(map(str, options["ids"]))
-            raise CommandError(f"there is no record {ids}" if by_id else "no record matches", returncode=1)
+            missing = ", ".join(map(str, ids))
+            raise CommandError(f"there is no record {missing}" if ids else "no record matches", returncode=1)
         if options["dry_run"]:
             return
         if not options["yes"] and not options["json"] and set(counts) <= LEFT_ALONE[verb]:
-            self.stdout.write(f"nothing is left to {verb}: {_describe_counts(counts)}")
+            self.stdout.write(f"nothing is left to {verb}: {describe_counts(counts)}")
             return
-        question = f"{verb.capitalize()} {_describe_counts(counts)}?"
+        question = f"{verb.capitalize()} {describe_counts(counts)}?"
         if not options["yes"] and not self.is_confirmed(
             question, f"add --yes to {verb} them, or --dry-run to see them"
         ):
             self.stdout.write("nothing was changed")
             return
-        batches = in_batches(ids) if by_id else locked_batches(records, BATCH, ids if like else None)
-        result = self._in_batches(verb, batches, len(ids) or counts.total())
-        self.stdout.write(as_json(result) if options["json"] else _describe_result(result))
+        batches = in_batches(ids) if ids else locked_batches(records, BATCH)
+        total = len(ids) or counts.total()
 
-    def _tell_dry_run(self, verb: str, records: BacklogRecordQuerySet, counts: "Counter[str]", json: bool) -> None:
-        if json:
-            self.stdout.write(as_json({"would": verb, "counts": counts}))
-        elif counts:
-            self.print_out(records_view(records.order_by("pk")[:SHOWN_IN_A_DRY_RUN]))
-            self.stdout.write(f"would {verb} {_describe_counts(counts)}; nothing was changed")
-
-    def _in_batches(self, verb: str, batches: Iterable[list[int]], total: int) -> dict[str, Any]:
-        """Do it batch by batch, and tell how far it is when it is long. Returns the results as one."""
-        result: dict[str, Any] = asdict(VERBS[verb]([]))
-        done = 0
-        for batch in batches:
-            for name, part in asdict(VERBS[verb](batch)).items():
-                result[name] = result[name] | part if isinstance(part, dict) else result[name] + part
-            done += len(batch)
+        def progress(done: int) -> None:
             if total > BATCH:
                 self.stderr.write(f"{done:,} of {total:,}", self.style.NOTICE)
-        return result
+
+        result = carried_out(VERBS[verb], batches, progress)
+        self.stdout.write(as_json(result) if options["json"] else _describe_result(result))
+
+    def _show_dry_run(self, verb: str, records: Rows, counts: "Counter[Status]", json: bool) -> None:
+        if json:
+            self.stdout.write(
+                as_json({"would": verb, "counts": {status.label: count for status, count in counts.items()}})
+            )
+        elif counts:
+            self.print_out(records_view(record_facts(with_answers(records).order_by("pk")[:SHOWN_IN_A_DRY_RUN])))
+            self.stdout.write(f"would {verb} {describe_counts(counts)}; nothing was changed")
 
 
-def _filters(options: dict[str, Any]) -> Filters:
-    """Raises: ValueError for names that nobody knows."""
-    names = ("kind", "queue", "statuses", "subject", "error")
-    for name in names:
-        if options[name] == "" or "\0" in (options[name] or ()):
-            raise ValueError(f"--{name} is empty or holds a NUL; leave it out, or name one")
-    filters = Filters(**{name: options[name] for name in names if options[name]})
-    filters.check()
-    return filters
+def _asked(options: dict[str, Any], otherwise: Sequence[str] = ()) -> dict[str, Any]:
+    """The filters that were given; `otherwise`: the statuses that are meant when none was.
 
-
-def _counts(records: BacklogRecordQuerySet) -> "Counter[str]":
-    """How many records in each status, by its label."""
-    return Counter(Status(status).label for status in records.values_list("status", flat=True).iterator(10_000))
-
-
-def _describe_counts(counts: "Counter[str]") -> str:
-    parts = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    return f"{counts.total():,} record{'s' if counts.total() != 1 else ''} ({parts})"
-
-
-WORDS = {"stopping": "told to stop", "finished": "had ended before", "superseded": "left to a later record"}
+    Raises: ValueError for what is not known, and for what is no text.
+    """
+    asked = {name: value for name in FILTERS if (value := options.get(name)) is not None}
+    for name, value in asked.items():
+        if isinstance(value, str) and (not value or value != storable(value)):
+            raise ValueError(f"--{name} is empty, or no text in UTF-8; leave it out, or type it again")
+    check_names(asked.get("kind"), asked.get("queue"))
+    if "endpoint" in asked:
+        asked["endpoint"] = find_endpoint(asked["endpoint"])
+    if "schedule" in asked:
+        asked |= find_schedule(asked.pop("schedule"))
+    if "since" in asked and set(asked.get("status") or otherwise or ["ready"]) <= ENDED:
+        asked["ended_since"] = asked.pop("since")
+    return asked
 
 
 def _describe_result(result: dict[str, Any]) -> str:
-    lines = [f"{len(found):,} {WORDS.get(name, name)}" for name, found in result.items() if found]
+    lines = list(filter(None, describe_result(result).split(", ")))
     if superseded := result.get("superseded"):
         lines += [f"  {old}: record {new} of the same subject goes on" for old, new in list(superseded.items())[:20]]
     if missing := result.get("missing"):

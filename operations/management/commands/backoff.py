@@ -1,19 +1,25 @@
 import json
-import os
-import tempfile
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
+from rich.console import Group, RenderableType
+from rich.text import Text
 
-from operations.backlog.rendering import text_of
-from operations.backoff import arguments, telling
-from operations.backoff.pictures import missing
-from operations.backoff.series import check_size
-from operations.backoff.subjects import Study, every_algorithm, study
-from operations.backoff.themes import THEMES
+from jobs import retries
+from jobs.management.arguments import duration
+from jobs.models import RetryPolicy
+from operations.backlog.rendering import Column, plain, table, text_of
+from operations.backoff import FORMATS, SCALES, THEMES
+from operations.backoff.study import JOBS, RETRIES, Study, apart, check_size, every_algorithm, study
+from operations.backoff.views import missing
+from operations.backoff.waits import HEADERS, describe, describe_giving_up, describe_waits, row
+
+LIMITS = ("max_delay", "max_failures", "give_up_after")
+SHOWN_NAMES = 20
+WHAT = "an algorithm with its defaults, or a retry policy's name; policy:NAME for one that is called like an algorithm"
 
 
 class Command(BaseCommand):
@@ -25,93 +31,149 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        arguments.add_arguments(parser)
+        add = parser.add_argument
+        add("what", nargs="?", metavar="ALGORITHM|POLICY", help=WHAT)
+        add("--all", action="store_true", help="all algorithms, with their defaults")
+        add("--compare", metavar="ALGORITHM|POLICY", help="another one, side by side")
+        add("--jobs", type=int, default=JOBS, metavar="N", help=f"that fail together ({JOBS})")
+        add("--retries", type=int, default=RETRIES, metavar="N", help=f"of each job at most ({RETRIES})")
+        add("--seed", type=int, default=0, metavar="N", help="of chance: the same one, the same picture")
+        add("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the algorithm, as unit=15")
+        add("--max-delay", type=duration(), metavar="DURATION", help="no wait is longer (any)")
+        add("--max-failures", type=int, metavar="N", help="give up at this many failures")
+        add("--give-up-after", type=duration(), metavar="DURATION", help="give up this long after the first one")
+        add("--output", type=Path, metavar="FILE", help="draw into a file that ends in .svg or .png")
+        add("--force", action="store_true", help="overwrite the file")
+        add("--scale", choices=SCALES, default="auto", help="of the time axis (auto)")
+        add("--theme", choices=THEMES, default="light", help="colours (light)")
+        instants = "`retries`, a list of instants a job, in seconds since the first failure"
+        add("--json", action="store_true", help=f"print the figures and {instants}")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             self._show(options)
-        except (ValueError, ValidationError) as error:
-            raise CommandError(arguments.problem_of(error), returncode=2) from error
+        except ValidationError as error:
+            wrong = (f"{name.replace('_', ' ')}: {' '.join(texts)}" for name, texts in error.message_dict.items())
+            raise CommandError("; ".join(wrong), returncode=2) from error
+        except ValueError as error:
+            raise CommandError(str(error), returncode=2) from error
 
     def _show(self, options: dict[str, Any]) -> None:
         check_size(options["jobs"], options["retries"])
-        if options["all"]:
-            self._show_all(options)
-            return
-        form = _form_of_new_file(options) if options["output"] else ""
-        studies = [_study(subject, options) for subject in arguments.subjects_of(options)]
+        everything, path = options["all"], options["output"]
+        rules = _every_rule(options) if everything else _rules(options)
+        form = _form_of(path) if path else ""
+        sizes = {name: options[name] for name in ("jobs", "retries", "seed")}
+        studies = [study(name, rule, **sizes) for name, rule in rules]
         if form:
             from operations.backoff import charts
 
-            picture = charts.draw(studies, form, scale=options["scale"], theme=THEMES[options["theme"]])
-            _write(options["output"], picture, force=options["force"])
-            if not options["json"]:
-                self.stdout.write(f"{options['output']}: {charts.describe(studies)}")
+            theme, scale = options["theme"], options["scale"]
+            drawn = (
+                charts.draw_all(studies, form, theme=theme)
+                if everything
+                else charts.draw(studies, form, scale=scale, theme=theme)
+            )
+            _write(path, drawn, force=options["force"])
         if options["json"]:
-            each = {study.subject.name: telling.facts(study) for study in studies}
-            self.stdout.write(json.dumps(each if len(studies) > 1 else telling.facts(studies[0])))
-        elif not form:
-            self.stdout.write(text_of(telling.view(studies), terminal=self.stdout.isatty()))
-
-    def _show_all(self, options: dict[str, Any]) -> None:
-        others = ("what", "compare", "parameters", "set", *arguments.LIMITS)
-        given = [name for name in others if options[name]] + (["scale"] if options["scale"] != "auto" else [])
-        if given:
-            told = "an algorithm or policy" if given[0] == "what" else f"--{given[0].replace('_', '-')}"
-            raise ValueError(f"--all shows all algorithms with their defaults; leave out {told}")
-        form = _form_of_new_file(options) if options["output"] else ""
-        studies = [_study(subject, options) for subject in every_algorithm()]
-        if form:
-            from operations.backoff import poster
-
-            picture = poster.draw(studies, form, seed=options["seed"], theme=THEMES[options["theme"]])
-            _write(options["output"], picture, force=options["force"])
-        if options["json"]:
-            self.stdout.write(json.dumps({study.subject.name: telling.all_facts(study) for study in studies}, indent=2))
+            each = {study.name: study.as_json(instants=not everything) for study in studies}
+            found = each if len(each) > 1 else each[studies[0].name]
+            self.stdout.write(json.dumps(found, indent=2 if everything else None))
+        elif form and not everything:
+            self.stdout.write(f"{path}: {describe(studies)}")
         else:
-            self.stdout.write(text_of(telling.view(studies, waits=False), terminal=self.stdout.isatty()))
+            self.stdout.write(text_of(_view(studies, waits=not everything), terminal=self.stdout.isatty()))
 
 
-def _study(subject: Any, options: dict[str, Any]) -> Study:
-    return study(subject, jobs=options["jobs"], retries=options["retries"], seed=options["seed"])
+def _view(studies: list[Study], *, waits: bool) -> RenderableType:
+    """The table of figures, and of each study its waits and when it gives up."""
+    first = studies[0]
+    columns = [Column(header, number=number > 0) for number, header in enumerate(HEADERS)]
+    head = Text(f"{len(first.jobs):,} jobs that fail together, {first.wanted:,} retries of each at most", style="bold")
+    parts: list[RenderableType] = [head, table(columns, map(row, studies))]
+    for each in studies if waits else ():
+        name = plain(each.name)
+        name.stylize("bold")
+        about = (each.described_rule, f"first waits: {describe_waits(each.rule)}", describe_giving_up(each.rule))
+        parts += [name, *map(plain, about)]
+    return Group(*parts)
 
 
-def _form_of_new_file(options: dict[str, Any]) -> str:
-    """Raises: ValueError for a file that cannot be written, or that is there, before anything is worked out."""
-    path: Path = options["output"]
-    form = arguments.form_of(options)
+def _every_rule(options: dict[str, Any]) -> list[tuple[str, retries.Rule]]:
+    given = [name for name in ("what", "compare", "set", *LIMITS) if options[name]]
+    given += ["scale"] if options["scale"] != "auto" else []
+    if given:
+        named = "an algorithm or policy" if given[0] == "what" else f"--{given[0].replace('_', '-')}"
+        raise ValueError(f"--all shows all algorithms with their defaults; leave out {named}")
+    return list(every_algorithm())
+
+
+def _rules(options: dict[str, Any]) -> list[tuple[str, retries.Rule]]:
+    """What is to be shown: one rule or two. Raises: ValueError for what there is not, ValidationError likewise."""
+    what, given = options["what"], dict(_parameter(each) for each in options["set"])
+    limits = {name: options[name] for name in LIMITS if options[name] is not None}
+    if not what:
+        raise ValueError(f"name an algorithm ({', '.join(sorted(retries.ALGORITHMS))}) or a retry policy, or --all")
+    first = _named(what)
+    if given or limits:
+        if what not in retries.ALGORITHMS:
+            raise ValueError(
+                f"{first[0]!r} is a retry policy, which has its own parameters and limits; "
+                f"to try others, name its algorithm: {first[1].algorithm}"
+            )
+        first = what, retries.Rule(what, given, **limits)
+        retries.validate(first[1])
+    return apart([first, _named(options["compare"])] if options["compare"] else [first])
+
+
+def _named(name: str) -> tuple[str, retries.Rule]:
+    """An algorithm with its defaults, else the retry policy of that name; `policy:NAME` is always the latter."""
+    if name in retries.ALGORITHMS:
+        return name, retries.Rule(name)
+    name = name.removeprefix("policy:")
+    policy = None if "\0" in name else RetryPolicy.objects.filter(name=name).first()
+    if policy is None:
+        names = list(RetryPolicy.objects.order_by("name").values_list("name", flat=True)[: SHOWN_NAMES + 1])
+        known = ", ".join(names[:SHOWN_NAMES]) + (" …" if len(names) > SHOWN_NAMES else "")
+        raise ValueError(
+            f"there is no algorithm and no retry policy {name!r}; the algorithms are "
+            f"{', '.join(sorted(retries.ALGORITHMS))}; the retry policies are: {known or 'none'}"
+        )
+    retries.validate(policy.as_rule())
+    return name, policy.as_rule()
+
+
+def _parameter(written: str) -> tuple[str, Any]:
+    """A number if it is one; jitter is a word."""
+    name, separator, value = written.partition("=")
+    if not name or not separator:
+        raise ValueError(f"--set {written!r} is not NAME=VALUE, as unit=15")
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
+
+
+def _form_of(path: Path) -> str:
+    """Raises: ValueError, before anything is worked out."""
+    if (form := path.suffix.lower().removeprefix(".")) not in FORMATS:
+        raise ValueError(f"--output {path}: a picture's name ends in .svg or .png")
     if lacking := missing():
         raise ValueError(lacking)
-    try:
-        if path.is_dir():
-            raise ValueError(f"--output {path} is a directory; name a file in it")
-        if not path.parent.is_dir():
-            raise ValueError(f"--output {path}: there is no directory {path.parent}; make it first")
-        if path.exists() and not options["force"]:
-            raise ValueError(f"--output {path} is there already; add --force to overwrite it")
-    except OSError as error:
-        raise ValueError(f"--output {path}: {error.strerror}") from error
     return form
 
 
 def _write(path: Path, picture: bytes, *, force: bool) -> None:
-    """Write under another name beside it, then give it its own: nobody sees half a picture.
-
-    A file that has come up meanwhile is overwritten only by `force`. Raises: ValueError.
-    """
-    written = ""
+    """Raises: ValueError for a file that is there, or cannot be written; half a picture is not left behind."""
     try:
-        handle, written = tempfile.mkstemp(dir=path.parent, prefix=".backoff-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(picture)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(written).chmod(0o666 & ~umask)
-        if path.exists() and not force:
-            raise ValueError(f"--output {path} is there already; add --force to overwrite it")
-        Path(written).replace(path)
+        with path.open("wb" if force else "xb") as file:
+            try:
+                file.write(picture)
+                file.flush()
+            except OSError:
+                path.unlink()
+                raise
+    except FileExistsError as error:
+        raise ValueError(f"--output {path} is there already; add --force to overwrite it") from error
     except OSError as error:
         raise ValueError(f"--output {path} cannot be written: {error.strerror}") from error
-    finally:
-        if written:
-            Path(written).unlink(missing_ok=True)

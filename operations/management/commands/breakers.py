@@ -1,12 +1,9 @@
-import json
 from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-from django.core.serializers.json import DjangoJSONEncoder
+from django.core.management.base import CommandError
 from django.db.models import F
-from django.db.utils import Error
 
 from jobs import breakers
 from jobs.breakers import verbs
@@ -14,16 +11,18 @@ from jobs.clock import database_clock
 from jobs.durations import span
 from jobs.formatting import moment
 from jobs.models import Breaker
-from operations.backlog.rendering import plain
-from operations.management.base import unanswered
+from operations.backlog.arguments import named_ones
+from operations.backlog.facts import as_json
+from operations.backlog.rendering import columns, plain, table
+from operations.management.base import VerbCommand
 
-VERBS: dict[str, tuple[Callable[..., int], str]] = {
-    "close": (verbs.close, "it is closed: what waits for it goes on at the next tick"),
-    "probe": (verbs.probe_now, "a trial is let through at the next tick, unless one is under way"),
-}
+COLUMNS = columns(
+    "key", "breaker", "state", "open for>", "failures>", "records wait>", "trials in vain>", "next trial (UTC)",
+    "last error",
+)  # fmt: skip
 
 
-class Command(BaseCommand):
+class Command(VerbCommand):
     help = (
         "Show the circuit breakers: a repository that fails for everybody is held back, and tried every now and then. "
         "Alone: those there are, open ones first. close KEY: let everything that waits for it go on. probe KEY: let "
@@ -32,75 +31,53 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("verb", nargs="?", choices=sorted(VERBS), help="what to do with one of them")
+        parser.add_argument("verb", nargs="?", choices=("close", "probe"), help="what to do with one of them")
         parser.add_argument("key", nargs="?", metavar="KEY", help="which one, as repository:3")
         parser.add_argument("--json", action="store_true", help="print a list of {key, title, state, waiting, …}")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        if options["verb"] and not options["key"]:
-            raise CommandError(f"say which: `manage.py breakers {options['verb']} KEY`; {_known()}", returncode=2)
-        try:
-            self._do(options)
-        except Error as error:
-            raise unanswered(error) from error
-
-    def _do(self, options: dict[str, Any]) -> None:
-        if options["verb"]:
-            self._change(options["verb"], options["key"], options["json"])
-            return
+    def _list(self, options: dict[str, Any]) -> None:
         found = [_facts(breaker) for breaker in Breaker.objects.order_by(F("opened_at").desc(nulls_last=True), "key")]
         if options["json"]:
-            self.stdout.write(json.dumps(found, cls=DjangoJSONEncoder, ensure_ascii=False))
-        elif not found:
+            self.stdout.write(as_json(found))
+        elif found:
+            self.print_out(table(COLUMNS, map(_row, found)))
+        else:
             self.stdout.write("Nothing that a breaker guards has ever failed.")
-        for facts in [] if options["json"] else found:
-            self.stdout.write(_describe(facts))
 
-    def _change(self, verb: str, key: str, as_json: bool) -> None:
+    def _close(self, options: dict[str, Any]) -> None:
+        self._change(options, verbs.close, "it is closed: what waits for it goes on at the next tick")
+
+    def _probe(self, options: dict[str, Any]) -> None:
+        self._change(options, verbs.probe_now, "a trial is let through at the next tick, unless one is under way")
+
+    def _change(self, options: dict[str, Any], change: Callable[..., int], done: str) -> None:
+        key = options["key"]
+        there_are = named_ones(Breaker.objects.all(), "key")
+        if not key:
+            raise ValueError(f"say which: `manage.py breakers {options['verb']} KEY`; {there_are}")
         breaker = Breaker.objects.filter(key=key).first() if "\0" not in key else None
         if breaker is None:
-            raise CommandError(f"there is no breaker {key!r}; {_known()}", returncode=2)
-        do, told = VERBS[verb]
-        if not do([breaker.pk], by="a person at the command line"):
+            raise ValueError(f"there is no breaker {key!r}; {there_are}")
+        if not change([breaker.pk], by="a person at the command line"):
             raise CommandError(f"{breaker} ({key}) is not open: nothing was changed", returncode=1)
         breaker.refresh_from_db()
-        facts = json.dumps(_facts(breaker), cls=DjangoJSONEncoder, ensure_ascii=False)
-        self.stdout.write(facts if as_json else f"{plain(breaker).plain} ({key}): {told}")
-
-
-def _known() -> str:
-    keys = list(Breaker.objects.order_by("key").values_list("key", flat=True)[:20])
-    return f"there are {', '.join(keys)}" if keys else "there are none yet"
+        self.stdout.write(as_json(_facts(breaker)) if options["json"] else f"{plain(breaker).plain} ({key}): {done}")
 
 
 def _facts(breaker: Breaker) -> dict[str, Any]:
     """One breaker by name; instants are aware, `open_for` is seconds or null."""
-    open_for = (database_clock() - breaker.opened_at).total_seconds() if breaker.opened_at else None
-    return {
-        "key": breaker.key,
-        "title": breaker.title,
+    names = ("key", "title", "failures", "opened_at", "trials", "probe_at", "last_failure_at", "last_error")
+    return {name: getattr(breaker, name) for name in names} | {
         "state": breakers.state_of(breaker),
-        "failures": breaker.failures,
-        "opened_at": breaker.opened_at,
-        "open_for": open_for,
-        "trials": breaker.trials,
+        "open_for": (database_clock() - breaker.opened_at).total_seconds() if breaker.opened_at else None,
         "trial": breaker.trial_id,
-        "probe_at": breaker.probe_at,
         "waiting": breakers.held_by(breaker),
-        "last_failure_at": breaker.last_failure_at,
-        "last_error": breaker.last_error,
     }
 
 
-def _describe(facts: dict[str, Any]) -> str:
-    who = f"{plain(facts['key']).plain}  {plain(facts['title']).plain}: {facts['state']}"
-    said = plain((facts["last_error"].splitlines() or [""])[0]).plain
-    if facts["opened_at"] is None:
-        return f"{who}, {facts['failures']} failures in a row" if facts["failures"] else who
-    trial = (
-        f"record {facts['trial']} is on trial" if facts["trial"] else f"next trial at {moment(facts['probe_at'])} UTC"
-    )
+def _row(facts: dict[str, Any]) -> tuple[object, ...]:
+    trial = f"record {facts['trial']}" if facts["trial"] else moment(facts["probe_at"])
     return (
-        f"{who} for {span(facts['open_for'])}, {facts['failures']} failures in a row, {facts['waiting']:,} records "
-        f"wait, {facts['trials']} trials in vain, {trial}\n    {said}"
-    )
+        facts["key"], facts["title"], facts["state"], span(facts["open_for"]), facts["failures"],
+        f"{facts['waiting']:,}", facts["trials"] or "", trial, (facts["last_error"].splitlines() or [""])[0],
+    )  # fmt: skip

@@ -2,17 +2,26 @@ import json
 import shutil
 import sys
 from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
+from io import StringIO
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from jobs import unreachable
-from operations.doctor import NAMES, Severity, examine
-from operations.doctor.rendering import report
+from jobs import database_errors
+from operations.doctor import Finding, Severity, examine, names
+from operations.doctor.finding import several
+from operations.printable import printable
 
 WIDTH_OF_A_FILE = 120
+COLOURS = {Severity.PROBLEM: "bold red", Severity.WARNING: "yellow", Severity.OK: "green"}
+"""The worst first."""
 
 
 class Command(BaseCommand):
@@ -36,12 +45,14 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if unknown := [name for name in options["skip"] if name not in NAMES]:
-            raise CommandError(f"--skip: no finding {unknown[0]!r}; there are {', '.join(NAMES)}", returncode=2)
+        if unknown := [name for name in options["skip"] if name not in names()]:
+            raise CommandError(f"--skip: no finding {unknown[0]!r}; there are {', '.join(names())}", returncode=2)
         try:
             findings = examine(skip=options["skip"])
         except Error as error:
-            raise CommandError(unreachable.describe(error) or unreachable.describe_away(error), returncode=2) from error
+            raise CommandError(
+                database_errors.describe(error) or database_errors.describe_away(error), returncode=2
+            ) from error
         if options["json"]:
             self.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
         else:
@@ -50,3 +61,20 @@ class Command(BaseCommand):
             self.stdout.write(report(findings, width=width, colours=colours), ending="")
         if any(finding.severity is Severity.PROBLEM for finding in findings):
             sys.exit(1)
+
+
+def report(findings: Sequence[Finding], *, width: int, colours: bool = False) -> str:
+    """A table of `width` characters, the worst first, and one line as “1 problem, 2 warnings, 15 ok”."""
+    table = Table.grid(padding=(0, 2))
+    for finding in sorted(findings, key=lambda finding: list(COLOURS).index(finding.severity)):
+        text = Text(finding.what)
+        if finding.do:
+            text.append(f"\n→ {finding.do}", style="bold")
+        table.add_row(Text(finding.severity, style=COLOURS[finding.severity]), finding.name, text)
+    page, counts = StringIO(), Counter(finding.severity for finding in findings)
+    console = Console(file=page, width=width, force_terminal=colours, no_color=not colours, highlight=False)
+    console.print(table)
+    problems, warnings = several(counts[Severity.PROBLEM], "problem"), several(counts[Severity.WARNING], "warning")
+    console.print(Text(f"{problems}, {warnings}, {counts[Severity.OK]} ok"))
+    lines = page.getvalue().removesuffix("\n").split("\n")
+    return printable("".join(f"{line.rstrip()}\n" for line in lines), colours=colours)

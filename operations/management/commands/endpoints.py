@@ -123,11 +123,11 @@ class Command(DeclaredCommand):
         tested = wait_for_test(send_test(endpoint), patience)
         if options["json"]:
             facts = {"record": tested.record_id, "delivered": tested.delivered, "ended": tested.ended}
-            self.stdout.write(as_json(facts | {"code": tested.code, "seconds": tested.seconds, "said": tested.said}))
+            self.stdout.write(as_json(facts | {"code": tested.code, "seconds": tested.seconds, "why": tested.why}))
         elif tested.delivered:
             self.stdout.write(describe(tested))
         if not tested.delivered:
-            raise CommandError(f"{describe(tested)} (`manage.py events show {tested.record_id}`)", returncode=1)
+            raise CommandError(f"{describe(tested)} (`manage.py backlog show {tested.record_id}`)", returncode=1)
 
     def lost(self, row: Endpoint) -> str:
         left = undelivered(row)

@@ -49,8 +49,8 @@ class Command(BaseCommand):
         except Error as error:
             raise unanswered(error, "nothing was installed: ") from error
         if options["json"]:
-            told = {"dry_run": options["dry_run"], "tasks": [asdict(step) for step in steps]}
-            self.stdout.write(json.dumps(told, indent=2, ensure_ascii=False, default=str))
+            facts = {"dry_run": options["dry_run"], "tasks": [asdict(step) for step in steps]}
+            self.stdout.write(json.dumps(facts, indent=2, ensure_ascii=False, default=str))
             return
         for step in steps:
             self.stdout.write(f"{step.action:<9}  {step.name}")

@@ -1,20 +1,20 @@
-import json
 from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error
 
 from jobs import conf
 from jobs.retries import tiers
 from jobs.retries.sweeps import LARGEST, Swept, sweep_by_hand
-from operations.management.base import unanswered
+from operations.backlog.arguments import number
+from operations.backlog.facts import as_json
+from operations.management.base import TerminalCommand, unanswered
 
-OLDEST_DAYS = tiers.OLDEST // tiers.DAY
+OLDEST = tiers.OLDEST // tiers.DAY
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = (
         "Sweep now: make ready what waits for a sweep of the progressive schedule and is at most DAYS old, the newest "
         "first, also what has just failed. Records of other retry policies wait for an instant of their own: for those "
@@ -23,40 +23,33 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("days", type=int, metavar="DAYS", help=f"age of the oldest, 1 to {OLDEST_DAYS}")
+        parser.add_argument("days", type=number("number of days", OLDEST), metavar="DAYS", help="age of the oldest")
         parser.add_argument(
-            "--max-records",
-            type=int,
-            metavar="N",
-            help=f"make at most so many ready, 1 to {LARGEST:,}; left out: JOBS['SWEEP_MAX_RECORDS']",
-        )
+            "--max-records", type=number("number of records", LARGEST), metavar="N",
+            help=f"make at most so many ready, up to {LARGEST:,}; left out: JOBS['SWEEP_MAX_RECORDS']",
+        )  # fmt: skip
         parser.add_argument("--dry-run", action="store_true", help="say how many it would be, and change nothing")
         parser.add_argument("--json", action="store_true", help="print {max_age_days, ready, left_some, …}")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        days, most = options["days"], options["max_records"]
-        if not 1 <= days <= OLDEST_DAYS:
-            raise CommandError(f"DAYS is a number from 1 to {OLDEST_DAYS}, not {days}", returncode=2)
-        if most is not None and not 1 <= most <= LARGEST:
-            raise CommandError(f"--max-records is a number from 1 to {LARGEST:,}, not {most}", returncode=2)
+        most, dry_run = options["max_records"], options["dry_run"]
         try:
-            swept = sweep_by_hand(days, max_records=most, dry_run=options["dry_run"])
+            swept = sweep_by_hand(options["days"], max_records=most, dry_run=dry_run)
         except Error as error:
             raise unanswered(error, "nothing was swept: ") from error
-        if options["json"]:
-            self.stdout.write(json.dumps(asdict(swept) | {"dry_run": options["dry_run"]}))
-        else:
-            self.stdout.write(_describe(swept, most or conf.sweep_max_records(), options["dry_run"]))
+        facts = asdict(swept) | {"dry_run": dry_run}
+        text = as_json(facts) if options["json"] else _describe(swept, most or conf.sweep_max_records(), dry_run)
+        self.stdout.write(text)
 
 
 def _describe(swept: Swept, most: int, dry_run: bool) -> str:
     old = "1 day" if swept.max_age_days == 1 else f"{swept.max_age_days} days"
-    if not swept.ready and not swept.passed_by:
+    if not swept.ready and not swept.skipped:
         return f"No record up to {old} old waits for a sweep."
-    noun = "record is" if swept.ready == 1 else "records are"
-    told = f"{swept.ready:,} {noun.replace('is', 'would be').replace('are', 'would be') if dry_run else noun} ready"
+    verb = "would be" if dry_run else "is" if swept.ready == 1 else "are"
+    text = f"{swept.ready:,} record{'s' if swept.ready != 1 else ''} {verb} ready"
     if swept.left_some:
-        return f"{told}; older ones were left, since {most:,} is the most for one sweep: run it again, or --max-records"
-    if swept.passed_by:
-        return f"{told}; others are held by somebody else at this moment: run it again"
-    return f"{told}; nothing up to {old} old waits for a sweep any more." if not dry_run else f"{told}."
+        return f"{text}; older ones were left, since {most:,} is the most for one sweep: run it again, or --max-records"
+    if swept.skipped:
+        return f"{text}; others are held by another process at this moment: run it again"
+    return f"{text}." if dry_run else f"{text}; nothing up to {old} old waits for a sweep any more."

@@ -1,4 +1,3 @@
-import difflib
 import json
 from argparse import ArgumentParser
 from typing import Any
@@ -10,6 +9,7 @@ from jobs.clock import database_clock
 from jobs.durations import span
 from jobs.management.arguments import duration
 from sources import tokens
+from sources.management.names import named
 from sources.models import Source
 
 LONGEST_VALID_SECONDS = 30 * 86_400
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         instead.add_argument("--revoke", action="store_true", help="end all tokens and open codes of the source")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        source = _source(options["source"])
+        source = named(Source.objects, options["source"], "source")
         try:
             self.stdout.write(_answer(source, options))
         except tokens.Refused as error:
@@ -58,16 +58,6 @@ def _answer(source: Source, options: dict[str, Any]) -> str:
 
 def _own_url() -> str:
     return f"{settings.CSRF_TRUSTED_ORIGINS[0]}/" if settings.CSRF_TRUSTED_ORIGINS else URL_TO_FILL_IN
-
-
-def _source(name: str) -> Source:
-    """The source. Raises: CommandError that names those of similar names."""
-    source = Source.objects.filter(name=name).first() if name.isprintable() else None
-    if source:
-        return source
-    close = difflib.get_close_matches(name, Source.objects.values_list("name", flat=True), n=3)
-    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "the admin lists the sources"
-    raise CommandError(f"there is no source {name!r}; {hint}", returncode=2)
 
 
 def _revoke(source: Source) -> tuple[dict[str, Any], str]:

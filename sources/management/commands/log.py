@@ -1,11 +1,10 @@
-import difflib
 import json
 import os
 import sys
 import time
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from heapq import merge
 from itertools import islice
@@ -13,41 +12,34 @@ from types import SimpleNamespace
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from jobs import conf, durations
 from jobs.clock import database_clock
 from jobs.models import Decision, Level
 from jobs.order import REASONS, deciding_key
 from sources import planning
+from sources.management.names import named
 from sources.models import Assignment, Policy, Source
 
 MAX_LIMIT = 100_000
-SHOWN_NAMES = 20
-
+LOOKED_FOR = 20
+"""Up to so many assignments are looked for by the database in what claims looked at; for more, all claims are read."""
 LOOK_EVERY = 1.0
 LOOK_BACK = timedelta(seconds=60)
 """While following: a line is dated before its transaction commits, so those of the last minute are read again."""
 
 
-@dataclass(frozen=True)
-class About:
-    """Whose lines are wanted. Nobody's in particular: all lines."""
-
-    subjects: frozenset[str] = frozenset()
-    candidates: frozenset[str] = frozenset()
-    """Those of `subjects` that a claim may have looked at: assignments."""
-    everything: bool = True
-
-
 @dataclass
 class Wanted:
-    """What the options ask for; instants are aware."""
+    """What the options ask for; instants are aware. `subjects`: of these alone; `candidates`: the assignments among
+    them, which a claim may have looked at."""
 
-    about: About
     since: datetime
     until: datetime | None
-    levels: list[Level] = field(default_factory=lambda: [Level.DOING])
+    levels: list[Level]
+    subjects: frozenset[str] | None = None
+    candidates: frozenset[str] = frozenset()
 
 
 class Command(BaseCommand):
@@ -89,7 +81,7 @@ class Command(BaseCommand):
         if len(lines) > limit:
             self._note(f"these are the latest {limit:,} lines; --limit N shows more")
         shown = lines[:limit][::-1]
-        self._write(shown, wanted.about, as_json)
+        self._write(shown, wanted.candidates, as_json)
         if follow:
             self._follow(wanted, shown, as_json)
         elif not shown:
@@ -104,13 +96,13 @@ class Command(BaseCommand):
         while True:
             wanted.since = max(wanted.since, database_clock() - LOOK_BACK)
             found = list(_newest_first(wanted))[::-1]
-            self._write([line for line in found if line.pk not in seen], wanted.about, as_json)
+            self._write([line for line in found if line.pk not in seen], wanted.candidates, as_json)
             seen = {line.pk for line in found}
             time.sleep(LOOK_EVERY)
 
-    def _write(self, lines: list[Decision], about: About, as_json: bool) -> None:
+    def _write(self, lines: list[Decision], candidates: frozenset[str], as_json: bool) -> None:
         for line in lines:
-            facts = _facts(line, about)
+            facts = _facts(line, candidates)
             self.stdout.write(json.dumps(facts, ensure_ascii=False) if as_json else _sentence(line, facts))
         self.stdout.flush()
 
@@ -119,7 +111,7 @@ class Command(BaseCommand):
 
 
 def _wanted(options: dict[str, Any], now: datetime) -> Wanted:
-    """Raises: ValueError for names that nobody knows, and for instants and limits that make no sense."""
+    """Raises: ValueError for instants and limits that make no sense; CommandError for an unknown name."""
     if not 1 <= options["limit"] <= MAX_LIMIT:
         raise ValueError(f"--limit {options['limit']}: give 1 to {MAX_LIMIT}")
     if options["follow"] and options["until"] is not None:
@@ -130,38 +122,27 @@ def _wanted(options: dict[str, Any], now: datetime) -> Wanted:
         end = f"--until {options['until']}" if until else "now"
         raise ValueError(f"--since {options['since']} is after {end}")
     levels = [Level.DOING, Level.CONSIDERING] if options["considering"] else [Level.DOING]
-    return Wanted(_about(options["source"], options["policy"]), since, until, levels)
+    return Wanted(since, until, levels, *_about(options["source"], options["policy"]))
 
 
-def _about(source_name: str | None, policy_name: str | None) -> About:
+def _about(source_name: str | None, policy_name: str | None) -> tuple[frozenset[str] | None, frozenset[str]]:
+    """The subjects of a source, of a policy, or of a source under a policy, and the assignments among them."""
     if source_name is None and policy_name is None:
-        return About()
+        return None, frozenset()
     assignments = Assignment.objects.all()
     subjects = set()
     if source_name is not None:
-        source = _named(Source, "name", source_name, "source")
+        source = named(Source.objects, source_name, "source")
         assignments = assignments.filter(source=source)
         subjects.add(planning.subject_of_source(source.pk))
     if policy_name is not None:
-        policy = _named(Policy, "schedule__name", policy_name, "policy")
+        policy = named(Policy.objects, policy_name, "policy", "schedule__name")
         assignments = assignments.filter(policy=policy)
         subjects.add(planning.subject_of_policy(policy.pk))
     found = list(assignments.values_list("pk", "policy"))
     subjects |= {planning.subject_of_policy(policy_id) for _, policy_id in found}
-    candidates = {planning.subject_of(pk) for pk, _ in found}
-    return About(frozenset(subjects | candidates), frozenset(candidates), everything=False)
-
-
-def _named(model: Any, path: str, name: str, word: str) -> Any:
-    """The one of that name. Raises: ValueError that tells similar names, or some."""
-    found = model.objects.filter(**{path: name}).first() if "\0" not in name else None  # PostgreSQL takes no NUL
-    if found:
-        return found
-    names = list(model.objects.order_by(path).values_list(path, flat=True))
-    if close := difflib.get_close_matches(name, names, n=3):
-        raise ValueError(f"there is no {word} {name!r}; did you mean {' or '.join(map(repr, close))}?")
-    some = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
-    raise ValueError(f"there is no {word} {name!r}; there is {some or 'none at all: the admin makes one'}")
+    candidates = frozenset(planning.subject_of(pk) for pk, _ in found)
+    return candidates | subjects, candidates
 
 
 def _newest_first(wanted: Wanted, at_most: int = MAX_LIMIT) -> Iterator[Decision]:
@@ -174,26 +155,18 @@ def _lines(wanted: Wanted, level: Level, at_most: int) -> Iterator[Decision]:
     lines = Decision.objects.filter(level=level, at__gte=wanted.since).order_by("-at", "-pk")
     if wanted.until:
         lines = lines.filter(at__lt=wanted.until)
-    about = wanted.about
-    if about.everything:
+    if wanted.subjects is None:
         yield from lines[:at_most]
     elif level == Level.DOING:
-        yield from lines.filter(kind=planning.KIND, subject__in=about.subjects)[:at_most]
+        yield from lines.filter(kind=planning.KIND, subject__in=wanted.subjects)[:at_most]
     else:
-        for line in _narrowed(lines, about).iterator(chunk_size=500):
-            if _place(line, about.candidates):
-                yield line
-
-
-def _narrowed(lines: QuerySet[Decision], about: About) -> QuerySet[Decision]:
-    """Claims that may have looked at it. For one source the database looks; for a policy's many they are read."""
-    if len(about.candidates) > SHOWN_NAMES:
-        return lines
-    named = Q(pk__in=[])
-    for subject in about.candidates:
-        record = [{"subject": subject}]
-        named |= Q(facts__claimed__contains=record) | Q(facts__left__contains=record)
-    return lines.filter(named)
+        if len(wanted.candidates) <= LOOKED_FOR:
+            looked_at = Q(pk__in=[])
+            for subject in wanted.candidates:
+                record = [{"subject": subject}]
+                looked_at |= Q(facts__claimed__contains=record) | Q(facts__left__contains=record)
+            lines = lines.filter(looked_at)
+        yield from (line for line in lines.iterator(chunk_size=500) if _place(line, wanted.candidates))
 
 
 def _place(line: Decision, candidates: frozenset[str]) -> dict[str, Any] | None:
@@ -222,7 +195,7 @@ def _ranked(record: dict[str, Any]) -> Any:
     return SimpleNamespace(**{name: record.get(name) for name in names})
 
 
-def _facts(line: Decision, about: About) -> dict[str, Any]:
+def _facts(line: Decision, candidates: frozenset[str]) -> dict[str, Any]:
     facts = {
         "at": line.at.astimezone(UTC).isoformat(),
         "level": Level(line.level).label,
@@ -235,16 +208,16 @@ def _facts(line: Decision, about: About) -> dict[str, Any]:
         "worker_id": line.worker_id,
         "facts": line.facts,
     }
-    place = _place(line, about.candidates) if line.level == Level.CONSIDERING else None
+    place = _place(line, candidates) if line.level == Level.CONSIDERING else None
     return facts | {"place": place} if place else facts
 
 
 def _sentence(line: Decision, facts: dict[str, Any]) -> str:
-    told = f"{line.at.astimezone(UTC):%Y-%m-%d %H:%M:%S}  {line.what:<12}  {' '.join(line.text.splitlines())}"
+    text = f"{line.at.astimezone(UTC):%Y-%m-%d %H:%M:%S}  {line.what:<12}  {' '.join(line.text.splitlines())}"
     if place := facts.get("place"):
         order = "claimed" if place["claimed"] else "left"
-        told += f" | {place['title']} was {order} at rank {place['rank']}"
+        text += f" | {place['title']} was {order} at rank {place['rank']}"
         if place["decided_by"]:
             sign = "before" if place["claimed"] else "after"
-            told += f", {sign} {place['against']}: {REASONS[place['decided_by']]}"
-    return told
+            text += f", {sign} {place['against']}: {REASONS[place['decided_by']]}"
+    return text

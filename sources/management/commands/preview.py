@@ -18,11 +18,10 @@ from schedules.cron import check_zone, instant_of
 from schedules.models import Schedule
 from schedules.previews import ComingBatch, coming_batches
 from sources.domain.preview import PreviewedPeriod
-from sources.domain.windows import Opening
+from sources.management.names import named
 from sources.models import Policy
 from sources.previews import LARGEST_COUNT, as_json, preview
 
-SHOWN_NAMES = 20
 YEARS = range(1970, 2200)
 """Of `--from`: in which the rules of time zones are known or can be continued."""
 
@@ -52,45 +51,22 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            schedule = _schedule(options["policy"])
+            schedule = named(Schedule.objects.select_related("throttle"), options["policy"], "policy or schedule")
             start = _instant(options["start"], schedule) if options["start"] is not None else None
             policy = Policy.objects.select_related("schedule").filter(schedule=schedule).first()
-            facts, view = (
-                _of_policy(policy, options["count"], start)
-                if policy
-                else _of_schedule(schedule, options["count"], start)
-            )
+            if policy:
+                periods = preview(policy, options["count"], start)
+                facts, view = as_json(policy, periods), _view(policy, periods)
+            else:
+                batches = coming_batches(schedule, options["count"], start)
+                facts = previews.as_json(schedule, batches)
+                view = _view_of_schedule(schedule, batches, [Message(**each) for each in facts["said"]])
         except ValueError as error:
             raise CommandError(f"{error}", returncode=2) from error
         if options["json"]:
             self.stdout.write(json_text(facts))
         else:
             self.stdout.write(text_of(view, terminal=self.stdout.isatty()))
-
-
-def _schedule(name: str) -> Schedule:
-    """The schedule of that name, a policy's or another. Raises: ValueError naming those there are."""
-    # PostgreSQL takes no NUL in a text
-    if "\0" not in name and (found := Schedule.objects.select_related("throttle").filter(name=name).first()):
-        return found
-    known = list(Schedule.objects.order_by("name").values_list("name", flat=True)[: SHOWN_NAMES + 1])
-    if not known:
-        raise ValueError(
-            f"there is no policy or schedule {name!r}, nor any other; make one in the admin or with import_fleet"
-        )
-    shown = ", ".join(known[:SHOWN_NAMES]) + (", …" if len(known) > SHOWN_NAMES else "")
-    raise ValueError(f"there is no policy or schedule {name!r}; there are: {shown}")
-
-
-def _of_policy(policy: Policy, count: int, start: datetime | None) -> tuple[dict[str, Any], Group]:
-    periods = preview(policy, count, start)
-    return as_json(policy, periods), _view(policy, periods)
-
-
-def _of_schedule(schedule: Schedule, count: int, start: datetime | None) -> tuple[dict[str, Any], Group]:
-    batches = coming_batches(schedule, count, start)
-    facts = previews.as_json(schedule, batches)
-    return facts, _view_of_schedule(schedule, batches, [Message(**said) for said in facts["said"]])
 
 
 def _instant(text: str, schedule: Schedule) -> datetime:
@@ -141,28 +117,20 @@ def _view_of_schedule(schedule: Schedule, batches: list[ComingBatch], said: list
 
 
 def _rows(period: PreviewedPeriod, zone: ZoneInfo) -> list[tuple[str, ...]]:
-    own = (_local(period.begins_at, zone), _utc(period.begins_at), span(_seconds(period.begins_at, period.ends_at)))
+    lasts = span((period.ends_at - period.begins_at).total_seconds())
+    own: tuple[str, ...] = (_local(period.begins_at, zone), _utc(period.begins_at), lasts)
     if not period.openings:
         return [(*own, "", "", "", "", period.warning)]
-    heads = [own, *[("", "", "")] * (len(period.openings) - 1)]
-    return [(*head, *_opening_cells(opening, zone)) for head, opening in zip(heads, period.openings, strict=True)]
-
-
-def _opening_cells(opening: Opening, zone: ZoneInfo) -> tuple[str, ...]:
-    return (
-        _local(opening.opens_at, zone),
-        _closes(opening, zone),
-        f"{_utc(opening.opens_at)} – {_utc(opening.closes_at)}",
-        span(_seconds(opening.opens_at, opening.closes_at)),
-        "",
-    )
-
-
-def _closes(opening: Opening, zone: ZoneInfo) -> str:
-    """Without its date where the weekday tells it."""
-    if opening.closes_at - opening.opens_at > timedelta(days=5):
-        return _local(opening.closes_at, zone)
-    return f"{opening.closes_at.astimezone(zone):%a %H:%M}"
+    rows = []
+    for opening in period.openings:
+        open_for = opening.closes_at - opening.opens_at
+        # without its date where the weekday says it
+        local = _local(opening.closes_at, zone)
+        closes = local if open_for > timedelta(days=5) else f"{opening.closes_at.astimezone(zone):%a %H:%M}"
+        utc = f"{_utc(opening.opens_at)} – {_utc(opening.closes_at)}"
+        rows.append((*own, _local(opening.opens_at, zone), closes, utc, span(open_for.total_seconds()), ""))
+        own = ("", "", "")
+    return rows
 
 
 def _local(instant: datetime, zone: ZoneInfo) -> str:
@@ -171,7 +139,3 @@ def _local(instant: datetime, zone: ZoneInfo) -> str:
 
 def _utc(instant: datetime) -> str:
     return f"{instant:%m-%d %H:%M}"
-
-
-def _seconds(begins_at: datetime, ends_at: datetime) -> float:
-    return (ends_at - begins_at).total_seconds()

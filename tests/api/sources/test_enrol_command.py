@@ -76,9 +76,7 @@ class TestBadInput:
     def test_an_unknown_source_names_similar_ones(self) -> None:
         make_source(name="laptop-7")
         assert refusal("laptop7") == "there is no source 'laptop7'; did you mean 'laptop-7'?"
-        assert refusal("something else entirely") == (
-            "there is no source 'something else entirely'; the admin lists the sources"
-        )
+        assert refusal("something else entirely") == "there is no source 'something else entirely'; there is laptop-7"
         assert "there is no source" in refusal("nul\0")
 
     @pytest.mark.parametrize("seconds", ["0", "-5", "nan", "inf", "1e12", "0.5"])
@@ -90,7 +88,7 @@ class TestBadInput:
 
     def test_a_source_that_is_deleted_meanwhile(self, monkeypatch: pytest.MonkeyPatch) -> None:
         source = make_source(name="laptop")
-        monkeypatch.setattr("sources.management.commands.enrol._source", lambda name: source)
+        monkeypatch.setattr("sources.management.commands.enrol.named", lambda *_: source)
         type(source).objects.all().delete()
         for option in ("--token", "--revoke", "--json"):
             assert "deleted meanwhile" in refusal("laptop", option)

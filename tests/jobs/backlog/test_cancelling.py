@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import transaction
 
-from jobs import backlog, claiming, tick
+from jobs import backlog, claiming, settling, tick
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Handoff, Released, Succeeded
 from jobs.states import FINISHED, Status, WaitingFor
@@ -133,14 +133,14 @@ class TestCancelBesideWorkers:
         make_record()
         claimed = claim_one()
         backlog.cancel([claimed.id], now=NOON)
-        claiming.settle([(claimed, outcome)], now=LATER)
+        settling.settle([(claimed, outcome)], now=LATER)
         assert BacklogRecord.objects.get().status == Status.CANCELLED
 
     def test_unless_it_succeeded(self):
         make_record()
         claimed = claim_one()
         backlog.cancel([claimed.id], now=NOON)
-        claiming.settle([(claimed, Succeeded())], now=LATER)
+        settling.settle([(claimed, Succeeded())], now=LATER)
         assert BacklogRecord.objects.get().status == Status.SUCCEEDED
 
     def test_it_locks_in_id_order_whatever_order_it_is_given(self):
@@ -170,7 +170,7 @@ class TestCancelBesideWorkers:
         def work(worker_id: int) -> None:
             for _ in range(20):
                 claimed = claiming.claim("default", worker_id=worker_id, limit=5)
-                claiming.settle([(record, Failed("x")) for record in claimed])
+                settling.settle([(record, Failed("x")) for record in claimed])
 
         def cancel_all() -> None:
             results.extend(backlog.cancel(batch) for batch in backlog.in_batches(ids, 4))

@@ -13,10 +13,11 @@ from jobs.conf import QueueRule
 from jobs.handlers import registry
 from jobs.models import Attempt, Throttle
 from jobs.throttles import SHORTEST_WAIT_SECONDS
+from jobs.worker import claimer, process
 from jobs.worker import hints as hints_module
-from jobs.worker import process
-from jobs.worker.hints import Hints, Tokens
+from jobs.worker.hints import Hints
 from jobs.worker.process import WorkerProcess
+from operations.throttles import live
 from tests.factories import NOON, make_lane, make_record, make_throttle
 from tests.jobs.throttling.rated import claim, make_rated, most_above, ready
 from tests.jobs.worker_processes import WorkerProcesses
@@ -79,31 +80,19 @@ class TestSecondsToToken:
 
 
 class TestTokens:
-    @pytest.fixture
-    def asked(self, monkeypatch) -> list[str]:
-        """The queues asked about. The clock stands still until a test moves it."""
+    def test_are_asked_about_twenty_times_a_second_at_most_and_each_queue_by_itself(self, monkeypatch):
         asked: list[str] = []
-        self.clock, self.answer = 100.0, 3.0
-        monkeypatch.setattr(hints_module, "boot_seconds", lambda: self.clock)
-        monkeypatch.setattr(throttles, "seconds_to_token", lambda queue: asked.append(queue) or self.answer)
-        return asked
-
-    def test_are_asked_about_twenty_times_a_second_at_most_and_each_queue_by_itself(self, asked):
-        tokens = Tokens()
-        assert tokens.seconds_until_worth_a_claim("default") == 3.0
+        clock, answers = [100.0], {"default": 3.0, "quick": 0.001, "backups": None}
+        monkeypatch.setattr(claimer, "boot_seconds", lambda: clock[0])
+        monkeypatch.setattr(throttles, "seconds_to_token", lambda queue: asked.append(queue) or answers[queue])
+        tokens = claimer.Claimer([], None, Hints(), 0)  # type: ignore[arg-type]
+        assert tokens.seconds_to_token("default") == 3.0
         for _ in range(1000):
-            self.clock += 0.001
-            assert tokens.seconds_until_worth_a_claim("default") in (SHORTEST_WAIT_SECONDS, 3.0)
+            clock[0] += 0.001
+            assert tokens.seconds_to_token("default") in (SHORTEST_WAIT_SECONDS, 3.0)
         assert 18 <= len(asked) <= 21
-        assert tokens.seconds_until_worth_a_claim("backups") == 3.0
-
-    def test_that_come_faster_are_worth_twenty_claims_a_second(self, asked):
-        self.answer = 0.001
-        assert Tokens().seconds_until_worth_a_claim("default") == SHORTEST_WAIT_SECONDS
-
-    def test_that_nobody_lacks_are_no_reason_to_come_back(self, asked):
-        self.answer = None
-        assert Tokens().seconds_until_worth_a_claim("default") is None
+        assert tokens.seconds_to_token("quick") == SHORTEST_WAIT_SECONDS  # what comes faster is claimed by the dozen
+        assert tokens.seconds_to_token("backups") is None
 
 
 class TestHints:
@@ -180,6 +169,6 @@ class TestWorkers:
         start_worker(**NEVER_LOOKS)
         throttle = make_throttle(0)
         ready(throttle, 3, kind="quick")
-        eventually(lambda: Throttle.objects.exists() and throttles.live()[0].ready == 3)
+        eventually(lambda: Throttle.objects.exists() and live()[0].ready == 3)
         Throttle.objects.update(max_in_flight=2)
         eventually(lambda: Attempt.objects.count() == 3)

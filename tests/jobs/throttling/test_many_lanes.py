@@ -8,7 +8,7 @@ from django.db import connection
 from jobs.models import BacklogRecord
 from jobs.outcomes import Claimed
 from jobs.states import Status
-from jobs.worker.lookahead import shortage
+from jobs.worker.claimer import shortage
 from tests.factories import NOON, build_record, make_lane, make_record, make_throttle, make_worker
 from tests.jobs.throttling.rated import claim
 from tests.threads import another_connection, beside, impatience, somebody_waits_for_a_lock

@@ -7,9 +7,10 @@ from django.db import IntegrityError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs import claiming, throttles
+from jobs import claiming, settling, throttles
 from jobs.models import BacklogRecord, Throttle
 from jobs.outcomes import Released, Succeeded
+from operations.throttles import live
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
 from tests.jobs.throttling.rated import Bucket, claim, make_rated, put, ready, tokens_of
 
@@ -57,7 +58,7 @@ class TestRate:
         throttle = make_rated(1, tokens=1)
         ready(throttle)
         [record] = claim()
-        claiming.settle([(record, Released("no place"))], now=NOON)
+        settling.settle([(record, Released("no place"))], now=NOON)
         assert claim() == []
         assert len(claim(NOON + SECOND)) == 1
 
@@ -120,7 +121,7 @@ class TestPaused:
         running = claim()
         Throttle.objects.update(max_in_flight=0)
         assert claim() == []
-        assert len(claiming.settle([(record, Succeeded()) for record in running], now=NOON).written) == 2
+        assert len(settling.settle([(record, Succeeded()) for record in running], now=NOON).written) == 2
         assert claim() == []
         Throttle.objects.update(max_in_flight=1)
         assert len(claim()) == 1
@@ -204,8 +205,8 @@ def test_any_claims_at_any_instants_take_what_a_model_of_the_bucket_gives(rate, 
         assert len(claimed) == expected
         running, left = running + claimed, left - len(claimed)
         if settles and running:
-            claiming.settle([(record, Succeeded()) for record in running], now=at)
+            settling.settle([(record, Succeeded()) for record in running], now=at)
             running = []
-    [live] = throttles.live([throttle.pk], at)
-    assert live.tokens == pytest.approx(bucket.held(at), abs=1e-6)
-    assert (live.in_flight, live.ready) == (len(running), left)
+    [found] = live([throttle.pk], at)
+    assert found.tokens == pytest.approx(bucket.held(at), abs=1e-6)
+    assert (found.in_flight, found.ready) == (len(running), left)

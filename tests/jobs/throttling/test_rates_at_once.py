@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import connection
 
-from jobs import claiming
+from jobs import claiming, settling
 from jobs.clock import boot_seconds, database_clock
 from jobs.models import BacklogRecord, Throttle
 from jobs.outcomes import Succeeded
@@ -35,7 +35,7 @@ def claim_all(instants: list[datetime], enough: Callable[[], bool], *more: Calla
             with adding:
                 instants.extend(record.started_at for record in claimed)
             if claimed:
-                claiming.settle([(record, Succeeded()) for record in claimed])
+                settling.settle([(record, Succeeded()) for record in claimed])
 
     at_once(*[lambda worker_id=worker_id: work(worker_id) for worker_id in workers], *more)
     assert enough()

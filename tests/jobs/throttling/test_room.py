@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import claiming, wakeups
+from jobs import claiming, settling, wakeups
 from jobs.clock import boot_seconds
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Succeeded
@@ -25,20 +25,29 @@ LAST_WORD = "that was all"
 ANOTHER_PROCESS = {"_last_sent": {}, "heard_here": None, "room_here": None}
 
 
+class Heard(Hints):
+    """Notes all queues, and the throttles that a queue waits for."""
+
+    def __init__(self, heard: list[str | int]) -> None:
+        super().__init__()
+        self._heard = heard
+
+    def hear(self, queue: str, quiet: float = 0) -> None:
+        self._heard.append(queue)
+
+    def hear_of_room(self, throttle_ids: Collection[int], quiet: float = LOOK_AGAIN_AFTER_SECONDS) -> bool:
+        if is_waited_for := super().hear_of_room(throttle_ids, quiet):
+            self._heard += throttle_ids
+        return is_waited_for
+
+
 class Idle:
     """A worker that serves `default`, as far as wake-ups go: what it hears over the database."""
 
     def __init__(self) -> None:
-        self.hints = Hints()
         self.heard: list[str | int] = []
-        self.listener = Listener({"default", LAST_WORD}, self._hear, self._hear_of_room, Held())
-
-    def _hear(self, queue: str) -> None:
-        self.heard.append(queue)
-
-    def _hear_of_room(self, throttle_ids: Collection[int]) -> None:
-        if self.hints.hear_of_room(throttle_ids):
-            self.heard += throttle_ids
+        self.hints = Heard(self.heard)
+        self.listener = Listener({"default", LAST_WORD}, self.hints, Held())
 
     def claim(self) -> list[claiming.Claimed]:
         """As its main loop does."""
@@ -64,7 +73,7 @@ def settle_one_elsewhere(lane: int) -> None:
     """A worker of another queue ends a record of that lane."""
     make_record(lane=lane, queue="elsewhere")
     [record] = claim(queue="elsewhere")
-    claiming.settle([(record, Succeeded())], now=NOON)
+    settling.settle([(record, Succeeded())], now=NOON)
 
 
 @pytest.mark.parametrize("outcome", [Succeeded(), Failed("no")])
@@ -74,7 +83,7 @@ def test_wakes_the_queue_whose_last_claim_met_that_throttle_in_a_lane_of_its_own
     [running] = claim(queue="elsewhere")
     make_record(lane=make_lane(shared, make_throttle(9)))
     assert idle.claim() == []
-    claiming.settle([(running, outcome)], now=NOON)
+    settling.settle([(running, outcome)], now=NOON)
     eventually(lambda: idle.hints.take("default"))
     assert len(idle.claim()) == 1
 
@@ -128,7 +137,7 @@ def test_a_blocked_worker_begins_when_one_of_another_queue_and_process_makes_roo
         free = make_record(kind="quick")
         eventually(lambda: not BacklogRecord.objects.filter(pk=free.pk).exclude(status=Status.SUCCEEDED).exists())
         assert BacklogRecord.objects.get(pk=blocked.pk).status == Status.READY
-        claiming.settle([(running, Succeeded())])
+        settling.settle([(running, Succeeded())])
         eventually(lambda: BacklogRecord.objects.get(pk=blocked.pk).status == Status.SUCCEEDED)
     finally:
         workers.end()

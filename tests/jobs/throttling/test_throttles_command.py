@@ -8,10 +8,10 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db.utils import OperationalError
 
-from jobs import throttles
 from jobs.clock import database_clock
 from jobs.models import Throttle
 from jobs.states import Status
+from operations import throttles
 from tests.factories import make_lane, make_record, make_schedule
 from tests.jobs.throttling.rated import ready
 

@@ -28,7 +28,7 @@ async def succeed_async(run: Run) -> Outcome:
 
 def finding(name: str, now: datetime | None = None) -> Finding:
     """What the doctor finds under that name."""
-    [found] = doctor.examine(skip=set(doctor.NAMES) - {name}, now=now)
+    [found] = doctor.examine(skip=set(doctor.names()) - {name}, now=now)
     assert found.name == name
     return found
 

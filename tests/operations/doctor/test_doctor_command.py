@@ -13,10 +13,10 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from operations import doctor
-from operations.doctor.finding import Finding, ok, problem, warning
-from operations.doctor.rendering import report
+from operations.doctor.finding import Finding, ok
+from operations.management.commands.doctor import report
 from tests.factories import make_record
-from tests.operations.doctor.examining import OK, WARNING
+from tests.operations.doctor.examining import OK, PROBLEM, WARNING
 
 
 def exit_code(*arguments: str) -> int:
@@ -29,30 +29,23 @@ def exit_code(*arguments: str) -> int:
 
 def only(*names: str) -> list[str]:
     """Options that leave out all but these."""
-    return [f"--skip={name}" for name in doctor.NAMES if name not in names]
+    return [f"--skip={name}" for name in doctor.names() if name not in names]
 
 
 @pytest.mark.django_db
 class TestTheCommand:
-    def test_a_problem_fails_it(self, capsys, monkeypatch):
-        monkeypatch.setenv("COLUMNS", "120")
-        make_record()
-        assert exit_code(*only("workers", "version")) == 1
-        lines = capsys.readouterr().out.splitlines()
-        assert lines[0].split()[:2] == ["problem", "workers"]
-        assert lines[1].strip().startswith("→ start one")
-        assert lines[2].split()[:2] == ["ok", "version"]
-        assert lines[3] == "1 problem, 0 warnings, 1 ok"
-
-    def test_a_warning_does_not_fail_it(self, capsys):
+    def test_a_problem_fails_it_and_a_warning_does_not(self, capsys):
         assert exit_code(*only("workers")) == 0
         assert "0 problems, 1 warning, 0 ok" in capsys.readouterr().out
+        make_record()
+        assert exit_code(*only("workers", "version")) == 1
+        assert "1 problem, 0 warnings, 1 ok" in capsys.readouterr().out
 
     def test_json_has_every_finding_with_its_numbers(self, capsys):
         make_record()
         assert exit_code("--json") == 1
         found = json.loads(capsys.readouterr().out)
-        assert [one["name"] for one in found] == list(doctor.NAMES)
+        assert [one["name"] for one in found] == list(doctor.names())
         assert {frozenset(one) for one in found} == {frozenset({"name", "severity", "what", "do", "numbers"})}
         workers = next(one for one in found if one["name"] == "workers")
         assert (workers["severity"], workers["numbers"]) == ("problem", {"alive": 0, "ready": 1})
@@ -83,7 +76,7 @@ def run_doctor(url: str, *arguments: str, **environment: str) -> subprocess.Comp
 @pytest.mark.django_db(transaction=True)
 class TestALostConnection:
     def test_one_that_comes_back_costs_one_finding(self, monkeypatch):
-        monkeypatch.setitem(doctor.EXAMINATIONS, "version", self.lose)
+        monkeypatch.setitem(doctor.CONDITIONS, "version", self.lose)
         found = {one.name: one for one in doctor.examine()}
         assert found["version"].severity is WARNING
         assert "terminating connection" in found["version"].what
@@ -95,7 +88,7 @@ class TestALostConnection:
                 monkeypatch.setitem(connection.settings_dict, name, value)
             return self.lose(cursor, now)
 
-        monkeypatch.setitem(doctor.EXAMINATIONS, "version", lose_for_good)
+        monkeypatch.setitem(doctor.CONDITIONS, "version", lose_for_good)
         with pytest.raises(CommandError, match="does not answer") as error:
             call_command("doctor")
         assert error.value.returncode == 2
@@ -103,38 +96,33 @@ class TestALostConnection:
     @staticmethod
     def lose(cursor: Any, now: datetime) -> Finding:
         cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
-        return ok("version", "")
+        return ok("")
 
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(("wake", "severity"), [("listen", "warning"), ("poll", "ok")])
-def test_a_real_pooler_is_noticed(pooled_url, wake, severity):
-    ended = run_doctor(pooled_url, "--json", *only("pooler", "isolation"), BACKUPSCHED_WAKE=wake)
+def test_a_real_pooler_is_noticed(pooled_url):
+    ended = run_doctor(pooled_url, "--json", *only("pooler", "isolation"), BACKUPSCHED_WAKE="listen")
     found = {one["name"]: one for one in json.loads(ended.stdout)}
-    assert (found["pooler"]["severity"], found["pooler"]["numbers"]) == (severity, {"pooled": True})
+    assert (found["pooler"]["severity"], found["pooler"]["numbers"]) == ("warning", {"pooled": True})
     assert found["isolation"]["severity"] == "ok"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("url", "code", "said"),
-    [
-        ("postgresql://127.0.0.1:1/none", 2, "the database 'none' at 127.0.0.1:1 does not answer"),
-        ("sqlite://x", None, "only PostgreSQL"),
-    ],
-)
-def test_as_a_process_it_names_a_database_that_is_away(url, code, said):
-    ended = run_doctor(url)
-    assert said in ended.stderr
+def test_as_a_process_it_names_a_database_that_is_away():
+    ended = run_doctor("postgresql://127.0.0.1:1/none")
+    assert "the database 'none' at 127.0.0.1:1 does not answer" in ended.stderr
     assert "Traceback" not in ended.stderr
-    assert ended.returncode == code if code else ended.returncode > 0
+    assert ended.returncode == 2
 
 
-class TestTheReport:
-    FINDINGS = [ok("a", "fine"), warning("b", "so so", "look " * 40), problem("c", "bad", "act")]
-
-    def test_the_worst_comes_first_and_what_to_do_below_it(self):
-        lines = report(self.FINDINGS, width=60).splitlines()
-        assert [line.split()[0] for line in lines if not line.startswith(" ")] == ["problem", "warning", "ok", "1"]
-        assert lines[1].strip() == "→ act"
+def test_the_worst_comes_first_and_what_to_do_below_it():
+    findings = [
+        Finding("a", OK, "fine"),
+        Finding("b", WARNING, "so so", "look " * 40),
+        Finding("c", PROBLEM, "", "act"),
+    ]
+    lines = report(findings, width=60).splitlines()
+    assert [line.split()[0] for line in lines if not line.startswith(" ")] == ["problem", "warning", "ok", "1"]
+    assert lines[1].strip() == "→ act"
+    assert lines[-1] == "1 problem, 1 warning, 1 ok"

@@ -11,7 +11,7 @@ from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from operations import doctor
-from operations.doctor import claim_head, horizon
+from operations.doctor import tables
 from tests.factories import make_record
 from tests.operations.doctor.examining import OK, PROBLEM, WARNING, finding, in_time, ready_rows, run
 from tests.threads import another_connection
@@ -19,21 +19,15 @@ from tests.threads import another_connection
 
 @pytest.mark.django_db
 class TestTheTables:
-    def test_a_missing_migration_is_a_problem(self):
-        last = MigrationRecorder.Migration.objects.filter(app="jobs").latest("name")
-        last.delete()
-        found = finding("migrations")
-        assert (found.severity, found.numbers["missing"]) == (PROBLEM, [f"jobs {last.name}"])
-
-    @pytest.mark.parametrize(("newer", "said"), [(True, "of a newer version: jobs 0999_later"), (False, "lacks 1")])
-    def test_a_worker_refuses_to_start_on_tables_that_are_not_its_own(self, newer, said):
+    @pytest.mark.parametrize(("newer", "message"), [(True, "of a newer version: jobs 0999_later"), (False, "lacks 1")])
+    def test_a_worker_refuses_to_start_on_tables_that_are_not_its_own(self, newer, message):
         if newer:
             MigrationRecorder(connection).record_applied("jobs", "0999_later")
             MigrationRecorder(connection).record_applied("removed", "0001_initial")
         else:
             MigrationRecorder.Migration.objects.filter(app="jobs").latest("name").delete()
         assert finding("migrations").severity is PROBLEM
-        with pytest.raises(CommandError, match=said) as refused:
+        with pytest.raises(CommandError, match=message) as refused:
             call_command("worker")
         assert refused.value.returncode == 2
 
@@ -47,9 +41,7 @@ class TestTheTables:
         ("broken", "name"),
         [
             ("DROP INDEX backlog_claim_order", "backlog_claim_order"),
-            ("DROP INDEX one_unfinished_record_per_subject", "one_unfinished_record_per_subject"),
             ("DROP INDEX schedule_due", "schedule_due"),
-            ("DROP INDEX worker_alive", "worker_alive"),
             ("ALTER TABLE jobs_backlogrecord DROP CONSTRAINT running_iff_leased", "running_iff_leased"),
             (
                 "DROP INDEX backlog_claim_order;"
@@ -116,9 +108,7 @@ class TestTheTables:
         run(found.do)
         assert finding("schema").severity is OK
 
-    @pytest.mark.parametrize(
-        "broken", ["RESET (fillfactor)", "SET (fillfactor = 100)", "SET (autovacuum_vacuum_scale_factor = 0.2)"]
-    )
+    @pytest.mark.parametrize("broken", ["RESET (fillfactor)", "SET (autovacuum_vacuum_scale_factor = 0.2)"])
     def test_a_lost_table_setting_is_a_warning_with_the_sql_for_it(self, broken):
         run(f"ALTER TABLE jobs_backlogrecord {broken}")
         found = finding("table_settings")
@@ -130,8 +120,7 @@ class TestTheTables:
         run("ALTER TABLE jobs_backlogrecord SET (autovacuum_vacuum_scale_factor = 0.01, fillfactor = 70)")
         assert finding("table_settings").severity is OK
 
-    @pytest.mark.parametrize("table", ["jobs_backlogrecord", "jobs_attempt"])
-    @pytest.mark.parametrize("off", ["false", "off"])
+    @pytest.mark.parametrize(("table", "off"), [("jobs_backlogrecord", "false"), ("jobs_attempt", "off")])
     def test_a_table_without_autovacuum_is_a_problem_with_the_sql_for_it(self, table, off):
         run(f"ALTER TABLE {table} SET (autovacuum_enabled = {off})")
         found = finding("table_settings")
@@ -148,10 +137,8 @@ class TestTheTables:
 
 @pytest.mark.django_db
 class TestTheHorizon:
-    @pytest.mark.parametrize(
-        ("minutes", "severity"), [(1, OK), (4.9, OK), (5.1, WARNING), (59, WARNING), (61, PROBLEM)]
-    )
-    def test_a_snapshot_that_somebody_keeps_is_named_with_its_holder(self, minutes, severity):
+    @pytest.mark.parametrize(("minutes", "severity"), [(4.9, OK), (5.1, WARNING), (61, PROBLEM)])
+    def test_a_snapshot_that_is_kept_is_named_with_its_holder(self, minutes, severity):
         with another_connection() as other:
             other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             other.execute("SET application_name = 'a forgotten report'")
@@ -183,15 +170,15 @@ class TestTheHorizon:
         ],
     )
     def test_what_has_no_age_in_seconds_counts_by_transactions(self, kind, do, transactions, severity):
-        holder = dict.fromkeys(horizon.NAMES, "") | {"kind": kind, "holder": "it's", "seconds": None}
-        found = horizon._judged([holder | {"transactions": transactions}])
+        holder = dict.fromkeys(tables.HOLDER, "") | {"kind": kind, "holder": "it's", "seconds": None}
+        found = tables.judge_holders([holder | {"transactions": transactions}])
         assert found.severity is severity
         assert severity is OK or (do in found.do and f"{transactions:,} transactions" in found.what)
 
     def test_the_do_is_for_the_one_that_makes_it_a_problem(self):
-        young = dict.fromkeys(horizon.NAMES, "") | {"kind": "session", "holder": "pid 7", "seconds": 400.0}
+        young = dict.fromkeys(tables.HOLDER, "") | {"kind": "session", "holder": "pid 7", "seconds": 400.0}
         old = young | {"holder": "pid 8", "seconds": 4000.0, "transactions": 5}
-        found = horizon._judged([young | {"transactions": 9}, old])
+        found = tables.judge_holders([young | {"transactions": 9}, old])
         assert found.severity is PROBLEM
         assert "pg_terminate_backend(8)" in found.do
 
@@ -205,8 +192,8 @@ def finish_the_first(count: int) -> None:
 class TestTheHeadOfTheClaimIndex:
     @pytest.fixture(autouse=True)
     def small_thresholds(self, monkeypatch):
-        monkeypatch.setattr(claim_head, "WARN_BUFFERS", 40)
-        monkeypatch.setattr(claim_head, "PROBLEM_BUFFERS", 10_000)
+        monkeypatch.setattr(tables, "WARN_BUFFERS", 40)
+        monkeypatch.setattr(tables, "PROBLEM_BUFFERS", 10_000)
 
     def test_dead_rows_that_a_snapshot_keeps_are_measured(self):
         ready_rows(21_000)
@@ -219,7 +206,7 @@ class TestTheHeadOfTheClaimIndex:
         assert before.severity is OK
         assert kept.severity is WARNING
         [head] = kept.numbers["heads"]
-        assert (head["queue"], head["rows"]) == ("default", claim_head.BATCH)
+        assert (head["queue"], head["rows"]) == ("default", tables.BATCH)
         assert head["in_vain"] >= 40
         assert "queue default" in kept.what
         run("VACUUM jobs_backlogrecord")
@@ -256,15 +243,9 @@ class TestTheHeadOfTheClaimIndex:
     def test_the_worst_head_decides(self, in_vain, severity):
         head = {"queue": "a", "lane": 0, "rows": 100, "buffers": 120, "milliseconds": 1.0, "sorts": False, "in_vain": 0}
         worse = head | {"queue": "b", "lane": 7, "in_vain": in_vain}
-        found = claim_head._judged([head, worse], "never vacuumed", {})
+        found = tables.judge_heads([head | {"in_vain": 39}, worse], "never vacuumed", {})
         assert found.severity is severity
         assert severity is OK or "queue b lane 7" in found.what
-
-    def test_a_problem_is_named_before_the_warnings_beside_it(self):
-        head = {"queue": "a", "lane": 0, "rows": 100, "buffers": 120, "milliseconds": 1.0, "sorts": False}
-        found = claim_head._judged([head | {"in_vain": 50}, head | {"queue": "b", "in_vain": 10_000}], "", {})
-        assert found.severity is PROBLEM
-        assert found.what.index("queue b") < found.what.index("queue a")
 
 
 @pytest.mark.django_db

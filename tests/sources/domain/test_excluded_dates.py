@@ -19,53 +19,35 @@ def opening_of(window: Window, now: str) -> Opening:
     return found
 
 
-class TestWhichDatesAreExcluded:
-    def test_a_date_is_that_date_only(self):
-        excluded = ExcludedDates.parse(["2026-12-24"])
-        assert date(2026, 12, 24) in excluded
-        assert date(2027, 12, 24) not in excluded
-        assert date(2026, 12, 25) not in excluded
-
-    def test_a_date_without_a_year_is_every_years(self):
-        excluded = ExcludedDates.parse(["12-25"])
-        assert all(date(year, 12, 25) in excluded for year in (1999, 2026, 2100))
-        assert date(2026, 12, 24) not in excluded
-
-    def test_the_29th_of_february_is_a_date_of_leap_years(self):
-        excluded = ExcludedDates.parse(["02-29", "2028-02-29"])
-        assert date(2028, 2, 29) in excluded
-        assert date(2024, 2, 29) in excluded
-        assert date(2027, 2, 28) not in excluded
-        assert date(2027, 3, 1) not in excluded
-
-    def test_both_ends_of_a_span_belong_to_it(self):
-        excluded = ExcludedDates.parse(["2026-12-27..2027-01-02"])
-        assert [day in excluded for day in (date(2026, 12, 26), date(2026, 12, 27), date(2027, 1, 1))] == [
-            False, True, True,
-        ]  # fmt: skip
-        assert date(2027, 1, 2) in excluded
-        assert date(2027, 1, 3) not in excluded
-
-    def test_a_span_may_be_one_day(self):
-        assert date(2026, 12, 27) in ExcludedDates.parse(["2026-12-27..2026-12-27"])
+@pytest.mark.parametrize(
+    ("entry", "excluded", "others"),
+    [
+        ("2026-12-24", ["2026-12-24"], ["2027-12-24", "2026-12-25"]),
+        ("12-25", ["1999-12-25", "2026-12-25", "2100-12-25"], ["2026-12-24"]),
+        ("02-29", ["2024-02-29", "2028-02-29"], ["2027-02-28", "2027-03-01"]),
+        ("2026-12-27..2027-01-02", ["2026-12-27", "2027-01-01", "2027-01-02"], ["2026-12-26", "2027-01-03"]),
+        ("2026-12-27..2026-12-27", ["2026-12-27"], ["2026-12-28"]),
+    ],
+)
+def test_which_dates_are_excluded(entry: str, excluded: list[str], others: list[str]) -> None:
+    found = ExcludedDates.parse([entry])
+    assert all(date.fromisoformat(day) in found for day in excluded)
+    assert not any(date.fromisoformat(day) in found for day in others)
 
 
 class TestBadEntries:
     @pytest.mark.parametrize(
-        ("entries", "said"),
+        ("entries", "message"),
         [
             ("2026-12-24", "excluded dates are a list"),
-            ({"2026-12-24": True}, "excluded dates are a list"),
             (None, "excluded dates are a list"),
             (["29.02"], "excluded date 1: '29.02' is not a date"),
             (["2026-12-24", "24.12.2026"], "excluded date 2: '24.12.2026' is not a date"),
             (["02-30"], "excluded date 1: '02-30' does not exist"),
-            (["2026-02-30"], "excluded date 1: '2026-02-30' does not exist"),
             (["2026-02-29"], "excluded date 1: '2026-02-29' does not exist"),
             (["2026-12-01..2026-12-32"], "excluded date 1: '2026-12-32' does not exist"),
             (["2026-12-31..2026-12-27"], "excluded date 1: '2026-12-31..2026-12-27' ends before it begins"),
             (["12-24..12-26"], "excluded date 1: '12-24..12-26' is not a date"),
-            (["2026-12-24.."], "excluded date 1: '2026-12-24..' is not a date"),
             (["..2026-12-24"], "excluded date 1: '..2026-12-24' is not a date"),
             (["2026-12-24..2026-12-25..2026-12-26"], "is not a date"),
             (["2026-W10-1"], "is not a date"),
@@ -75,14 +57,13 @@ class TestBadEntries:
             (["٢٠٢٦-١٢-٢٤"], "is not a date"),
             (["0000-12-24"], "does not exist"),
             ([20261224], "excluded date 1: 20261224 is not a date"),
-            ([None], "excluded date 1: None is not a date"),
             ([["2026-12-24"]], "is not a date"),
         ],
     )
-    def test_the_wrong_entry_is_named_with_what_is_right(self, entries: Any, said: str):
+    def test_the_wrong_entry_is_named_with_what_is_right(self, entries: Any, message: str):
         with pytest.raises(ValueError, match="excluded date") as caught:
             ExcludedDates.parse(entries)
-        assert said in str(caught.value)
+        assert message in str(caught.value)
         assert "12-25 (each year)" in str(caught.value) or "earlier date first" in str(caught.value)
 
 

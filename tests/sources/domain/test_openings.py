@@ -63,9 +63,11 @@ def windows_at_changes(draw: st.DrawFn) -> tuple[Window, datetime]:
 
 
 class TestAgainstAScanOfTheWallClock:
-    @settings(max_examples=250)
+    @settings(max_examples=150)
     @given(windows_at_changes())
-    def test_openings_cover_exactly_what_the_wall_clock_says(self, given: tuple[Window, datetime]):
+    def test_openings_cover_exactly_what_the_wall_clock_says_in_order_and_never_touch(
+        self, given: tuple[Window, datetime]
+    ):
         window, midnight = given
         start, end = midnight - 2 * DAY, midnight + 2 * DAY
         openings = list(window.openings(start, end))
@@ -75,18 +77,10 @@ class TestAgainstAScanOfTheWallClock:
             if any(found.opens_at <= start + number * STEP < found.closes_at for found in openings)
         ]
         assert covered == scanned(window, start, end)
-
-    @settings(max_examples=250)
-    @given(windows_at_changes(), st.integers(1, 20))
-    def test_openings_are_in_order_and_never_touch(self, given: tuple[Window, datetime], days: int):
-        window, midnight = given
-        start, end = midnight - 2 * DAY, midnight + days * DAY
-        openings = list(window.openings(start, end))
-        assert all(found.opens_at < found.closes_at for found in openings)
         assert all(former.closes_at < latter.opens_at for former, latter in pairwise(openings))
         assert all(found.closes_at > start and found.opens_at < end for found in openings)
 
-    @settings(max_examples=250)
+    @settings(max_examples=100)
     @given(windows_at_changes(), st.integers(-3 * 1440, 3 * 1440))
     def test_the_current_or_next_one_is_the_first_from_now_on(self, given: tuple[Window, datetime], minutes: int):
         window, midnight = given
@@ -110,7 +104,7 @@ class TestAgainstAScanOfTheWallClock:
 
 
 class TestWindowsThatNeverClose:
-    @settings(max_examples=200)
+    @settings(max_examples=100)
     @given(some_ranges)
     @example((Range(ALL_DAYS, time(0), time(0)),))
     @example((Range(ALL_DAYS, time(6), time(6)),))
@@ -156,9 +150,6 @@ class TestBounds:
         office = Window.parse([{"start": "09:00", "end": "17:00"}], "UTC")
         found = list(office.openings(utc("2026-03-02T16:59"), utc("2026-03-03T09:01")))
         assert [f"{one.opens_at:%d %H}-{one.closes_at:%H}" for one in found] == ["02 09-17", "03 09-17"]
-
-    def test_nothing_lies_between_an_instant_and_itself(self):
-        assert list(Window.parse([], "UTC").openings(utc("2026-03-02T17:00"), utc("2026-03-02T17:00"))) == []
 
     def test_an_unknown_zone_is_named(self):
         with pytest.raises(ValueError, match="unknown time zone 'Mars/Olympus'"):

@@ -37,10 +37,6 @@ class TestComingPeriods:
         )
         assert found.warning == ""
 
-    def test_always_open_is_the_whole_period(self):
-        [found] = coming_periods(DAILY, ALWAYS, MONDAY, 1)
-        assert found.openings == (Opening(found.begins_at, found.ends_at),)
-
     def test_one_opening_over_several_periods_is_in_each(self):
         weekend = Window.parse([{"days": "sat-sun", "start": "00:00", "end": "00:00"}], "UTC")
         found = coming_periods(Period("0 */12 * * *", "UTC"), weekend, utc("2026-03-07T00:00"), 5)
@@ -55,10 +51,6 @@ class TestComingPeriods:
 
 
 class TestPeriodsThatMeetTheWindow:
-    def test_a_period_with_an_opening_each_time_is_not_talked_about(self):
-        assert check_period_meets_window(DAILY, ALWAYS, MONDAY) == []
-        assert check_period_meets_window(Period("0 0 * * 1", "UTC"), OFFICE, MONDAY) == []
-
     def test_a_warning_counts_the_coming_periods_without_an_opening_and_names_the_first(self):
         assert check_period_meets_window(Period("0 0 * * *", "UTC"), OFFICE, MONDAY) == [
             "2 of the next 10 periods have no opening, as the one that begins 2026-03-07 00:00 UTC: "

@@ -10,8 +10,8 @@ from typing import Any
 
 import psutil
 
-from sources import repositories
-from sources.availability import ask_now
+from sources.availability.answers import ask_now
+from sources.backups import repositories
 from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.engines.results import ERROR_LENGTH
 from sources.models import Source
@@ -106,7 +106,7 @@ def test_settings_without_end_are_no_answer() -> None:
         asked = Source(kind="postgresql", address=host.address, port=host.port, path=host.path, options=host.options)
         answer = ask_now(asked, PATIENCE)
     assert not answer.present
-    assert "it sends without end" in answer.said
+    assert "it sends without end" in answer.text
 
 
 def test_words_without_end_are_cut(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sources import repositories
+from sources.backups import repositories
 from sources.engines import engine_for
 from sources.engines.base import EngineResult, SourceSpec, Verdict
 from tests.sources.engines.hostile_host import DIRECTORY, FILE, LINK, TEXT, hostile_host

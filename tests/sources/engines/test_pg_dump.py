@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from sources.engines import engine_for, missing_program, rate
+from sources.engines import engine_for, limits
 from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.engines.pg_dump import _judge_dump
 from sources.engines.programs import find_postgresql_program
@@ -54,13 +54,13 @@ def dumps_in(destination: Path) -> list[str]:
 
 
 def test_a_database_is_dumped_into_one_good_file(database: SourceSpec, tmp_path: Path) -> None:
-    told: list[EngineProgress] = []
+    seen: list[EngineProgress] = []
     task = task_for(database, tmp_path / "copy")
-    result = engine_for("postgresql").run(task, on_progress=told.append, stop=threading.Event())
+    result = engine_for("postgresql").run(task, on_progress=seen.append, stop=threading.Event())
     assert result.verdict is Verdict.SUCCEEDED, result.error
     file = tmp_path / "copy/20261121T065755Z.dump"
     assert (result.snapshot, result.files, result.size) == (str(file), 1, file.stat().st_size)
-    assert told[-1].bytes_done == result.size
+    assert seen[-1].bytes_done == result.size
     pg_restore = find_postgresql_program("pg_restore")
     sql = subprocess.run([pg_restore, "--file=-", "--table=engine_test", str(file)], capture_output=True, check=True)
     assert sql.stdout.count(b"x" * 100) == 1000
@@ -70,7 +70,7 @@ def test_a_database_is_dumped_into_one_good_file(database: SourceSpec, tmp_path:
 def test_a_dump_below_the_least_rate_is_ended_and_removed(
     database: SourceSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rate, "WINDOW_SECONDS", 1e-9)
+    monkeypatch.setattr(limits, "WINDOW_SECONDS", 1e-9)
     result = dump(database, tmp_path / "copy", least_rate=2**31 - 1)
     assert result.verdict is Verdict.SOURCE_FAILED, result.error
     assert "the least rate of its policy is 2,147,483,647" in result.error
@@ -78,29 +78,28 @@ def test_a_dump_below_the_least_rate_is_ended_and_removed(
 
 
 def test_the_newest_dump_and_so_many_before_it_are_kept(database: SourceSpec, tmp_path: Path) -> None:
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy/20261120T065755Z.dump.unfinished").write_text("half, of a run that was killed")
     for day in range(4):
-        dump(database, tmp_path / "copy", started_at=STARTED_AT + timedelta(days=day), keep_versions=1)
+        # options of other engines of the policy are passed over
+        options, started_at = {"transfers": 4}, STARTED_AT + timedelta(days=day)
+        dump(database, tmp_path / "copy", started_at=started_at, keep_versions=1, options=options)
+    with pytest.raises(ValueError, match="unknown option 'transfers'; pg_dump takes no options"):
+        engine_for("postgresql").check_options(options)
     assert dumps_in(tmp_path / "copy") == ["20261123T065755Z.dump", "20261124T065755Z.dump"]
 
 
-def test_a_database_that_does_not_exist_has_failed_and_leaves_nothing(database: SourceSpec, tmp_path: Path) -> None:
-    result = dump(dataclasses.replace(database, path="nowhere"), tmp_path / "copy")
-    assert result.verdict is Verdict.SOURCE_FAILED
-    assert "there is no database 'nowhere'" in result.error
-    assert dumps_in(tmp_path / "copy") == []
-
-
 def test_a_name_that_looks_like_a_connection_string_is_a_name(database: SourceSpec, tmp_path: Path) -> None:
-    name = "dbname=postgres host=elsewhere"
-    result = dump(dataclasses.replace(database, path=name), tmp_path / "copy")
-    assert f"there is no database {name!r}" in result.error
-    result = dump(dataclasses.replace(database, path="--help"), tmp_path / "copy")
-    assert "there is no database '--help'" in result.error
+    for name in ("nowhere", "dbname=postgres host=elsewhere", "--help"):
+        result = dump(dataclasses.replace(database, path=name), tmp_path / "copy")
+        assert result.verdict is Verdict.SOURCE_FAILED
+        assert f"there is no database {name!r}" in result.error
+        assert dumps_in(tmp_path / "copy") == []
 
 
-def test_a_refused_password_has_failed_without_being_told(database: SourceSpec, tmp_path: Path) -> None:
+def test_a_refused_password_has_failed_without_being_repeated(database: SourceSpec, tmp_path: Path) -> None:
     if not database.secret:
-        pytest.skip("this server trusts everybody")
+        pytest.skip("this server asks for no password")
     result = dump(dataclasses.replace(database, secret="wrong-password-entirely"), tmp_path / "copy")
     assert result.verdict is Verdict.SOURCE_FAILED
     assert "refused the credentials" in result.error
@@ -129,32 +128,8 @@ def test_a_stop_leaves_nothing(database: SourceSpec, tmp_path: Path) -> None:
     assert dumps_in(tmp_path / "copy") == []
 
 
-def test_leftovers_of_a_killed_run_are_removed(database: SourceSpec, tmp_path: Path) -> None:
-    (tmp_path / "copy").mkdir()
-    (tmp_path / "copy/20261120T065755Z.dump.unfinished").write_text("half")
-    dump(database, tmp_path / "copy")
-    assert dumps_in(tmp_path / "copy") == ["20261121T065755Z.dump"]
-
-
-def test_a_missing_pg_dump_is_named(database: SourceSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sources.engines.programs.find_spec", lambda name: None)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    result = dump(database, tmp_path / "copy")
-    assert result.verdict is Verdict.SOURCE_FAILED
-    assert "the program pg_dump is not installed here" in result.error
-    assert missing_program("postgresql") == result.error
-
-
-def test_options_of_other_engines_are_passed_over_in_a_run_and_refused_in_a_check(
-    database: SourceSpec, tmp_path: Path
-) -> None:
-    assert dump(database, tmp_path / "copy", options={"transfers": 4}).verdict is Verdict.SUCCEEDED
-    with pytest.raises(ValueError, match="unknown option 'transfers'; pg_dump takes no options"):
-        engine_for("postgresql").check_options({"transfers": 4})
-
-
 @pytest.mark.parametrize(
-    ("said", "verdict"),
+    ("message", "verdict"),
     [
         ("pg_dump: error: could not write to file: No space left on device", Verdict.REPOSITORY_FAILED),
         (
@@ -165,8 +140,8 @@ def test_options_of_other_engines_are_passed_over_in_a_run_and_refused_in_a_chec
         ),
     ],
 )
-def test_a_server_whose_own_disk_is_full_is_not_the_repository(said: str, verdict: Verdict, tmp_path: Path) -> None:
+def test_a_server_whose_own_disk_is_full_is_not_the_repository(message: str, verdict: Verdict, tmp_path: Path) -> None:
     task = task_for(specification("postgresql", "127.0.0.1", path="shop"), tmp_path)
-    result = _judge_dump(Ended(Ending.EXITED, 1, tuple(said.splitlines())), task)
+    result = _judge_dump(Ended(Ending.EXITED, 1, tuple(message.splitlines())), task)
     assert result is not None
     assert result.verdict is verdict

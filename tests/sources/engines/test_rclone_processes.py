@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -63,7 +62,7 @@ def test_rclone_dies_with_a_killed_worker_and_the_next_run_completes_the_copy(tm
 import sys, threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from sources import repositories
+from sources.backups import repositories
 from tests.sources.engines.peers import *
 
 address, port, host_key, copy = sys.argv[1:]
@@ -87,6 +86,7 @@ with ThreadPoolExecutor() as pool:
             while int(process.stdout.readline()) == 0:
                 pass
             (rclone,) = syncs_below(process.pid)
+            assert "--config=" in rclone.cmdline()
             assert PASSWORD not in " ".join(rclone.cmdline())
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
@@ -95,20 +95,3 @@ with ThreadPoolExecutor() as pool:
     assert result.verdict is Verdict.SUCCEEDED, result.error
     assert tree(copy / "current") == {"big": "x" * 3_000_000}
     assert [text for name, text in tree(copy / "versions").items()] == ["old"]
-
-
-@pytest.mark.slow
-def test_the_secret_is_in_no_command_line_while_rclone_runs(tmp_path: Path) -> None:
-    files = write_files(tmp_path / "files", big="x" * 200_000)
-    command_lines: list[str] = []
-
-    def look(progress: EngineProgress) -> None:
-        with suppress(psutil.Error):  # it has ended meanwhile
-            command_lines.extend(" ".join(process.cmdline()) for process in syncs_below(os.getpid()))
-
-    with sftp_host(files) as source:
-        task = task_for(source, tmp_path / "copy", options=SLOW)
-        result = engine_for("sftp").run(task, on_progress=look, stop=threading.Event())
-    assert result.verdict is Verdict.SUCCEEDED
-    assert command_lines
-    assert all("--config=" in line and PASSWORD not in line for line in command_lines)

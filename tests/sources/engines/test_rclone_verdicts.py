@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sources.engines.base import EngineProgress, Verdict
-from sources.engines.rclone_log import MAX_PROBLEMS, RcloneLog
-from sources.engines.rclone_verdicts import judge
+from sources.engines.rclone.log import MAX_PROBLEMS, RcloneLog
+from sources.engines.rclone.verdicts import judge
 
 DESTINATION = Path("/srv/backups/a-1/daily")
 
@@ -43,19 +43,14 @@ def test_a_message_tells_who_is_to_blame(path: str, message: str, verdict: Verdi
     assert judge(1, log_of((path, message)), DESTINATION).verdict is verdict
 
 
-def test_the_repository_is_to_blame_before_the_source() -> None:
-    log = log_of(
-        ("a", "open /home/a: permission denied"), ("b", f"write {DESTINATION}/current/b: no space left on device")
-    )
+def test_the_repository_is_to_blame_before_the_source_and_a_run_without_a_single_file_has_failed() -> None:
+    unreadable = ("a", "Failed to copy: open /home/a: permission denied")
+    log = log_of(unreadable, ("b", f"write {DESTINATION}/current/b: no space left on device"))
     assert judge(1, log, DESTINATION).verdict is Verdict.REPOSITORY_FAILED
+    assert judge(1, log_of(unreadable, transfers=0), DESTINATION).verdict is Verdict.SOURCE_FAILED
 
 
-def test_a_run_in_which_no_file_at_all_could_be_read_has_failed() -> None:
-    log = log_of(("a", "Failed to copy: open /home/a: permission denied"), transfers=0)
-    assert judge(1, log, DESTINATION).verdict is Verdict.SOURCE_FAILED
-
-
-@pytest.mark.parametrize("exit_code", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 42, -9])
+@pytest.mark.parametrize("exit_code", [1, 10, 42, -9])
 def test_a_code_without_a_message_is_a_failure_that_says_what_it_means(exit_code: int) -> None:
     judgement = judge(exit_code, RcloneLog(), DESTINATION)
     assert judgement.verdict is Verdict.SOURCE_FAILED
@@ -71,13 +66,10 @@ def test_thousands_of_problems_are_counted_and_the_first_and_last_are_kept() -> 
     assert len(judgement.text) < 3000
 
 
-@pytest.mark.parametrize("line", ["", "{", "{}", "[]", '{"level": "error"', '{"level": 3, "stats": {"bytes": null}}'])
-def test_any_text_is_survived(line: str) -> None:
+def test_any_text_is_survived_and_stats_say_how_far_it_is() -> None:
     log = RcloneLog()
-    log.take(line)
+    for line in ("", "{", "{}", "[]", '{"level": "error"', '{"level": 3, "stats": {"bytes": null}}'):
+        log.take(line)
     assert not log.problems
-
-
-def test_stats_tell_how_far_it_is() -> None:
     line = '{"level":"notice","msg":"","stats":{"bytes":5,"totalBytes":9,"transfers":2,"checks":7,"eta":null}}'
-    assert RcloneLog().take(line) == EngineProgress(5, 9, 2)
+    assert log.take(line) == EngineProgress(5, 9, 2)

@@ -12,7 +12,7 @@ import pytest
 
 from sources.engines import engine_for
 from sources.engines.base import EngineResult, Verdict
-from sources.engines.gate import gate_to
+from sources.engines.rclone.gate import gate_to
 from tests.delivery.certificates import make_certificate, served_with
 from tests.sources.engines.peers import USER, loopback_address, specification, task_for, tree
 from tests.sources.engines.redirecting import FILE, TEXT, Server, server

@@ -55,17 +55,20 @@ def test_huge_output_is_bounded() -> None:
 
 def test_the_splitter_holds_no_more_than_one_cut_line() -> None:
     splitter = LineSplitter(limit=4)
-    assert list(splitter.feed(b"abc")) == []
-    assert list(splitter.feed(b"defgh")) == []
-    assert list(splitter.feed(b"\nij\nk")) == ["abcd", "ij"]
+    assert [list(splitter.feed(chunk)) for chunk in (b"abc", b"defgh", b"\nij\nk")] == [[], [], ["abcd", "ij"]]
     assert list(splitter.rest()) == ["k"]
 
 
 def test_a_program_gets_no_input_and_only_the_environment_meant_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_OF_ANOTHER_SOURCE", "s3cr3t")
-    code = "import os, sys; print(sys.stdin.read() == '', 'SECRET_OF_ANOTHER_SOURCE' in os.environ, os.environ['MINE'])"
-    ended = runner.run(Command((sys.executable, "-c", code), {"MINE": "yes"}), stop=never())
-    assert ended.last_lines == ("True False yes",)
+    code = (
+        "import os, sys; print(sys.stdin.read() == '', 'SECRET_OF_ANOTHER_SOURCE' in os.environ, os.environ['MINE'], "
+        "os.getsid(0) == os.getpid())"
+    )
+    command, stopped = Command((sys.executable, "-c", code), {"MINE": "yes"}), threading.Event()
+    assert runner.run(command, stop=never()).last_lines == ("True False yes True",)
+    stopped.set()
+    assert runner.run(command, stop=stopped).last_lines == ()  # not even started
 
 
 def test_a_program_reads_what_it_is_given_and_one_that_does_not_ends_all_the_same() -> None:
@@ -73,11 +76,6 @@ def test_a_program_reads_what_it_is_given_and_one_that_does_not_ends_all_the_sam
     code = "import sys; print(len(sys.stdin.buffer.read()))"
     assert runner.run(Command((sys.executable, "-c", code), given=given), stop=never()).last_lines == ("1000000",)
     assert runner.run(Command((sys.executable, "-c", "pass"), given=given), stop=never()).exit_code == 0
-
-
-def test_a_program_is_the_leader_of_its_own_session() -> None:
-    ended = runner.run(python("import os; print(os.getsid(0) == os.getpid())"), stop=never())
-    assert ended.last_lines == ("True",)
 
 
 def test_a_stop_is_polite_first() -> None:
@@ -99,14 +97,6 @@ def test_a_program_that_ignores_the_polite_signal_is_killed_after_the_grace() ->
     stop = threading.Event()
     ended = runner.run(python(code, grace=0.3), stop=stop, on_line=lambda line: stop.set())
     assert (ended.ending, ended.exit_code) == (Ending.STOPPED, -signal.SIGKILL)
-
-
-def test_a_stop_before_the_start_starts_nothing(tmp_path: Path) -> None:
-    stop = threading.Event()
-    stop.set()
-    ended = runner.run(python(f"open({str(tmp_path / 'ran')!r}, 'w')"), stop=stop)
-    assert ended.ending is Ending.STOPPED
-    assert not (tmp_path / "ran").exists()
 
 
 def test_a_program_that_shows_no_sign_of_life_has_stalled() -> None:

@@ -1,0 +1,126 @@
+"""Takes over what its worker has lost: step 4 of the lease protocol (`jobs/claiming.py`).
+
+A worker sees which leases stay as they are by its own clock: no step of the database's clock matters to it.
+
+A lease that was given while the database's clock was set back looks expired as soon as the clock is right again, and
+no reading of a clock tells another worker that it is fresh. But a living owner renews it four times in the time of a
+lease. So a worker rescues only what it has seen unchanged for longer than an owner goes on without a renewal.
+"""
+
+import logging
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from jobs import conf
+from jobs.claiming import claimed
+from jobs.clock import CLOCK, boot_seconds, database_clock
+from jobs.outcomes import RECORD_COLUMNS, Claimed, Failed, Released
+from jobs.prepared import execute
+from jobs.set_aside import SetAside
+from jobs.settling import Settled, settle_in_parts
+from jobs.states import Status
+
+log = logging.getLogger(__name__)
+
+_set_aside = SetAside()
+"""What a rescue could not settle."""
+
+Lease = tuple[int, datetime]
+"""A record's id and the instant at which its lease expires, which every claim and every renewal changes."""
+
+CLAIMED_COLUMNS = f"{RECORD_COLUMNS}, leased_by_id, lease_token"
+
+LEASES = f"SELECT id, lease_expires_at FROM jobs_backlogrecord WHERE status = {Status.RUNNING}"
+
+# Served by `backlog_lease_expires`.
+EXPIRED = f"""
+SELECT {CLAIMED_COLUMNS}
+  FROM jobs_backlogrecord
+ WHERE status = {Status.RUNNING} AND lease_expires_at <= {CLOCK}
+   AND (%(ids)s::bigint[] IS NULL
+        OR (id, lease_expires_at) IN (SELECT * FROM unnest(%(ids)s::bigint[], %(instants)s::timestamptz[])))
+   AND id <> ALL(%(set_aside)s::bigint[])
+   AND pg_postmaster_start_time() <= {CLOCK} - %(lease)s::float8 * interval '1 second'
+ ORDER BY lease_expires_at
+ LIMIT %(limit)s::int
+   FOR UPDATE SKIP LOCKED
+"""
+
+# Served by `backlog_lease_expires`: what runs is few.
+STRAYS = f"""
+SELECT {CLAIMED_COLUMNS}
+  FROM jobs_backlogrecord
+ WHERE status = {Status.RUNNING} AND leased_by_id = %(worker)s::bigint AND id <> ALL(%(known)s::bigint[])
+ ORDER BY id
+"""
+
+FREE_STRAYS = f"{STRAYS}  FOR UPDATE SKIP LOCKED"
+
+
+class LeaseWatch:
+    """Reads all leases of the fleet eight times in the time of one, so that it delays no rescue."""
+
+    def __init__(self) -> None:
+        self._first_seen: dict[Lease, float] = {}
+        self._looked_at = self._read_at = float("-inf")
+
+    def look(self) -> None:
+        """To be called at every look of its worker while there are leases. Raises: django.db.Error."""
+        now = boot_seconds()
+        if now - self._looked_at > conf.lease_seconds() / 2:
+            self._first_seen = {}  # the machine slept or the database was away: others could not renew either
+        self._looked_at = now
+        if now - self._read_at >= conf.lease_seconds() / 8:
+            leases, now = execute(LEASES, {}).fetchall(), boot_seconds()
+            self._first_seen = {lease: self._first_seen.get(lease, now) for lease in leases}
+            self._read_at = now
+
+    def unchanged(self) -> list[Lease]:
+        """Those whose owner would have renewed them by the last look, or else have stopped what ran."""
+        until = self._looked_at - conf.deadline_seconds() - conf.ending_seconds()
+        return [lease for lease, seen_at in self._first_seen.items() if seen_at <= until]
+
+
+def release_strays(*, worker_id: int, known: set[int]) -> bool:
+    """Give back what this worker owns without knowing it: claims whose COMMIT was lost on the way.
+
+    To be called after a broken connection, with the ids of the records that the worker does run, until it returns that
+    none is left: one that another transaction holds locked is not waited for.
+    """
+    values = {"worker": worker_id, "known": sorted(known)}
+    lost = Released("its claim was committed, but the worker never heard of it")
+    with transaction.atomic():
+        if strays := _all_claimed(FREE_STRAYS, values):
+            settle_in_parts([(record, lost) for record in strays])
+        return not execute(STRAYS, values).fetchall()
+
+
+def rescue(*, limit: int = 1000, unchanged: Collection[Lease] | None = None, now: datetime | None = None) -> int:
+    """Settle expired leases as failures, by the retry policy. Returns how many.
+
+    Nothing is rescued for one lease after a start of the database: an outage would rescue all. `unchanged`: only
+    these leases, if they still are as they were; None: all, as far as the database's clock can be trusted. What cannot
+    be settled is set aside for a minute.
+    """
+    instant = now or database_clock()
+    lost = Failed("the worker was lost: it died, or could not reach the database for a whole lease", rescued=True)
+    ids, instants = (None, None) if unchanged is None else ([each[at] for each in unchanged] for at in (0, 1))
+    values = {
+        "limit": limit, "lease": conf.lease_seconds(), "ids": ids, "instants": instants, "now": now,
+        "set_aside": _set_aside.at(instant),
+    }  # fmt: skip
+    with transaction.atomic():
+        expired = _all_claimed(EXPIRED, values)
+        settled = settle_in_parts([(record, lost) for record in expired], now=now) if expired else Settled()
+    _set_aside.put({record.id for record in expired} - settled.written - settled.lost - settled.locked, instant)
+    for record in expired:
+        if record.id in settled.written:
+            log.warning("rescued %s %s from worker %s", record.kind, record.subject, record.worker_id)
+    return len(settled.written)
+
+
+def _all_claimed(sql: str, values: dict[str, Any]) -> list[Claimed]:
+    return [claimed(row, worker_id, token) for *row, worker_id, token in execute(sql, values).fetchall()]

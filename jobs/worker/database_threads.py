@@ -1,0 +1,104 @@
+"""Where async handlers ask the database: a few threads for each queue, each with a connection that it keeps.
+
+`sync_to_async` has one thread for the whole process: one statement there that waited for a lock held up the questions
+of all queues. Here such a wait takes one thread of its queue, for some seconds.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, ParamSpec, TypeVar
+
+from asgiref.sync import sync_to_async
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from jobs.prepared import limit_lock_waits_in_this_thread
+
+THREADS = 2
+"""Of a queue, each with a connection: what they do takes milliseconds."""
+LOCK_SECONDS = 2.0
+"""How long a statement may wait for a lock; then it fails with 55P03, which is *busy* (`jobs/database_errors.py`)."""
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+Question = TypeVar("Question")
+
+
+class _Threads(ThreadPoolExecutor):
+    """Those of one queue."""
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(THREADS, f"database-{queue}", initializer=self._begin)
+        self._connections: list[BaseDatabaseWrapper] = []
+
+    def _begin(self) -> None:
+        limit_lock_waits_in_this_thread(LOCK_SECONDS)
+        held = connections[DEFAULT_DB_ALIAS]
+        held.inc_thread_sharing()  # closed by who ends the threads
+        self._connections.append(held)
+
+    def end(self) -> None:
+        self.shutdown(wait=False, cancel_futures=True)
+        for held in self._connections:
+            held.close()
+
+
+_of_queue: dict[str, _Threads] = {}
+
+
+def open_for(queue: str) -> None:
+    """Give the handlers of a queue that this process serves threads of their own. They start when they are needed."""
+    _of_queue[queue] = _Threads(queue)
+
+
+def close_for(queue: str) -> None:
+    """Begin nothing more there, and break off what is under way."""
+    if threads := _of_queue.pop(queue, None):
+        threads.end()
+
+
+async def ask_database(
+    queue: str, function: Callable[Given, Found], /, *args: Given.args, **kwargs: Given.kwargs
+) -> Found:
+    """Return what `function` returns, called in a thread of `queue`; in a process that serves no queue, in the one
+    thread of `sync_to_async`.
+
+    Raises: what `function` raises.
+    """
+    threads = _of_queue.get(queue)
+    if threads is None:
+        return await sync_to_async(function)(*args, **kwargs)
+    return await asyncio.wrap_future(threads.submit(function, *args, **kwargs))
+
+
+class AskedTogether(Generic[Question, Found]):
+    """Like questions of one queue, from coroutines of one event loop: what comes while one is under way is asked in one
+    go. `load(questions)`, called in a thread of the queue, returns the answers by key.
+    """
+
+    def __init__(self, queue: str, load: Callable[[list[Question]], dict[int, Found]]) -> None:
+        self._queue, self._load = queue, load
+        self._wanted: dict[int, tuple[Question, asyncio.Future[Found]]] = {}
+        self._loading: asyncio.Task[None] | None = None
+
+    async def find(self, key: int, question: Question) -> Found:
+        """The answer to `question`. Raises: what `load` raises."""
+        _, answer = self._wanted.setdefault(key, (question, asyncio.get_running_loop().create_future()))
+        if self._loading is None:
+            self._loading = asyncio.ensure_future(self._load_all())
+        return await asyncio.shield(answer)
+
+    async def _load_all(self) -> None:
+        while self._wanted:
+            wanted, self._wanted = self._wanted, {}
+            try:
+                found = await ask_database(self._queue, self._load, [question for question, _ in wanted.values()])
+            except Exception as error:
+                for _, answer in wanted.values():
+                    answer.set_exception(error)
+                    answer.exception()  # seen: perhaps no coroutine waits for it any more
+            else:
+                for key, (_, answer) in wanted.items():
+                    answer.set_result(found[key])
+        self._loading = None

@@ -1,0 +1,41 @@
+"""Workers, and the sweeps of the progressive schedule: to look at."""
+
+from datetime import timedelta
+
+from django.contrib import admin
+from django.utils import timezone
+from unfold.decorators import display
+
+from jobs import conf
+from jobs.models import Sweep, Worker
+from operations.admin.base import ReadOnlyAdmin, ago
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnlyAdmin):
+    """Who serves which queues, and whether they are alive."""
+
+    list_display = ("__str__", "life", "shown_queues", "started_at", "heartbeat", "stopped_at")
+    list_filter = ("hostname", ("stopped_at", admin.EmptyFieldListFilter))
+    ordering = ("-id",)
+
+    @display(description="life", label={"alive": "success", "silent": "danger", "stopped": ""})
+    def life(self, worker: Worker) -> str:
+        if worker.stopped_at:
+            return "stopped"
+        return "alive" if worker.heartbeat_at > timezone.now() - timedelta(seconds=conf.lease_seconds()) else "silent"
+
+    @admin.display(description="queues")
+    def shown_queues(self, worker: Worker) -> str:
+        return ", ".join(f"{name} {concurrency}" for name, concurrency in worker.queues.items())
+
+    @admin.display(description="heartbeat", ordering="heartbeat_at")
+    def heartbeat(self, worker: Worker) -> str:
+        return ago(worker.heartbeat_at)
+
+
+@admin.register(Sweep)
+class SweepAdmin(ReadOnlyAdmin):
+    """A line a tier that has been swept. What waits for a sweep that does not come, the doctor says."""
+
+    list_display = ("__str__", "swept_at", "swept", "left_some")

@@ -1,0 +1,138 @@
+"""Which records: the filters that the list of the admin, the API and the commands share.
+
+An event is a record of a kind that delivers; what its receiver answered stands in the facts of its last attempt. No
+filter counts anything: there may be millions of records.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models.fields.json import KeyTextTransform
+
+from delivery.models import EndpointKind
+from jobs import conf
+from jobs.handlers import registry
+from jobs.models import Attempt, BacklogRecord, PausedQueue
+from jobs.states import FINISHED, UNFINISHED, Status
+from operations.backlog.dead_letters import ids_like
+
+Rows = QuerySet[Any]
+
+STATUSES: dict[str, tuple[Status, ...]] = {str(status.label): (status,) for status in Status} | {
+    "unfinished": UNFINISHED
+}
+"""What a status is called → the statuses that it stands for."""
+
+EVENT_ID = re.compile(r"(\d{1,18})-(\d{8}T\d{6})Z-\d+")
+"""Schedule, launch time and number."""
+
+ANSWERS = ("2xx", "3xx", "4xx", "5xx", "none")
+"""What the last attempt at an event was answered; `none`: it was tried, and nothing answered."""
+
+
+def filtered(rows: Rows, asked: Mapping[str, Any]) -> Rows:
+    """Those of `rows` that are as `asked` says: names of FILTERS → values."""
+    for name, value in asked.items():
+        rows = FILTERS[name](rows, value)
+    if group := asked.get("group"):  # the groups of a kind and queue are made of their own newest records
+        rows = rows.filter(pk__in=ids_like(group, asked.get("kind"), asked.get("queue")))
+    return rows
+
+
+def with_answers(rows: Rows) -> Rows:
+    """With `answer`: the facts of the last attempt, found by its key."""
+    last = Attempt.objects.filter(record_id=OuterRef("pk")).order_by("-number").values("facts")[:1]
+    found: Rows = rows.annotate(answer=Subquery(last))
+    return found
+
+
+def check_names(kind: str | None, queue: str | None) -> None:
+    """Raises: ValueError for a kind or queue that neither the settings nor any record knows."""
+    for name, asked, known in (("kind", kind, sorted(registry.kinds)), ("queue", queue, list(conf.queue_rules()))):
+        if asked and asked not in known and not BacklogRecord.objects.filter(**{name: asked}).exists():
+            raise ValueError(f"no {name} {asked!r}; there are {', '.join(known)}")
+
+
+def locked_batches(records: Rows, size: int, ids: Sequence[int] | None = None) -> Iterator[list[int]]:
+    """Ids of `records` as of now, ascending, each batch in a transaction of its own that ends with the caller's step.
+
+    A batch holds only what is still among `records` when it is locked: what a claim has taken from `ready` meanwhile
+    is not in a batch of ready ones. `ids`, ascending: those alone are looked at.
+    """
+    if ids is None:
+        ids = list(records.order_by("pk").values_list("pk", flat=True))
+    for start in range(0, len(ids), size):
+        with transaction.atomic():
+            chosen = ids[start : start + size]
+            for each in registry.batches:
+                each.hold(chosen)  # before the records: in the order in which everything locks them
+            batch = records.filter(pk__in=chosen).order_by("pk").select_for_update()
+            yield list(batch.values_list("pk", flat=True))
+
+
+def _in_status(rows: Rows, names: str | list[str]) -> Rows:
+    """One by one, so that the partial indexes are taken; `backlog_done` yields what has ended by when that was."""
+    statuses = {each for name in ([names] if isinstance(names, str) else names) for each in STATUSES[name]}
+    wanted = reduce(or_, (Q(status=status) for status in sorted(statuses)))
+    return rows.filter(wanted, finished_at__isnull=False) if statuses <= {*FINISHED} else rows.filter(wanted)
+
+
+def _answered(rows: Rows, answer: str) -> Rows:
+    """By the last attempt. What was answered otherwise than 2xx was not delivered: no delivered record is looked at."""
+    rows = with_answers(_events(rows)).annotate(answer_code=KeyTextTransform("status", "answer"))
+    if answer == "2xx":
+        return rows.filter(answer_code__regex=r"^2\d\d$")
+    rows = rows.filter(~Q(status=Status.SUCCEEDED), attempt__gt=0)
+    if answer == "none":
+        return rows.filter(Exists(Attempt.objects.filter(record_id=OuterRef("pk"))), answer_code__isnull=True)
+    return rows.filter(answer_code__regex=rf"^{answer[0]}\d\d$")
+
+
+def _events(rows: Rows, only: bool = True) -> Rows:
+    return rows.filter(kind__in=EndpointKind.values) if only else rows.exclude(kind__in=EndpointKind.values)
+
+
+def _of_subject(rows: Rows, subject: str) -> Rows:
+    """By the index of batches, when it is an event id, which tells schedule and launch time."""
+    rows = rows.filter(subject=subject)
+    if found := EVENT_ID.fullmatch(subject):
+        with suppress(ValueError):  # as of the 99th day of a month
+            launch = datetime.strptime(found[2], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+            of_batch = rows.filter(origin_id=int(found[1]), trigger_at=launch)
+            return of_batch if of_batch.exists() else rows
+    return rows
+
+
+def _of_paused_queues(rows: Rows, paused: bool) -> Rows:
+    names = list(PausedQueue.objects.values_list("name", flat=True))
+    return rows.filter(queue__in=names) if paused else rows.exclude(queue__in=names)
+
+
+def _equal(column: str) -> Callable[[Rows, Any], Rows]:
+    return lambda rows, value: rows.filter(**{column: value})
+
+
+FILTERS: dict[str, Callable[[Rows, Any], Rows]] = {
+    "status": _in_status,
+    "kind": _equal("kind"),
+    "queue": _equal("queue"),
+    "subject": _of_subject,
+    "error": _equal("last_error__icontains"),
+    "group": lambda rows, group: rows.filter(status=Status.FAILED),  # `filtered` knows which of them
+    "events": _events,
+    "schedule": _equal("origin_id"),
+    "schedule_name": _equal("payload__schedule"),  # of a schedule that is gone: no index serves that
+    "trigger_at": _equal("trigger_at"),
+    "endpoint": _equal("payload__endpoint"),
+    "answer": _answered,
+    "ended_since": _equal("finished_at__gte"),
+    "since": _equal("inserted_at__gte"),
+    "paused": _of_paused_queues,
+}

@@ -1,0 +1,130 @@
+"""Retry policies and throttles. They are declared above `jobs`, which needs Django and psycopg alone."""
+
+from typing import Annotated, Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator
+
+from declarations.service import Service
+from declarations.types import STRICT, JsonObject, Positive, Title, WholeSeconds
+from jobs import conf, models, retries
+from jobs.durations import span
+from jobs.models import BacklogRecord
+from jobs.states import FINISHED, UNFINISHED
+from operations import throttles
+from schedules import rescheduling
+
+MOST_IN_FLIGHT = 1_000_000
+MOST_A_SECOND = 1_000_000
+MOST_COUNTED = 1_000
+"""Records have no index by retry policy: counting all would read the whole backlog."""
+
+
+def _known(algorithm: str) -> str:
+    if algorithm not in retries.ALGORITHMS:
+        raise ValueError(f"unknown algorithm {algorithm!r:.50}; one of {', '.join(sorted(retries.ALGORITHMS))}")
+    return algorithm
+
+
+AlgorithmName = Annotated[str, Field(json_schema_extra={"enum": sorted(retries.ALGORITHMS)}), AfterValidator(_known)]
+
+
+class RetryPolicy(BaseModel):
+    """How long a record waits after its k-th failure, and when it gives up. Durations are seconds, or as `15m`."""
+
+    model_config = STRICT
+
+    name: Title
+    algorithm: AlgorithmName = Field(description="The formula of its waits")
+    parameters: JsonObject = Field(
+        default_factory=dict, description='Of the algorithm, as {"unit": 60}. What is left out has its usual value'
+    )
+    max_delay: WholeSeconds = Field(86_400, description="No wait is longer")
+    max_failures: Positive | None = Field(None, description="Give up at this many failures. None: never")
+    give_up_after: WholeSeconds | None = Field(
+        None, description="Give up at a failure that comes so long after the first one. None: never"
+    )
+
+    @field_validator("parameters", "max_failures")
+    @classmethod
+    def _suits_its_algorithm(cls, value: Any, info: ValidationInfo) -> Any:
+        if algorithm := info.data.get("algorithm"):
+            given = {"parameters": {}, "max_failures": None} | {str(info.field_name): value}
+            if found := retries.problems(algorithm, **given).get(str(info.field_name)):
+                raise ValueError("; ".join(found))
+        return value
+
+
+class Throttle(BaseModel):
+    """A cap on records in flight, shared by what names it, and on how many begin a second."""
+
+    model_config = STRICT
+
+    name: Title
+    max_in_flight: Annotated[int, Field(ge=0, le=MOST_IN_FLIGHT)] = Field(
+        description="How many of its records may run at the same instant. 0: none; what names it is paused"
+    )
+    rate: Annotated[float, Field(ge=0.001, le=MOST_A_SECOND)] | None = Field(
+        None, description="How many of its records may begin a second, in the long run. None: as many as may run"
+    )
+    burst: Annotated[int, Field(ge=1, le=MOST_IN_FLIGHT)] | None = Field(
+        None, description="How many may begin at once after a pause. None: as many as in a second, at least one"
+    )
+
+
+class RetryPolicies(Service[models.RetryPolicy]):
+    model, declaration = models.RetryPolicy, RetryPolicy
+
+    def write(self, row: models.RetryPolicy, changed: set[str] | None) -> list[str]:
+        """What waits by it follows when the edit is committed: locks of many records must not last as long.
+
+        A record that fails to follow does so at its next failure, so an error is logged and no more.
+        """
+        super().write(row, changed)
+        if changed and changed & set(retries.DECIDING):
+            transaction.on_commit(lambda: rescheduling.apply(row), robust=True)  # a partial has no name for the log
+        return []
+
+    def uses(self, row: models.RetryPolicy) -> list[str]:
+        """Also the records that are unfinished, and finished."""
+        found, records = super().uses(row), BacklogRecord.objects.filter(retry_policy=row)
+        if unfinished := _counted(records.filter(status__in=UNFINISHED)):
+            found.append(f"{row}: {unfinished} on the backlog; let them end, or cancel them")
+        if finished := _counted(records.filter(status__in=FINISHED)):
+            found.append(
+                f"{row}: {finished} that ended under it; each is deleted "
+                f"{span(conf.keep_finished().total_seconds())} after its end, and until then the policy can be "
+                "renamed, but not deleted"
+            )
+        return found
+
+
+def _counted(records: QuerySet[BacklogRecord]) -> str:
+    """How many records, as `3 records`; empty for none."""
+    count = records.order_by()[: MOST_COUNTED + 1].count()
+    if count > MOST_COUNTED:
+        return f"more than {MOST_COUNTED:,} records"
+    return f"{count:,} record{'s' if count > 1 else ''}" if count else ""
+
+
+class Throttles(Service[models.Throttle]):
+    """An edit takes effect at the next claim; what runs goes on."""
+
+    model, declaration = models.Throttle, Throttle
+
+    def write(self, row: models.Throttle, changed: set[str] | None) -> list[str]:
+        """Warns of what may not be meant."""
+        super().write(row, changed)
+        [live] = throttles.live([row.pk])
+        return throttles.warnings(row, live)
+
+    def uses(self, row: models.Throttle) -> list[str]:
+        """Also its unfinished records, which would go on unthrottled."""
+        [live] = throttles.live([row.pk])
+        found = throttles.obstacle_to_removing(live)
+        return [*super().uses(row), *([f"{found}. Let them end or cancel them first"] if found else [])]
+
+    def delete(self, row: models.Throttle) -> None:
+        """Behind locks, where its uses are looked for again."""
+        throttles.remove([row])

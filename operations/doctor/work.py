@@ -1,0 +1,243 @@
+"""The work: the workers and their leases, the queues, and what the tick and django-q2 do beside them."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.apps import apps
+from django.db.backends.utils import CursorWrapper
+
+from jobs import conf
+from jobs.closing import LOOK_AGAIN_AFTER, SET_ASIDE
+from jobs.durations import span
+from jobs.states import UNFINISHED, Status, WaitingFor
+from jobs.worker.sockets import MOST, RESERVED
+from operations.doctor.finding import (
+    COUNT_TO,
+    Answer,
+    Severity,
+    condition,
+    counted,
+    listed,
+    ok,
+    problem,
+    rows,
+    several,
+    warning,
+)  # fmt: skip
+from operations.doctor.installation import living
+from operations.doctor.queues import ready_in
+from operations.sweep_facts import TierFacts, tier_facts
+from schedules.cron import check_expression, check_zone
+from schedules.models import Overlap
+
+UNFINISHED_LIST = ", ".join(str(int(status)) for status in UNFINISHED)
+SILENT_FOR = timedelta(days=1)
+"""A worker that died longer ago is history: others have rescued what it ran, and its row goes with pruning."""
+LATELY = timedelta(minutes=15)
+"""A worker writes at most once a minute that it ran out of sockets."""
+OVERDUE = timedelta(minutes=10)
+"""The scheduler of django-q2 looks every half minute; ten times that and more is no delay."""
+
+
+@condition("")
+def workers(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Whether a worker lives."""
+    if alive := len(living(now)):
+        return ok(f"{several(alive, 'worker')} alive", alive=alive)
+    ready, do = ready_in(cursor), "start one: manage.py worker (make run starts one of each process)"
+    if ready:
+        return problem(f"no worker is alive; records that are ready: {counted(ready)}", do, alive=0, ready=ready)
+    return warning("no worker is alive; nothing is ready now", do, alive=0, ready=0)
+
+
+# Served by `worker_alive`.
+SILENT = """
+SELECT name, EXTRACT(EPOCH FROM %(now)s - heartbeat_at)::float8
+  FROM jobs_worker
+ WHERE stopped_at IS NULL AND heartbeat_at <= %(silent)s AND heartbeat_at > %(recent)s
+ ORDER BY heartbeat_at DESC
+ LIMIT 100
+"""
+
+
+@condition(
+    f"none fell silent in the last {span(SILENT_FOR.total_seconds())}",
+    "without a heartbeat, and never stopped: {}",
+    "look at its log on that host: killed, out of memory, stuck in its event loop, or cut off from the database? "
+    "Others rescue what it ran; start it again if nothing did",
+)
+def silent_workers(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Workers whose heartbeat stopped, without a goodbye, within the last day."""
+    since = now - timedelta(seconds=conf.lease_seconds())
+    silent = dict(rows(cursor, SILENT, now=now, silent=since, recent=now - SILENT_FOR))
+    return [f"{name} for {span(seconds)}" for name, seconds in silent.items()], {"silent": silent}
+
+
+@condition(
+    "no worker ran out of sockets to ask sources with",
+    "as many sources that do not answer are asked at once as file descriptors allow, others wait: {}",
+    f"allow the workers {MOST + RESERVED} open files (LimitNOFILE= of their service, ulimit -Hn), or start another "
+    "worker",
+)
+def sockets(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Whether workers ask as many sources at once as they would, or their file descriptors are used up."""
+    alive = living(now)
+    bound = [worker for worker in alive if worker.out_of_sockets_at and worker.out_of_sockets_at > now - LATELY]
+    wrong = [f"{worker.name} ({worker.sockets} sockets)" for worker in bound]
+    return wrong, {"sockets": {worker.name: worker.sockets for worker in alive}}
+
+
+# Served by `backlog_lease_expires`. Nothing is rescued for one lease after the start of the server.
+NOT_RESCUED = f"""
+SELECT count(*), EXTRACT(EPOCH FROM %(now)s - min(lease_expires_at))::float8,
+       (array_agg(id ORDER BY lease_expires_at))[:5]
+  FROM (SELECT id, lease_expires_at
+          FROM jobs_backlogrecord
+         WHERE status = {Status.RUNNING} AND lease_expires_at <= %(before)s AND pg_postmaster_start_time() <= %(before)s
+         ORDER BY lease_expires_at
+         LIMIT {COUNT_TO + 1}) AS expired
+"""
+
+
+@condition(
+    "no expired lease waits for its rescue",
+    "leases that expired and are not rescued: {}",
+    "start a worker, it rescues them after one lease; if one lives, its log says why it cannot (cannot settle)",
+    severity=Severity.PROBLEM,
+)
+def expired_leases(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Leases that expired two leases ago, and that no worker rescued. A worker that ticks rescues after one."""
+    before = now - timedelta(seconds=2 * conf.lease_seconds())
+    count, oldest, records = rows(cursor, NOT_RESCUED, now=now, before=before)[0]
+    if not count:
+        return [], {"expired": 0}
+    wrong = f"{counted(count)}, the oldest {span(oldest)} ago (record {', '.join(map(str, records))})"
+    return [wrong], {"expired": count, "oldest_seconds": oldest, "records": records}
+
+
+# By `backlog_waiting_until`: it is looked at again within the hour.
+RECORDS = f"""
+SELECT id, last_error
+  FROM (SELECT id, last_error, waiting_for, closes_at
+          FROM jobs_backlogrecord
+         WHERE status = {Status.WAITING} AND run_after <= %(now)s + %(again)s
+         ORDER BY run_after
+         LIMIT {COUNT_TO}) AS soon
+ WHERE waiting_for = {WaitingFor.WINDOW} AND closes_at <= %(now)s AND last_error LIKE %(pattern)s
+"""
+
+SCHEDULES = (
+    "SELECT o.name, s.cron, o.zone FROM schedules_schedule s JOIN jobs_origin o ON o.id = s.origin_id "
+    f"WHERE s.enabled ORDER BY o.id LIMIT {COUNT_TO}"
+)
+
+# By `trigger_unfinished`.
+TRIGGERS = f"""
+SELECT o.name, t.trigger_at
+  FROM schedules_trigger t
+  JOIN schedules_schedule s ON s.origin_id = t.schedule_id
+  JOIN jobs_origin o ON o.id = t.schedule_id
+ WHERE t.finished_at IS NULL AND t.emitted_at IS NULL AND t.events = 0 AND s.overlap = '{Overlap.ALLOW}'
+   AND t.seen_at < %(now)s - interval '10 minutes'
+ ORDER BY t.trigger_at
+ LIMIT 100
+"""
+
+
+@condition(
+    "every record, schedule and trigger can be read",
+    "set aside, so that all others go on: {}",
+    "correct or cancel what is named; it is looked at again within a minute, a record within an hour. Where nothing is "
+    "wrong with it, the log of the workers has the error: is the same version installed on all hosts?",
+    severity=Severity.PROBLEM,
+)
+def set_aside(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Records, schedules and triggers that no step of the tick can deal with: they hold up nothing, and wait."""
+    found = rows(cursor, RECORDS, now=now, again=LOOK_AGAIN_AFTER, pattern=f"{SET_ASIDE}%")
+    records = {int(record): str(error).removeprefix(SET_ASIDE) for record, error in found}
+    unreadable = ((name, _unreadable(cron, zone)) for name, cron, zone in rows(cursor, SCHEDULES))
+    schedules = {str(name): why for name, why in unreadable if why}
+    triggers = [f"{name} of {at:%Y-%m-%d %H:%M} UTC" for name, at in rows(cursor, TRIGGERS, now=now)]
+    wrong = [f"record {record}: {error.splitlines()[0]}" for record, error in records.items()]
+    wrong += [f"schedule {name} emits nothing: {why}" for name, why in schedules.items()]
+    wrong += [f"the trigger {trigger} cannot be emitted" for trigger in triggers]
+    numbers = {"records": list(records), "schedules": list(schedules), "triggers": triggers} if wrong else {}
+    return wrong, numbers
+
+
+def _unreadable(cron: str, zone: str) -> str:
+    try:
+        check_expression(cron)
+        check_zone(zone)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+@condition("")
+def periodic_tasks(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Whether the tick, pruning and the sweeps are scheduled, on their grid, and the qcluster runs them."""
+    if not apps.is_installed("django_q"):
+        return ok("django-q2 is not installed here; nothing is pruned by itself")
+    from django_q.models import Schedule
+
+    from operations.periodic_tasks import WANTED, matched
+
+    found, _ = matched(Schedule.objects.order_by("pk"))
+    missing = [wanted.name for wanted in WANTED if wanted.name not in found]
+    changed = [
+        f"{wanted.name} ({field} is {f'{is_:%Y-%m-%d %H:%M:%S} UTC' if isinstance(is_, datetime) else repr(is_)})"
+        for wanted in WANTED
+        if wanted.name in found
+        for field, (is_, _) in wanted.differences(found[wanted.name], now).items()
+    ]
+    behind = {name: now - task.next_run for name, task in found.items() if task.next_run}
+    late = {name: delay.total_seconds() for name, delay in behind.items() if delay > OVERDUE}
+    numbers = {"missing": missing, "changed": changed, "overdue_seconds": late}
+    cost = (
+        "backups and sweeps go on while a worker lives, since workers tick and sweep by themselves; only pruning waits"
+    )
+    if wrong := [f"{name} is not installed" for name in missing] + [f"{each} was changed" for each in changed]:
+        return warning(f"{listed(wrong)}; {cost}", "manage.py install_schedules", **numbers)
+    if late:
+        wrong = [f"{name} is overdue by {span(seconds)}" for name, seconds in late.items()]
+        do = "is manage.py qcluster running? Start it, or start it again: a killed process of it may hold its queue"
+        return warning(f"{listed(wrong)}; {cost}", do, **numbers)
+    return ok("installed, and run in time", **numbers)
+
+
+@condition("")
+def sweeps(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Whether what waits for a sweep is swept when it should be, and all of it."""
+    facts = tier_facts(now)
+    waiting = max(one.waiting for one in facts)
+    late = [one for one in facts if one.late_by > OVERDUE]
+    full = [one for one in facts if one.left_some and one.waiting]
+    numbers: dict[str, Any] = {
+        "waiting": waiting,
+        "late_seconds": {str(one.tier.max_age_days): one.late_by.total_seconds() for one in late},
+        "left_some": [one.tier.max_age_days for one in full],
+    }
+    # left by a sweep that was full is not late: the sweep came
+    if unswept := [one for one in late if one not in full]:
+        wrong = [f"{_age(one)}, {counted(one.waiting)}, since {span(one.late_by.total_seconds())}" for one in unswept]
+        return problem(
+            f"records wait for sweeps that do not come: {listed(wrong)}",
+            "start a worker, or manage.py qcluster after manage.py install_schedules: either of them sweeps. If both "
+            "run, their logs say why not; manage.py process_backlog DAYS sweeps by hand",
+            **numbers,
+        )
+    if full:
+        wrong = [f"{_age(one)} (took {one.swept:,})" for one in full]
+        return warning(
+            f"sweeps that reached their greatest number and left older records: {listed(wrong)}; those wait longer "
+            "than their age says",
+            f"raise JOBS['SWEEP_MAX_RECORDS'] (it is {conf.sweep_max_records():,}), or cancel what will never succeed: "
+            "manage.py backlog cancel",
+            **numbers,
+        )
+    return ok(f"wait for a sweep, and are swept in time: {counted(waiting)}", **numbers)
+
+
+def _age(one: TierFacts) -> str:
+    return f"up to {several(one.tier.max_age_days, 'day')} old"

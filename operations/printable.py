@@ -1,0 +1,33 @@
+"""How what sources and programs wrote is shown in a terminal or a log, where it must not steer anything."""
+
+import logging
+import re
+from typing import Any
+
+STEERS_A_TERMINAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
+
+
+def printable(text: str, *, colours: bool = False) -> str:
+    """`text` for a terminal or log, where what sources wrote must not move the cursor, set titles or hide lines.
+
+    Control characters but tab and newline, and those that turn the direction of writing, become escapes as `\\x1b`.
+    `colours`: those that `text` sets stay.
+    """
+    parts = COLOUR.split(text) if colours else [text]
+    return "".join(
+        part if number % 2 else STEERS_A_TERMINAL.sub(lambda found: ascii(found[0])[1:-1], part)
+        for number, part in enumerate(parts)
+    )
+
+
+class PrintableFormatter(logging.Formatter):
+    """Log lines that cannot steer the terminal which shows them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
+def facts_in_words(facts: dict[str, Any] | None) -> str:
+    """Facts of an attempt on one line, as `status 200, seconds 0.12`."""
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in (facts or {}).items())

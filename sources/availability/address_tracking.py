@@ -1,0 +1,172 @@
+"""Where is an SFTP source whose agent checks in from another address? At the one where its pinned host key answers.
+
+Its agent names addresses, but is only believed when a key exchange at one of them proves the pinned key: an agent's
+token is not enough to have backups fetched from another host. Without a pinned key, a check-in from elsewhere, or a
+policy that lets addresses follow, this is the plain question of `sources.availability.answers`.
+
+The address that is known gets a head start. After that whichever proves the pinned key first is the source.
+"""
+
+import asyncio
+import base64
+import ipaddress
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from delivery import extras
+from sources.availability import answers, contact
+from sources.availability.answers import Answer
+from sources.engines.rclone import remotes
+from sources.models import Policy, Source
+from sources.models.source import SourceKind
+
+log = logging.getLogger(__name__)
+
+MAX_CANDIDATES = 32
+"""Of one check-in. A host has no more addresses than that; a list of them may."""
+HEAD_START_SECONDS = 1.0
+"""For the address that is known: while the source is there, no other is contacted."""
+RSA_ALGORITHMS = ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")
+"""What proves a key of type ssh-rsa; every other type has its own name."""
+
+
+async def ask_where_it_is(source: Source, policy: Policy, timeout: float) -> tuple[Answer, str | None]:
+    """Contact `source`, for at most `timeout` seconds: where it was and, if it may have moved, where it checked in.
+
+    The second is its new address, where its pinned host key has just answered; None: it is where it was, or silent.
+    """
+    if not policy.address_follows or not candidates_of(source):
+        return await answers.ask(source, timeout), None
+    if lacking := extras.missing("asyncssh", "looking for it where it checked in"):
+        answer = await answers.ask(source, timeout)
+        return answer if answer.present else replace(answer, text=f"{answer.text}; {lacking}"), None
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout
+    here = asyncio.ensure_future(_ask_here(source, timeout))
+    under_way: list[asyncio.Future[Any]] = [here]
+    try:
+        await asyncio.wait({here}, timeout=min(HEAD_START_SECONDS, timeout / 4))
+        if not (here.done() and here.result().is_pinned):
+            under_way.append(elsewhere := asyncio.ensure_future(find(source, deadline - loop.time())))
+            await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            if not (here.done() and here.result().is_pinned) and (address := await elsewhere):
+                return Answer(True, f"{answers.place_of(source)} is not it any more, {address} is"), address
+        return (await here).answer, None
+    finally:
+        for question in under_way:
+            question.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+async def find(source: Source, timeout: float) -> str | None:
+    """The first of the addresses of its last check-in, but the one that is known, at which the pinned host key of
+    `source` answers within `timeout` seconds; None: at none.
+    """
+    _, port = answers.contact_point(source)
+    pinned = pinned_keys(source.host_key)
+
+    async def prove(address: str) -> str:
+        try:
+            if await shows_pinned_key(address, port, pinned):
+                return address
+        except OSError as error:
+            log.info("%s is not at %s, from where it checked in: %s", source.name, address, contact.reason(error))
+            raise
+        log.warning("%s checked in from %s, but another host key answers at port %s there", source.name, address, port)
+        raise OSError("another host key")
+
+    try:
+        async with asyncio.timeout(timeout):
+            return await contact.first_of(candidates_of(source), prove)
+    except OSError:  # a timeout is one
+        return None
+
+
+def candidates_of(source: Source) -> list[str]:
+    """Where a source may have moved to: IP addresses of its last check-in, but not the one that is known. Names are
+    left out: an agent does not choose what is looked up."""
+    if source.kind != SourceKind.SFTP or source.checked_in_at is None or not pinned_keys(source.host_key):
+        return []
+    found = dict.fromkeys(_usable(source.addresses))
+    found.pop(_plain(source.address), None)
+    return list(found)[:MAX_CANDIDATES]
+
+
+def pinned_keys(host_key: str) -> dict[bytes, str]:
+    """The bytes of each key, as SSH sends them → its type. What is no key is left out."""
+    keys = {}
+    for kind, text in remotes.pinned_keys(host_key):
+        with suppress(ValueError):
+            keys[base64.b64decode(text, validate=True)] = kind
+    return keys
+
+
+async def shows_pinned_key(address: str, port: int, pinned: dict[bytes, str]) -> bool:
+    """Whether the SSH host at an IP address proves, by a key exchange, to have one of the `pinned` keys.
+
+    It is asked for keys of their types only, since a host has several. There is no login.
+
+    Raises: OSError when nothing answers.
+    """
+    import asyncssh  # a third of a second, which only those pay whose sources may move
+
+    asyncssh.set_log_level(logging.WARNING)
+    algorithms = [
+        name for kind in dict.fromkeys(pinned.values()) for name in (RSA_ALGORITHMS if kind == "ssh-rsa" else [kind])
+    ]
+    # nothing of the worker's own account: no configuration, keys or agent
+    options = asyncssh.SSHClientConnectionOptions(config=None, client_keys=None, agent_path=None, username="backup")
+    try:
+        key = await asyncssh.get_server_host_key(
+            address, port, config=None, server_host_key_algs=algorithms, options=options
+        )
+    except asyncssh.ConnectionLost as error:
+        raise OSError(f"it hung up: {error}") from None
+    except asyncssh.Error as error:
+        log.info("%s port %s proves no pinned host key: %s", address, port, error)
+        return False
+    return key is not None and key.public_data in pinned
+
+
+class _Here(NamedTuple):
+    """What the known address answered, and whether it proved the pinned key."""
+
+    answer: Answer
+    is_pinned: bool = False
+
+
+async def _ask_here(source: Source, timeout: float) -> _Here:
+    place = answers.place_of(source)
+    host, port = answers.contact_point(source)
+    pinned = pinned_keys(source.host_key)
+    try:
+        async with asyncio.timeout(timeout):
+            addresses = await contact.addresses_of(host)
+            if await contact.first_of(addresses, lambda address: shows_pinned_key(address, port, pinned)):
+                return _Here(Answer(True, f"{place} answered with its host key"), is_pinned=True)
+    except TimeoutError:
+        return _Here(Answer(False, f"{place} did not answer within {timeout:g} s"))
+    except OSError as error:
+        return _Here(Answer(False, f"{place} did not answer: {contact.reason(error)}"))
+    # an address that it does not claim is another host's now; one that it does must be looked at by a person, and
+    # its engine says so
+    is_its_own = not contact.is_address(host) or _plain(host) in _usable(source.addresses)
+    return _Here(Answer(is_its_own, f"{place} showed another host key than the pinned one"))
+
+
+def _usable(addresses: Iterable[object]) -> Iterable[str]:
+    """Those that are addresses of one host, in plain form."""
+    for text in addresses:
+        try:
+            address = ipaddress.ip_address(str(text))
+        except ValueError:
+            continue
+        if not (address.is_unspecified or address.is_multicast or address.is_link_local or address.is_reserved):
+            yield str(address)
+
+
+def _plain(address: str) -> str:
+    return str(ipaddress.ip_address(address)) if contact.is_address(address) else address

@@ -1,0 +1,168 @@
+"""Queues `availability` and `arrivals`: ask a source whether it is there. Thousands at once, on one event loop.
+
+answers  → handed to the execution units
+silent   → woken, if allowed, and first in line three minutes later; else asked again later, demoted
+
+In `arrivals`, where a source has just checked in, it is given some seconds only, so what is there waits for nobody who
+is not; what needs longer goes back to `availability` and has its policy's time.
+"""
+
+import asyncio
+from datetime import timedelta
+from weakref import WeakKeyDictionary
+
+from django.db import Error, close_old_connections
+
+from jobs import decisions
+from jobs.clock import boot_seconds, database_clock
+from jobs.database_errors import Trouble, trouble_of
+from jobs.handlers import Run
+from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unavailable
+from jobs.states import WaitingFor
+from jobs.worker.database_threads import AskedTogether, ask_database
+from sources import planning, repository_breaker
+from sources.availability import address_tracking, contact, wake
+from sources.models import Assignment, Source
+
+ARRIVAL_SECONDS = 5.0
+"""For what has just checked in: it is there, and answers at once or not soon."""
+
+
+def assignment_of(record: Claimed) -> Assignment | None:
+    """The assignment of a backup record, with what a handler needs; None: it is gone.
+
+    `open_breaker`: the id of its repository's breaker, if that is open.
+    """
+    return _assignments_of([record]).get(record.payload["assignment"])
+
+
+def _assignments_of(records: list[Claimed]) -> dict[int, Assignment]:
+    close_old_connections()
+    related = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
+    related = related.annotate(open_breaker=repository_breaker.OPEN_BREAKER)
+    return related.in_bulk({record.payload["assignment"] for record in records})
+
+
+DATABASE_AWAY_SECONDS = 30.0
+
+
+def database_away(record: Claimed, error: Exception) -> Outcome:
+    """The database did not answer a handler: no failure of the source, and no reason to try again in a tight circle."""
+    again_at = record.started_at + timedelta(seconds=DATABASE_AWAY_SECONDS)
+    return Postponed(
+        again_at, WaitingFor.RECHECK, f"the database did not answer ({str(error).strip()}); tried again at"
+    )
+
+
+async def ask_source(run: Run) -> Outcome:
+    """Contact the source; hand the record on if it answers, else wake it or ask again later."""
+    try:
+        return await _ask(run.record)
+    except Error as error:
+        if trouble_of(error) is Trouble.OURS:
+            raise
+        return database_away(run.record, error)
+    except OSError as error:
+        again_at = run.record.started_at + timedelta(seconds=DATABASE_AWAY_SECONDS)
+        return Postponed(again_at, WaitingFor.RECHECK, f"this worker cannot ask ({error.strerror}); asked again at")
+
+
+async def _ask(record: Claimed) -> Outcome:
+    assignment = await _assignment_or_outcome(record)
+    if not isinstance(assignment, Assignment):
+        return assignment
+    source, policy = assignment.source, assignment.policy
+    patience = policy.connect_timeout
+    if record.queue == planning.ARRIVALS:
+        patience = min(patience, ARRIVAL_SECONDS)
+    contact.is_arrival.set(record.queue == planning.ARRIVALS)
+    asked_at = boot_seconds()
+    answer, new_address = await address_tracking.ask_where_it_is(source, policy, patience)
+    if new_address and not await ask_database(record.queue, _follow, record, source, new_address):
+        return Postponed(
+            record.started_at + timedelta(seconds=FOLLOWED_AFTER_SECONDS),
+            WaitingFor.RECHECK,
+            f"it is at {new_address} now, and its address is being edited; asked again at",
+        )
+    if answer.present:
+        return Handoff(planning.BACKUPS, exclusive_key=source.exclusive_key, said=answer.text)
+    if patience < policy.connect_timeout and boot_seconds() - asked_at >= patience:
+        text = f"{answer.text}; it is asked again, with the {policy.connect_timeout:g} s of its policy"
+        return Handoff(planning.AVAILABILITY, said=text)
+    if not source.mac_address:
+        return Unavailable(answer.text, policy.recheck_after)
+    broadcast = await wake.broadcast_address(source)  # here, where a slow look-up holds up nothing else
+    return await ask_database(record.queue, _after_silence, record, assignment, answer.text, broadcast)
+
+
+Lookups = AskedTogether[Claimed, Assignment | Outcome]
+_lookups: "WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Lookups]]" = WeakKeyDictionary()
+
+
+async def _assignment_or_outcome(record: Claimed) -> Assignment | Outcome:
+    """The assignment of a record, or what to do instead of asking it."""
+    of_loop = _lookups.setdefault(asyncio.get_running_loop(), {})
+    if record.queue not in of_loop:
+        of_loop[record.queue] = AskedTogether(record.queue, _look_up)
+    return await of_loop[record.queue].find(record.id, record)
+
+
+def _look_up(records: list[Claimed]) -> dict[int, Assignment | Outcome]:
+    assignments = _assignments_of(records)
+    found: dict[int, Assignment | Outcome] = {}
+    for record in records:
+        assignment = assignments.get(record.payload["assignment"])
+        gone = Cancelled("its assignment is gone")
+        found[record.id] = (assignment and _without_asking(assignment, record)) or assignment or gone
+    return found
+
+
+def not_wanted(assignment: Assignment) -> Cancelled | None:
+    """What ends its record, because no backups of it are wanted any more."""
+    if assignment.source.paused_at:
+        return Cancelled("its source is paused")
+    if not assignment.policy.schedule.enabled:
+        return Cancelled("its policy is disabled")
+    return None
+
+
+def _without_asking(assignment: Assignment, record: Claimed) -> Outcome | None:
+    source, policy, now = assignment.source, assignment.policy, record.started_at
+    if refused := not_wanted(assignment):
+        return refused
+    if source.snoozed_until and source.snoozed_until > now:
+        return Postponed(source.snoozed_until, WaitingFor.SNOOZE, "its user wants no backup before")
+    if reason := source.unwilling(now, on_battery=policy.on_battery, on_metered=policy.on_metered):
+        again_at = now + timedelta(seconds=policy.recheck_after)
+        return Postponed(again_at, WaitingFor.RECHECK, f"{reason}; looked at again at")
+    return repository_breaker.refusal(assignment, record)
+
+
+FOLLOWED_AFTER_SECONDS = 10.0
+
+
+def _follow(record: Claimed, source: Source, address: str) -> bool:
+    """The source is where its agent said: its pinned host key answered there. False: another transaction holds it."""
+    if not Source.objects.filter(pk=source.pk).update_unless_locked(address=address):
+        return False
+    text = f"{source} is at {address} now, and no more at {source.address}: its pinned host key answers there"
+    decisions.doing("moved", text, record=record, facts={"from": source.address, "to": address})
+    return True
+
+
+def _after_silence(record: Claimed, assignment: Assignment, reason: str, broadcast: str | None) -> Outcome:
+    policy, source = assignment.policy, assignment.source
+    now = database_clock()
+    # another policy of the same source may have woken it while this question hung
+    source.refresh_from_db(fields=["last_woken_at"])
+    waking_for = (now - source.last_woken_at).total_seconds() if source.last_woken_at else policy.wake_wait
+    if 0 <= waking_for < policy.wake_wait:
+        reason = f"{reason}; it was sent a magic packet {waking_for:.0f} s ago"
+        return Unavailable(reason, max(1.0, policy.wake_wait - waking_for), first_in_line=True)
+    if not wake.may_wake(source, policy, now):
+        return Unavailable(reason, policy.recheck_after)
+    if error := wake.wake(source, broadcast, now):
+        return Unavailable(f"{reason}; {error}", policy.recheck_after)
+    text = f"sent a magic packet for {source} to {source.wake_address}:{source.wake_port}"
+    decisions.doing("woken", text, record=record, now=now)
+    return Unavailable(f"{reason}; sent a magic packet", policy.wake_wait, first_in_line=True)

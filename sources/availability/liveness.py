@@ -1,0 +1,162 @@
+"""Watches a running copy, so that a source which vanishes in mid-backup does not hold its execution unit for long.
+
+Being slow is not vanishing: a source without progress is asked whether it is there, and only one that stays silent for
+the whole grace of its policy is let go.
+
+progress seen                       nothing is asked
+none for LOOK_AFTER_SECONDS         it is asked; each answer gives it as long again
+it does not answer                  asked again every ASK_AGAIN_SECONDS, until it answers or gets on
+silent for the grace                the copy is stopped: the source has `vanished`
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from jobs.clock import boot_seconds
+from sources.availability import answers
+from sources.availability.answers import Answer
+from sources.engines.base import EngineProgress, StopSignal
+from sources.models import Policy, Source
+
+log = logging.getLogger(__name__)
+
+LOOK_AFTER_SECONDS = 10.0
+ASK_AGAIN_SECONDS = 3.0
+LONGEST_ASK_SECONDS = 10.0
+"""A source that was there a moment ago answers sooner than one that wakes up."""
+
+Asker = Callable[[Source, float], Answer]
+
+
+@dataclass
+class Silence:
+    """How long a source has been silent, on any clock of seconds. Pure.
+
+    `alive_at`: when it last got on or answered. `silent_since`: when the first question was put that it left
+    unanswered; None: it left none.
+    """
+
+    grace: float
+    alive_at: float
+    silent_since: float | None = None
+
+    def gets_on(self, now: float) -> None:
+        """There was progress, or an answer."""
+        self.alive_at, self.silent_since = now, None
+
+    def stays_silent(self, asked_at: float) -> None:
+        """A question put at `asked_at` was not answered. Progress since then is answer enough."""
+        if self.alive_at <= asked_at and self.silent_since is None:
+            self.silent_since = asked_at
+
+    def is_over(self, now: float) -> bool:
+        """Whether it has been silent for the whole grace."""
+        return self.silent_since is not None and now - self.silent_since >= self.grace
+
+    def seconds_until_question(self, now: float) -> float:
+        """How long to wait before asking next."""
+        if self.silent_since is None:
+            return max(0.0, self.alive_at + LOOK_AFTER_SECONDS - now)
+        return max(0.0, min(ASK_AGAIN_SECONDS, self.silent_since + self.grace - now))
+
+
+class LivenessMonitor:
+    """A copy under watch, for a `with` block. For its engine it is the stop signal: set when the run's own `stop` is,
+    when the window has closed (`closes_in` seconds are over; None: never), or when the source has vanished.
+
+    Give the engine `watching(listener)` as its `on_progress`. `closed` and `vanished` say why it was stopped, and
+    `silence` what its last silence was. A thread of its own asks; after the block its last answer counts no more.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        policy: Policy,
+        stop: StopSignal,
+        *,
+        closes_in: float | None = None,
+        ask: Asker = answers.ask_now,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.vanished = False
+        self.silence = ""
+        self._source, self._stop, self._ask, self._clock = source, stop, ask, clock
+        self._closes_at = float("inf") if closes_in is None else boot_seconds() + closes_in
+        self._timeout = min(policy.connect_timeout, LONGEST_ASK_SECONDS)
+        self._silence = Silence(policy.vanish_grace, clock())
+        self._last_seen: EngineProgress | None = None
+        self._lock = threading.Lock()
+        self._ending = threading.Event()
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._watch, name=f"liveness-{self._source.name}", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+
+    @property
+    def closed(self) -> bool:
+        return boot_seconds() >= self._closes_at
+
+    def is_set(self) -> bool:
+        return self.vanished or self.closed or self._stop.is_set()
+
+    def watching(self, listener: Callable[[EngineProgress], None]) -> Callable[[EngineProgress], None]:
+        """Like `listener`, and noted here. Engines report twice a second; only figures that grow are progress: an
+        engine that tries again takes back what it counted before."""
+
+        def watch(progress: EngineProgress) -> None:
+            if _has_grown(self._last_seen, progress):
+                with self._lock:
+                    self._silence.gets_on(self._clock())
+            self._last_seen = progress
+            listener(progress)
+
+        return watch
+
+    def _watch(self) -> None:
+        while not self._ending.wait(self._seconds_until_question()) and not self.vanished:
+            if self._seconds_until_question() > 0 and self._silence.silent_since is None:
+                continue  # it has got on in the meantime
+            asked_at = self._clock()
+            try:
+                answer = self._ask(self._source, self._timeout)
+            except Exception:
+                log.exception("cannot ask whether %s is still there; its copy goes on", self._source.name)
+                answer = Answer(True, "")
+            if not self._ending.is_set():
+                self._judge(answer, asked_at)
+
+    def _seconds_until_question(self) -> float:
+        with self._lock:
+            return self._silence.seconds_until_question(self._clock())
+
+    def _judge(self, answer: Answer, asked_at: float) -> None:
+        with self._lock:
+            now = self._clock()
+            was_silent = self._silence.silent_since is not None
+            if answer.present:
+                self._silence.gets_on(now)
+            else:
+                self._silence.stays_silent(asked_at)
+            is_silent = self._silence.silent_since is not None
+            if is_silent:
+                self.silence = answer.text
+            self.vanished = self._silence.is_over(now)
+        if self.vanished:
+            log.warning("%s has vanished in mid-backup: %s", self._source.name, answer.text)
+        elif is_silent != was_silent:
+            log.info("%s in mid-backup: %s", self._source.name, answer.text or "it gets on")
+
+
+def _has_grown(before: EngineProgress | None, progress: EngineProgress) -> bool:
+    return before is None or (
+        progress.bytes_done > before.bytes_done
+        or progress.files_done > before.files_done
+        or progress.bytes_total > before.bytes_total
+    )

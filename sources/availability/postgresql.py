@@ -1,0 +1,140 @@
+"""Does a PostgreSQL server answer? A real connection and `SELECT 1`, with the source's own user and secret.
+
+A server that refuses us (wrong password, no such database) is there: pg_dump will say what is wrong, and that is a
+failure. One that starts up, shuts down or has no connection left is not there for now.
+"""
+
+import re
+from asyncio import Event, get_running_loop
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import ExecStatus, PGconn, PollingStatus
+from psycopg.pq.abc import PGconn as Connection
+
+from delivery.redaction import redacted
+from sources.engines.cleartext import libpq_parameters
+from sources.models import Source
+from sources.secrets_by_reference import SecretNotFound, read_secret, secrets
+
+# as the server writes them with lc_messages of English; in another language such a server counts as there
+NOT_FOR_NOW = re.compile(
+    r"the database system is (starting up|shutting down|in recovery mode|not yet accepting connections|"
+    r"not accepting connections)|"
+    r"too many (clients|connections)|remaining connection slots are reserved|terminating connection due to"
+)
+REFUSED = re.compile(r"FATAL: |no password supplied|authentication|certificate|SSL (?!SYSCALL)")
+"""Said by the server, or by libpq about what the server asked of it."""
+PREAMBLE = re.compile(r"^(connection failed: )?(connection to server (at|on) .*? failed: )?", re.DOTALL)
+LONGEST_MESSAGE = 300
+MOST_READS = 1_000
+"""Of a socket, for one question. Rows, words or settings without end would fill the memory of the worker."""
+ENDLESS = "it sends without end"
+
+
+async def ask_server(source: Source, place: str, address: str, timeout: float) -> str:
+    """Ask the server of `source` at `address` (an IP address, or the directory of its socket); return what it said.
+
+    `timeout` in seconds is libpq's; whoever calls cancels this before.
+
+    Raises: OSError saying why there is no answer for now.
+    """
+    try:
+        secret = await secrets.call(source.secret, partial(read_secret, source.secret))
+    except SecretNotFound:
+        secret = None  # the backup will say so
+    try:
+        answer = await _ask(_connection_string(source, address, timeout, secret), place)
+    except OSError as error:
+        raise OSError(redacted(str(error), [secret or ""])) from None
+    return redacted(answer, [secret or ""])
+
+
+async def _ask(connection_string: str, place: str) -> str:
+    """Raises: OSError."""
+    connection = PGconn.connect_start(connection_string.encode())
+    try:
+        if not await _is_connected(connection):
+            return f"{place} refused us: {_refusal(connection.get_error_message())}"
+        await _select_1(connection)
+    except psycopg.Error as error:
+        raise OSError(_first_line(str(error))) from None
+    finally:
+        connection.finish()
+    return f"{place} answered"
+
+
+async def _is_connected(connection: Connection) -> bool:
+    """Whether the server lets us in. Raises: OSError when it goes on talking."""
+    for _ in range(MOST_READS):
+        match connection.connect_poll():
+            case PollingStatus.OK:
+                return True
+            case PollingStatus.READING:
+                await _until(connection, get_running_loop().add_reader, get_running_loop().remove_reader)
+            case PollingStatus.WRITING:
+                await _until(connection, get_running_loop().add_writer, get_running_loop().remove_writer)
+            case _:
+                return False
+    raise OSError(ENDLESS)
+
+
+async def _select_1(connection: Connection) -> None:
+    """Return at the first row. Raises: OSError; psycopg.Error."""
+    connection.send_query(b"SELECT 1")
+    connection.set_single_row_mode()
+    for _ in range(MOST_READS):
+        await _until(connection, get_running_loop().add_reader, get_running_loop().remove_reader)
+        connection.consume_input()
+        if not connection.is_busy():
+            result = connection.get_result()
+            if result is None or result.status not in (ExecStatus.SINGLE_TUPLE, ExecStatus.TUPLES_OK):
+                raise OSError(_first_line(result.get_error_message() if result else ""))
+            return
+    raise OSError(ENDLESS)
+
+
+async def _until(connection: Connection, add: Callable[..., None], remove: Callable[[int], Any]) -> None:
+    """Return when its socket is ready for what `add` of the event loop waits for."""
+    ready, socket = Event(), connection.socket
+    add(socket, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        remove(socket)
+
+
+def _connection_string(source: Source, address: str, timeout: float, secret: str | None) -> str:
+    parameters: dict[str, Any] = {
+        "host": source.address,
+        "port": source.port or 5432,
+        "dbname": source.path,
+        # never empty-handed: else libpq would offer the worker's own PGPASSWORD
+        "password": secret or "",
+        "connect_timeout": max(2, round(timeout) + 1),
+        "application_name": "backup",
+        # asking for a ticket may block, and needs no answer here
+        "gssencmode": "disable",
+    }
+    parameters |= libpq_parameters(secret, source.options)
+    if user := source.options.get("user"):
+        parameters["user"] = str(user)
+    if not address.startswith("/"):
+        parameters["hostaddr"] = address  # looked up already, in threads of our own
+    return make_conninfo(**parameters)
+
+
+def _refusal(text: str) -> str:
+    """What a server that is there said. Raises: OSError when nobody did, or "not for now"."""
+    text = PREAMBLE.sub("", text)
+    if NOT_FOR_NOW.search(text) or not REFUSED.search(text):
+        raise OSError(_first_line(text)) from None
+    return _first_line(text)
+
+
+def _first_line(text: str) -> str:
+    lines = text.removeprefix("FATAL:").strip().splitlines()
+    return lines[0][:LONGEST_MESSAGE] if lines else "no reason given"

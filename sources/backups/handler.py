@@ -1,0 +1,196 @@
+"""Queue `backups`: an engine copies a source, in an execution unit. The unit never waits for an absent source.
+
+What answered too long ago is handed back to be asked again, which costs the unit milliseconds; what stops answering in
+mid-backup is let go after the grace of its policy.
+"""
+
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db.utils import Error
+from django.utils.text import slugify
+
+from jobs import conf, decisions
+from jobs.clock import database_clock
+from jobs.database_errors import Trouble, trouble_of
+from jobs.durations import span
+from jobs.handlers import Run
+from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Released, Succeeded, Unavailable
+from jobs.states import WaitingFor
+from sources import engines, planning, repository_breaker
+from sources.availability import answers
+from sources.availability.check import assignment_of, database_away, not_wanted
+from sources.availability.liveness import LivenessMonitor
+from sources.backups import overlaps, repositories
+from sources.engines import cleartext
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
+from sources.models import Assignment, Policy, Progress, Source
+from sources.models.source import SourceKind
+from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
+
+PROGRESS_EVERY_SECONDS = 0.5
+
+ANSWER_HOLDS_FOR = timedelta(seconds=60)
+"""A source that answered longer ago is asked again before a unit is spent on it."""
+
+
+NOTICED_WITHIN_SECONDS = 60.0
+"""How long engines take to notice that a source is gone, tries of their own included."""
+
+BUSY_FOR = timedelta(seconds=60)
+"""A destination that another run still writes to is looked at again after that."""
+
+
+def copy_source(run: Run) -> Outcome:
+    """Run the engine on the source of a record. Blocks for as long as the copy takes."""
+    try:
+        return _copy(run)
+    except Error as error:
+        if trouble_of(error) is Trouble.OURS:
+            raise
+        return database_away(run.record, error)
+
+
+def _copy(run: Run) -> Outcome:
+    assignment = assignment_of(run.record)
+    if assignment is None:
+        return Cancelled("its assignment is gone")
+    if refused := not_wanted(assignment):
+        return refused
+    source, policy = assignment.source, assignment.policy
+    run.max_seconds = policy.max_running_for
+    answered_at = assignment.last_contacted_at
+    if answered_at is not None and run.record.started_at - answered_at > ANSWER_HOLDS_FOR:
+        return Handoff(planning.ARRIVALS, said=f"it answered last at {answered_at:%H:%M:%S} UTC: ask it again")
+    if held := repository_breaker.refusal(assignment, run.record):
+        return held
+    try:
+        specification = specification_of(source)
+    except SecretNotFound as error:
+        return Failed(f"source {source.name}: {error}")
+    if source.kind in (SourceKind.S3, SourceKind.WEBDAV) and (
+        refusal := cleartext.refusal(source.address, specification.secret, source.options)
+    ):
+        return Failed(f"source {source.name} {refusal}")
+    location = policy.repository.location
+    task = BackupTask(
+        source=specification,
+        destination=Path(location) / _directory(assignment),
+        started_at=run.record.started_at,
+        keep_versions=policy.keep_versions,
+        options=_options(assignment),
+        connect_timeout=policy.connect_timeout,
+        grace=conf.ending_seconds(),
+        reserve=settings.RESERVE_PERCENT,
+        least_rate=policy.least_rate,
+    )
+    _log_beginning(assignment, run.record, engines.engine_for(source.kind).name)
+    closes_in = _seconds_to_close(policy, assignment, run.record)
+    with LivenessMonitor(source, policy, run.stop, closes_in=closes_in) as monitor:
+        on_progress = monitor.watching(ProgressWriter(run.record))
+        result = repositories.back_up(location, task, on_progress=on_progress, stop=monitor)
+    return _outcome(result, assignment, monitor)
+
+
+def specification_of(source: Source) -> SourceSpec:
+    """A source as engines see it. Raises: SecretNotFound."""
+    return SourceSpec(
+        name=source.name,
+        kind=source.kind,
+        address=source.address,
+        port=source.port,
+        path=source.path,
+        options=dict(source.options),
+        secret=read_secret_in_time(source.secret),
+        host_key=source.host_key,
+    )
+
+
+def _options(assignment: Assignment) -> dict[str, Any]:
+    options: dict[str, Any] = assignment.policy.engine_options
+    if own := overlaps.left_out_of(assignment.source):
+        return options | {"exclude": [*options.get("exclude", []), *own]}
+    return options
+
+
+def _directory(assignment: Assignment) -> str:
+    """Where in the repository this assignment's backups lie: chosen at its first backup, kept when it is renamed."""
+    if not assignment.directory:
+        source = slugify(assignment.source.name) or "source"
+        policy = slugify(assignment.policy.schedule.name) or "policy"
+        assignment.directory = f"{source}-{assignment.pk}/{policy}"
+        assignment.save(update_fields=["directory"])
+    return assignment.directory
+
+
+def _seconds_to_close(policy: Policy, assignment: Assignment, record: Claimed) -> float | None:
+    """How long the copy may run; None: as long as it takes. What a person asked for now has no window."""
+    if record.closes_at is None:
+        return None
+    now = database_clock()
+    closes_at = planning.stops_at(policy, assignment, now)
+    return (closes_at - now).total_seconds() if closes_at else None
+
+
+def _log_beginning(assignment: Assignment, record: Claimed, engine: str) -> None:
+    expected = f"; the last one took {span(assignment.last_backup_for)}" if assignment.last_backup_for else ""
+    text = f"{engine} begins to back up {assignment.source} under {assignment.policy}{expected}"
+    facts = {"attempt": record.attempt, "engine": engine, "expected_seconds": assignment.last_backup_for}
+    decisions.doing("began", text, record=record, facts=facts)
+
+
+def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMonitor) -> Outcome:
+    policy = assignment.policy
+    match result.verdict:
+        case Verdict.SUCCEEDED | Verdict.WARNINGS:
+            return Succeeded(result, proves=repository_breaker.guarded_by(policy.repository))
+        case Verdict.STOPPED if monitor.vanished:
+            reason = f"it vanished in mid-backup: {monitor.silence}"
+            return Unavailable(reason, policy.recheck_after, silent_for=policy.vanish_grace)
+        case Verdict.STOPPED if monitor.closed:
+            return Released("its window closed; it goes on in the next opening")
+        case Verdict.STOPPED:
+            return Released()
+        case Verdict.UNAVAILABLE:
+            return _lost(policy, result.error)
+        case Verdict.BUSY:
+            return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{result.error}; looked at again at")
+        case Verdict.REPOSITORY_FAILED:
+            fault_of = repository_breaker.fault_of(policy.repository, monitor)
+            return Failed(f"repository {policy.repository}: {result.error}", fault_of=fault_of)
+        case Verdict.SOURCE_FAILED:
+            answer = answers.ask_now(assignment.source, policy.connect_timeout)
+            if not answer.present:
+                return _lost(policy, answer.text)
+            return Failed(result.error)
+
+
+def _lost(policy: Policy, reason: str) -> Unavailable:
+    """It went away and its engine noticed: it is asked again after the grace, first in line, and not by this unit."""
+    first = policy.vanish_grace > 0
+    recheck_after = policy.vanish_grace if first else policy.recheck_after
+    return Unavailable(f"it went away: {reason}", recheck_after, first_in_line=first, silent_for=NOTICED_WITHIN_SECONDS)
+
+
+class ProgressWriter:
+    """Saves how far a run is, a few times a second at the most."""
+
+    def __init__(self, record: Claimed) -> None:
+        self._record = record
+        self._written_at = float("-inf")
+
+    def __call__(self, progress: EngineProgress) -> None:
+        now = time.monotonic()
+        if now - self._written_at < PROGRESS_EVERY_SECONDS:
+            return
+        self._written_at = now
+        facts: dict[str, Any] = {
+            "attempt": self._record.attempt,
+            "bytes_done": progress.bytes_done,
+            "bytes_total": progress.bytes_total,
+            "files_done": progress.files_done,
+        }
+        Progress.objects.update_or_create(record_id=self._record.id, defaults=facts)

@@ -1,0 +1,166 @@
+"""What a settled attempt means for its assignment, and the line of the log that says so."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import F, Value
+from django.db.models.functions import Coalesce
+
+from jobs import attempts, decisions
+from jobs.durations import span
+from jobs.models import BacklogRecord
+from jobs.outcomes import (
+    Cancelled,
+    Claimed,
+    Failed,
+    Handoff,
+    Held,
+    Outcome,
+    Postponed,
+    Released,
+    Succeeded,
+    Unavailable,
+)
+from jobs.states import Status, WaitingFor
+from sources import engines, planning
+from sources.domain.alerts import thresholds
+from sources.domain.due import next_backup_at
+from sources.engines.base import EngineResult
+from sources.models import Assignment, Backup, Progress, Source
+
+WRITTEN = (
+    "last_backup_at", "last_backup_for", "last_backup_size", "last_contacted_at", "failures", "first_failure_at",
+    "skips", "vanished_at", "next_backup_at", "overdue_since", "asked_for_at",
+)  # fmt: skip
+
+
+def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+    """Bring the assignment of a settled attempt up to date. Runs in the settle's transaction."""
+    assignments = Assignment.objects.filter(pk=record.payload["assignment"])
+    asked = record.queue != planning.BACKUPS
+    if not asked:
+        Progress.objects.filter(record_id=record.id).delete()
+    match outcome:
+        case Handoff():
+            answered = outcome.queue == planning.BACKUPS
+            if answered:
+                assignments.update(last_contacted_at=now, vanished_at=None)
+            _log(record, "answered" if answered else "asked again", outcome.said, now)
+        case Unavailable():
+            _write_silence(record, outcome, now)
+        case Postponed():
+            _write_postponement(record, outcome, now)
+        case Released():
+            _log(record, "released", outcome.reason, now)
+        case Held():
+            # the repository's failure and not the assignment's, whose failures and promises stay as they are
+            _log(record, "failed for its repository" if outcome.tried else "held", _first_line(outcome.reason), now)
+        case Cancelled():
+            # out of its trigger, so that a resume in the same period emits again; what a person cancelled stays so
+            if assignments.exclude(source__paused_at=None, policy__schedule__enabled=True).exists():
+                BacklogRecord.objects.filter(pk=record.id).update(trigger_at=None)
+            assignments.update(asked_for_at=None)
+            _log(record, "cancelled", outcome.reason, now)
+        case Failed():
+            first_failure_at = Coalesce("first_failure_at", Value(now))
+            assignments.update(failures=F("failures") + 1, first_failure_at=first_failure_at, asked_for_at=None)
+            if record.closes_at is None:
+                _back_into_its_window(record, now)
+            _log_failure(record, outcome, now)
+        case Succeeded(result=EngineResult() as result):
+            # locked before its policy is read: an edit of the policy comes before both or after both
+            if assignment := assignments.select_for_update().first():
+                _write_success(assignment, record, result, now)
+    if asked and not isinstance(outcome, Failed | Cancelled):
+        planning.keep_promise(assignments, record.id, now)
+
+
+def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None:
+    assignments = Assignment.objects.filter(pk=record.payload["assignment"])
+    if record.queue == planning.BACKUPS:
+        assignments.update(vanished_at=now)
+    what = "vanished" if record.queue == planning.BACKUPS else attempts.SILENT
+    since = record.started_at if outcome.silent_for is None else now - timedelta(seconds=outcome.silent_for)
+    if planning.has_checked_in_since(record, since, now):
+        _log(record, what, f"{outcome.reason}; but it checked in meanwhile and is asked at once", now)
+        return
+    again_at = now + timedelta(seconds=outcome.recheck_after)
+    place = ", first in line" if outcome.first_in_line else ""
+    facts = {"again_at": again_at.isoformat(), "first_in_line": outcome.first_in_line}
+    _log(record, what, f"{outcome.reason}; asked again at {again_at:%H:%M:%S} UTC{place}", now, **facts)
+
+
+def _write_postponement(record: Claimed, outcome: Postponed, now: datetime) -> None:
+    """The user may have ended the snooze, or the source have said better things, since that was looked up."""
+    source = Source.objects.filter(assignments=record.payload["assignment"])
+    if outcome.waiting_for == WaitingFor.SNOOZE:
+        if not source.filter(snoozed_until__gt=now).exists():
+            planning.end_waits_for_snooze(BacklogRecord.objects.filter(pk=record.id), now)
+    else:
+        planning.has_checked_in_since(record, record.started_at, now)
+    _log(record, "postponed", f"{outcome.reason} {outcome.until:%Y-%m-%d %H:%M} UTC", now)
+
+
+def _log_failure(record: Claimed, outcome: Failed, now: datetime) -> None:
+    row = BacklogRecord.objects.filter(pk=record.id).values_list("status", "run_after", "failures").first()
+    if row is None:
+        return
+    status, run_after, failures = row
+    then = "it gave up" if status == Status.FAILED else f"tried again at {run_after:%Y-%m-%d %H:%M:%S} UTC"
+    what = "rescued" if outcome.rescued else "failed"
+    _log(record, what, f"{_first_line(outcome.error)}; {then}", now, failures=failures)
+
+
+def _first_line(text: str) -> str:
+    return (text.splitlines() or [""])[0]
+
+
+def _back_into_its_window(record: Claimed, now: datetime) -> None:
+    """What a person asked for runs out of its window for one attempt; a tick finds the opening of the next one."""
+    retried = BacklogRecord.objects.filter(pk=record.id, status=Status.WAITING)
+    retried.exclude(origin__schedule__policy__window=[], origin__schedule__policy__excluded_dates=[]).update(
+        closes_at=now
+    )
+
+
+def _write_success(assignment: Assignment, record: Claimed, result: EngineResult, now: datetime) -> None:
+    """The next-backup date follows the period in which the backup *started*; if that has passed already, the next
+    record is emitted here, so no period is lost."""
+    started_at = record.started_at
+    assignment.last_backup_at = started_at
+    assignment.last_backup_for = (now - started_at).total_seconds()
+    assignment.last_backup_size = result.size
+    assignment.last_contacted_at = now
+    assignment.failures = assignment.skips = 0
+    assignment.vanished_at = assignment.asked_for_at = assignment.first_failure_at = None
+    assignment.next_backup_at = next_backup_at(assignment.policy.schedule.period, started_at, now)
+    limits = thresholds(assignment.policy.schedule.period, assignment.policy.alert_after, now)
+    if min(started_at, assignment.next_backup_at) > limits.clear_after:
+        assignment.overdue_since = None
+    assignment.save(update_fields=WRITTEN)
+    Backup.objects.create(
+        assignment=assignment,
+        repository=assignment.policy.repository,
+        record_id=record.id,
+        attempt=record.attempt,
+        engine=engines.engine_for(assignment.source.kind).name,
+        started_at=started_at,
+        ended_at=now,
+        size=result.size,
+        transferred=result.transferred,
+        files=result.files,
+        snapshot=result.snapshot,
+        warnings=result.warnings,
+    )
+    text = (
+        f"backed up in {span(assignment.last_backup_for)}, {result.files} files, {result.size} bytes; "
+        f"its next-backup date is {assignment.next_backup_at:%Y-%m-%d %H:%M} UTC"
+    )
+    _log(record, "succeeded", text, now, size=result.size, next_backup_at=assignment.next_backup_at.isoformat())
+    if assignment.next_backup_at <= now:
+        planning.emit_due(now, [assignment.pk])
+
+
+def _log(record: Claimed, what: str, text: str, now: datetime, **facts: Any) -> None:
+    title = record.payload.get("title") or record.subject
+    decisions.doing(what, f"{title}: {text}", record=record, facts={"attempt": record.attempt, **facts}, now=now)

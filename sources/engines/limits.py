@@ -1,0 +1,92 @@
+"""What ends a run between two looks at its program: too little free space, or too slow a source.
+
+Space: backups leave some free on a repository's file system, so that one source cannot fill it for all. Less than that
+before a run: the repository is full. When it gets less during a run, the run that wrote more than the reserve has
+filled it and is ended at once; one that wrote little goes on until half of it is left, so that it does not end for what
+another one does.
+
+Rate: where a policy names a least one. Without it a source that drips keeps its unit for a day.
+"""
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from sources.engines.base import RunEnded, Verdict
+
+GIB = 2**30
+LOOK_EVERY_SECONDS = 0.1
+"""A disk that takes 5 GB a second gets 0.5 GB between two looks, half of the smallest reserve of a large disk."""
+
+
+WINDOW_SECONDS = 300.0
+"""Over which the rate is taken. A link that stands still for a minute or two is nothing to end a backup for."""
+
+
+class Space:
+    """The file system of `directory`, of which `percent` stay free, and at least 1 GiB, or a tenth if that is less.
+
+    0: nothing has to stay free.
+    """
+
+    def __init__(self, directory: Path, percent: float) -> None:
+        self._directory, self._percent = directory, percent
+        self._look_at = float("-inf")
+
+    def check_before(self) -> None:
+        """Raises: RunEnded, when a run must not begin."""
+        if lack := self.lack():
+            raise RunEnded(Verdict.REPOSITORY_FAILED, lack)
+
+    def check(self, written: int, growing: str) -> None:
+        """Called often during a run that has `written` bytes; `growing` names what gets larger. Raises: RunEnded."""
+        if (now := time.monotonic()) < self._look_at:
+            return
+        self._look_at = now + LOOK_EVERY_SECONDS
+        if lack := self.lack(written):
+            raise RunEnded(
+                Verdict.SOURCE_FAILED, f"it was ended because it fills the repository with {growing}: {lack}"
+            )
+
+    def lack(self, written: float = float("inf")) -> str:
+        """What is lacking for a run that has `written` so many bytes; empty: nothing, or that cannot be known."""
+        with suppress(OSError):  # the engine will say so
+            found = os.statvfs(self._directory)
+            total, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+            reserve = max(total * self._percent / 100, min(GIB, total / 10)) if self._percent else 0
+            if free < (reserve if written >= reserve else reserve / 2):
+                return f"{_mib(free)} are free at {self._directory}, and {_mib(reserve)} have to stay free"
+            if self._percent and found.f_favail < found.f_files / 100:
+                return f"{found.f_favail:,} more files fit at {self._directory}, and {found.f_files / 100:,.0f} have to"
+        return ""
+
+
+class LeastRate:
+    """`least`: bytes a second; None: any rate will do."""
+
+    def __init__(self, least: int | None) -> None:
+        self._least = least
+        self._looked_at = time.monotonic()
+        self._fetched_for, self._before = 0.0, 0
+
+    def check(self, written: int, *, is_fetching: bool) -> None:
+        """Called often during a run that has `written` bytes. Time in which nothing is fetched does not count: a
+        million files that are only compared move no byte. Raises: RunEnded."""
+        now = time.monotonic()
+        self._fetched_for += now - self._looked_at if is_fetching else 0.0
+        self._looked_at = now
+        if self._least is None or self._fetched_for < WINDOW_SECONDS:
+            return
+        rate = (written - self._before) / self._fetched_for
+        if rate < self._least:
+            raise RunEnded(
+                Verdict.SOURCE_FAILED,
+                f"it was ended because it sent {rate:,.0f} bytes a second over {self._fetched_for:.0f} s, and the "
+                f"least rate of its policy is {self._least:,}: see what slows it down, or lower that",
+            )
+        self._fetched_for, self._before = 0.0, written
+
+
+def _mib(size: float) -> str:
+    return f"{size / 2**20:,.1f} MiB"

@@ -1,0 +1,48 @@
+"""What sources and programs wrote cannot steer the terminal of the person who reads it."""
+
+import io
+import logging
+
+import pytest
+from rich.table import Table
+
+from operations.backlog.rendering import text_of
+from operations.doctor.finding import Finding, Severity
+from operations.management.commands.doctor import report
+from operations.printable import PrintableFormatter, printable
+
+HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\rd\u202ee\x9b31m\x00"
+HARMLESS = r"a\x1b]0;title\x07b\x1b[2Jc\rd\u202ee\x9b31m\x00"
+
+
+def test_control_characters_become_escapes_and_lines_stay_lines() -> None:
+    assert printable(f"{HOSTILE}\n\tÄ") == f"{HARMLESS}\n\tÄ"
+
+
+def test_colours_stay_where_they_are_ours_and_nothing_else_does() -> None:
+    assert printable("\x1b[31mred\x1b[0m\x1b[2J", colours=True) == "\x1b[31mred\x1b[0m\\x1b[2J"
+
+
+def test_a_log_line_with_its_traceback_steers_nothing() -> None:
+    log, stream = logging.Logger("test"), io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(PrintableFormatter("%(message)s"))
+    log.addHandler(handler)
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        log.exception("it said %s", HOSTILE)
+    assert "\x1b" not in stream.getvalue()
+    assert f"it said {HARMLESS}" in stream.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_tables_steer_nothing_either(terminal: bool) -> None:
+    table = Table.grid()
+    table.add_row(f"[bold]{HOSTILE}")
+    shown = text_of(table, terminal=terminal)
+    assert "\x1b]" not in shown
+    assert "\x1b[2J" not in shown
+    found = report([Finding("disk", Severity.PROBLEM, HOSTILE, HOSTILE)], width=80, colours=terminal)
+    assert "\x1b]" not in found
+    assert "\x1b[2J" not in found

@@ -1,0 +1,157 @@
+"""What a server asked for with `Retry-After` outlives an edit of the retry policy; a person may ignore it."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from jobs import backlog, claiming, settling
+from jobs.formatting import LARGEST_FACTS
+from jobs.models import Attempt, BacklogRecord, RetryPolicy
+from jobs.outcomes import Failed, Outcome
+from jobs.states import Status, WaitingFor
+from jobs.tick import promote
+from operations.printable import facts_in_words
+from schedules import rescheduling
+from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_worker
+from tests.jobs.backoffs import DAY, HOUR, LATER, MINUTE, wait
+
+pytestmark = pytest.mark.django_db
+
+BUSY = Failed("busy", retry_after=5 * 3600, facts={"status": 429})
+
+
+def settled(outcome: Outcome, now: datetime = NOON) -> BacklogRecord:
+    [claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=1, now=now)
+    settling.settle([(claimed, outcome)], now=now)
+    return BacklogRecord.objects.get(pk=claimed.id)
+
+
+def busy(policy: RetryPolicy | None, outcome: Outcome = BUSY, **fields: Any) -> BacklogRecord:
+    """It failed at noon, at a server that asked to be left alone for five hours."""
+    make_record(retry_policy=policy, **fields)
+    return settled(outcome)
+
+
+def edit(policy: RetryPolicy, **fields: Any) -> RetryPolicy:
+    RetryPolicy.objects.filter(pk=policy.pk).update(**fields)
+    return policy
+
+
+@pytest.fixture
+def policy() -> RetryPolicy:
+    return make_retry_policy(parameters={"base": 36_000})
+
+
+class TestTheFactsOfTheAttempt:
+    def test_say_what_was_asked_for(self, policy: RetryPolicy) -> None:
+        busy(policy)
+        facts = Attempt.objects.get().facts
+        assert facts == {"status": 429, "retry_after": 18_000}
+        assert facts_in_words(facts) == "status 429, retry after 18000"
+
+    @pytest.mark.parametrize("seconds", [1e300, float("inf"), 2 * 86_400])
+    def test_say_a_day_at_most(self, seconds: float) -> None:
+        busy(None, Failed("busy", retry_after=seconds))
+        assert Attempt.objects.get().facts == {"retry_after": 86_400}
+
+    @pytest.mark.parametrize("seconds", [0, -5, float("nan")])
+    def test_say_nothing_of_what_is_no_duration(self, seconds: float) -> None:
+        busy(None, Failed("busy", retry_after=seconds, facts={"status": 503}))
+        assert Attempt.objects.get().facts == {"status": 503}
+
+    @pytest.mark.parametrize("facts", [{"a": "x" * LARGEST_FACTS}, {1: 2}])
+    def test_say_it_also_when_the_others_cannot_be_kept(self, facts: dict[Any, Any]) -> None:
+        busy(None, Failed("busy", retry_after=60, facts=facts))
+        assert Attempt.objects.get().facts["retry_after"] == 60
+
+
+class TestAnEditedPolicy:
+    def test_that_waits_for_less_does_not_bring_it_forward(self, policy: RetryPolicy) -> None:
+        record = busy(policy)
+        assert wait(record) == (WaitingFor.BACKOFF, NOON + 10 * HOUR)
+        assert rescheduling.apply(edit(policy, parameters={"base": 60}), now=LATER) == 1
+        assert wait(record) == (WaitingFor.BACKOFF, NOON + 5 * HOUR)
+        assert promote(NOON + 5 * HOUR - MINUTE) == 0
+
+    def test_that_waits_for_more_puts_it_off(self, policy: RetryPolicy) -> None:
+        record = busy(policy)
+        rescheduling.apply(edit(policy, parameters={"base": 72_000}), now=LATER)
+        assert wait(record) == (WaitingFor.BACKOFF, NOON + 20 * HOUR)
+
+    def test_lets_no_sweep_come_before(self, policy: RetryPolicy) -> None:
+        record = busy(policy)
+        rescheduling.apply(edit(policy, algorithm="progressive", parameters={}), now=LATER)
+        assert wait(record) == (WaitingFor.BACKOFF, NOON + 5 * HOUR)
+
+    def test_lets_sweeps_come_once_that_time_is_over(self, policy: RetryPolicy) -> None:
+        record = busy(policy)
+        rescheduling.apply(edit(policy, algorithm="progressive", parameters={}), now=NOON + 5 * HOUR)
+        assert wait(record) == (WaitingFor.SWEEP, NOON + 360 * DAY)
+
+    def test_finds_it_due_once_that_time_is_over(self, policy: RetryPolicy) -> None:
+        record = busy(policy)
+        rescheduling.apply(edit(policy, parameters={"base": 60}), now=NOON + 6 * HOUR)
+        assert wait(record) == (WaitingFor.BACKOFF, NOON + 6 * HOUR)
+
+    def test_is_not_held_up_by_what_an_earlier_failure_asked_for(self, policy: RetryPolicy) -> None:
+        record = busy(policy)
+        backlog.retry([record.pk], now=NOON + MINUTE)
+        assert settled(Failed("no"), NOON + MINUTE).attempt == 2
+        rescheduling.apply(edit(policy, parameters={"base": 60}), now=NOON + MINUTE)
+        assert wait(record) == (WaitingFor.BACKOFF, NOON + 2 * MINUTE)
+
+    @pytest.mark.parametrize("kept", [{"retry_after": "soon"}, {"retry_after": None}, {"retry_after": -5}, {}, None])
+    def test_takes_what_is_no_number_of_seconds_for_nothing(self, policy: RetryPolicy, kept: Any) -> None:
+        record = busy(policy)
+        Attempt.objects.update(facts=kept)
+        rescheduling.apply(edit(policy, parameters={"base": 7200}), now=LATER)
+        assert wait(record) == (WaitingFor.BACKOFF, NOON + 2 * HOUR)
+
+    def test_reads_it_for_all_records_of_a_batch_in_one_question(
+        self, policy: RetryPolicy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        records = [busy(policy) for _ in range(5)]
+        asked: list[str] = []
+        real = rescheduling.execute
+
+        def execute(sql: str, values: dict[str, Any]) -> Any:
+            asked.append(sql)
+            return real(sql, values)
+
+        monkeypatch.setattr(rescheduling, "execute", execute)
+        rescheduling.apply(edit(policy, parameters={"base": 60}), now=LATER)
+        assert asked == [rescheduling.ASKED_FOR, rescheduling.MOVE]
+        assert {wait(record) for record in records} == {(WaitingFor.BACKOFF, NOON + 5 * HOUR)}
+
+
+class TestAScheduleWithAnotherPolicy:
+    def test_does_not_bring_it_forward(self, policy: RetryPolicy) -> None:
+        schedule = make_schedule(retry_policy=make_retry_policy(parameters={"base": 60}))
+        record = busy(policy, origin=schedule)
+        assert rescheduling.follow(schedule, now=LATER) == 1
+        assert wait(record) == (WaitingFor.BACKOFF, NOON + 5 * HOUR)
+
+
+class TestWaitOfARecord:
+    def test_is_what_was_asked_for_until_that_is_over(self) -> None:
+        record = busy(None)
+        assert rescheduling.wait_of(record, LATER) == (WaitingFor.BACKOFF, NOON + 5 * HOUR)
+        assert rescheduling.wait_of(record, NOON + 5 * HOUR) is None
+
+
+class TestAPersonWhoRetriesIt:
+    @pytest.fixture
+    def record(self, policy: RetryPolicy) -> BacklogRecord:
+        record = busy(policy)
+        backlog.retry([record.pk], now=NOON + MINUTE)
+        record.refresh_from_db()
+        return record
+
+    def test_does_not_wait_for_that_time(self, record: BacklogRecord) -> None:
+        assert (record.status, record.run_after) == (Status.READY, NOON + MINUTE)
+
+    def test_is_not_overruled_by_an_edit_of_the_policy(self, record: BacklogRecord, policy: RetryPolicy) -> None:
+        assert rescheduling.apply(edit(policy, parameters={"base": 60}), now=NOON + MINUTE) == 0
+        record.refresh_from_db()
+        assert record.status == Status.READY

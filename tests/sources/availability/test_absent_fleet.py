@@ -1,0 +1,149 @@
+"""Most of a fleet is switched off: a real worker finds who is there, and spends no execution unit on the rest."""
+
+import logging
+import os
+import random
+import signal
+import subprocess
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from django.db.models import Count
+
+from jobs.models import Attempt
+from jobs.states import AttemptOutcome
+from sources.models import Assignment, Backup, Policy, Repository, Source
+from sources.planning import AVAILABILITY, BACKUPS, emit_due, subject_of
+from tests.sources.factories import make_policy
+from tests.sources.hosts import another_address
+from tests.sources.strangers import black_hole
+from tests.sources.worker_process import worker_process
+from tests.waiting import PATIENCE, eventually
+
+log = logging.getLogger(__name__)
+
+ABSENT, PRESENT = 240, 16
+ASKED_AT_ONCE, UNITS = 80, 8
+CONNECT_TIMEOUT = 2.0
+SWEEP_SECONDS = 3 * (ABSENT / ASKED_AT_ONCE * CONNECT_TIMEOUT)
+COPY_BYTES, COPY_KIB_PER_SECOND = 400_000, 200
+"""A copy takes two seconds at 200 KiB a second."""
+
+
+class Asked(NamedTuple):
+    """One attempt of a source: when, in which queue, with what outcome."""
+
+    source: str
+    queue: str
+    began_at: datetime
+    ended_at: datetime
+    outcome: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended_at - self.began_at).total_seconds()
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Policy:
+    """Silent sources are due again as soon as they may be, to see that they do not get in the way."""
+    (tmp_path / "repository").mkdir()
+    return make_policy(
+        repository=Repository.objects.create(name="vault", location=str(tmp_path / "repository")),
+        connect_timeout=CONNECT_TIMEOUT,
+        recheck_after=1,
+        engine_options={"bwlimit": f"{COPY_KIB_PER_SECOND}K"},
+    )
+
+
+@pytest.fixture
+def fleet(policy: Policy, tmp_path: Path) -> Iterator[set[str]]:
+    """Sources that are there, somewhere among those that are switched off. Yields the names of the latter."""
+    with black_hole() as port:
+        absent = [
+            Source(name=f"absent-{number}", kind="sftp", address=another_address(), port=port, path="/")
+            for number in range(ABSENT)
+        ]
+        sources = absent + [folder_of(tmp_path / f"share-{number}") for number in range(PRESENT)]
+        random.Random(4).shuffle(sources)
+        Source.objects.bulk_create(sources)
+        Assignment.objects.bulk_create([Assignment(source=source, policy=policy) for source in sources])
+        yield {source.name for source in absent}
+
+
+def folder_of(path: Path) -> Source:
+    path.mkdir()
+    (path / "file").write_bytes(os.urandom(COPY_BYTES))
+    return Source(name=path.name, kind="local", path=str(path))
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker that finds the fleet on its backlog."""
+    assert emit_due() == ABSENT + PRESENT
+    queues = f"{AVAILABILITY}:{ASKED_AT_ONCE},{BACKUPS}:{UNITS}"
+    with worker_process(queues, tmp_path) as process:
+        yield process
+
+
+def attempts() -> list[Asked]:
+    names = {subject_of(one.pk): one.source.name for one in Assignment.objects.select_related("source")}
+    rows = Attempt.objects.order_by("started_at").values_list(
+        "record__subject", "queue", "started_at", "ended_at", "outcome"
+    )
+    return [Asked(names[subject], *rest) for subject, *rest in rows]
+
+
+@pytest.mark.promise
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_absent_sources_cost_no_unit_a_second(fleet: set[str], worker: subprocess.Popen[bytes]) -> None:
+    def all_are_done() -> bool:
+        assert worker.poll() is None
+        silent = Attempt.objects.filter(outcome=AttemptOutcome.UNAVAILABLE)
+        return (
+            Backup.objects.count() == PRESENT
+            and silent.aggregate(count=Count("record_id", distinct=True))["count"] == ABSENT
+        )
+
+    eventually(all_are_done, seconds=90)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(PATIENCE) == 0
+    everything = attempts()
+    asked = [one for one in everything if one.queue == AVAILABILITY and one.outcome != AttemptOutcome.RELEASED]
+    first, again = first_and_again(asked)
+    sweep = (max(one.ended_at for one in first) - min(one.began_at for one in first)).total_seconds()
+    on_absent = [one for one in everything if one.queue == BACKUPS and one.source in fleet]
+    of_units = [one for one in everything if one.queue == BACKUPS]
+    log.info(
+        "%s absent sources swept in %.1f s (allowed %.1f); unit-seconds on absent sources: %s, on others: %.1f",
+        *(ABSENT, sweep, SWEEP_SECONDS, sum(one.seconds for one in on_absent), sum(one.seconds for one in of_units)),
+    )
+
+    assert len(first) == ABSENT + PRESENT
+    assert on_absent == []
+    assert sum(one.seconds for one in on_absent) == 0
+    assert all(one.began_at >= max(other.began_at for other in first) for one in again)
+    assert {one.source for one in of_units} == {one.source for one in first} - fleet
+    assert all(one.outcome == AttemptOutcome.SUCCEEDED for one in of_units)
+    assert busiest(of_units) >= UNITS // 2  # all of them on a quiet machine: the bench has the figures
+
+
+def first_and_again(asked: list[Asked]) -> tuple[list[Asked], list[Asked]]:
+    """The first contact with each source, and all later ones."""
+    first: dict[str, Asked] = {}
+    again = [one for one in asked if first.setdefault(one.source, one) is not one]
+    return list(first.values()), again
+
+
+def busiest(attempts: list[Asked]) -> int:
+    """How many ran at once at the most."""
+    changes = sorted([(one.began_at, 1) for one in attempts] + [(one.ended_at, -1) for one in attempts])
+    running, most = 0, 0
+    for _, change in changes:
+        running += change
+        most = max(most, running)
+    return most

@@ -1,0 +1,192 @@
+"""A source whose address follows its check-in: only to where its pinned host key is proven."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from sources.availability import address_tracking, contact
+from sources.availability.address_tracking import ask_where_it_is, candidates_of, find, pinned_keys, shows_pinned_key
+from sources.availability.answers import Answer
+from sources.models import Policy, Source
+from tests.sources.factories import MONDAY
+from tests.sources.hosts import Host, Hosts, another_address
+from tests.sources.strangers import black_hole
+from tests.waiting import PATIENCE
+
+TIMEOUT = 15.0
+FOLLOWS = Policy(address_follows=True)
+STAYS = Policy(address_follows=False)
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[Hosts]:
+    made = Hosts(tmp_path)
+    yield made
+    made.end()
+
+
+def checked_in(host: Host, *addresses: str, **fields: object) -> Source:
+    """The source that `host` is, known at the address it has now, after a check-in from `addresses`."""
+    return host.source(checked_in_at=MONDAY, addresses=list(addresses), **fields)
+
+
+def ask(source: Source, policy: Policy = FOLLOWS, timeout: float = TIMEOUT) -> tuple[Answer, str | None]:
+    """Raises: TimeoutError when it takes much longer than it should, whatever `timeout` is."""
+    return asyncio.run(asyncio.wait_for(ask_where_it_is(source, policy, timeout), PATIENCE))
+
+
+@pytest.mark.slow
+class TestWhereItIs:
+    def test_it_is_found_beside_an_old_address_that_is_silent_for_all_the_time(self, hosts: Hosts) -> None:
+        host = hosts()
+        source = checked_in(host, another_address())
+        host.move(source.addresses[0])
+        assert not ask(source, STAYS)[0].present
+        with socket.create_server((source.address, host.port)):  # and nothing accepts
+            answer, address = ask(source, timeout=3600)
+        assert (answer.present, address) == (True, host.address)
+        assert host.address in answer.text
+
+    def test_one_that_stayed_is_not_looked_for(self, hosts: Hosts) -> None:
+        host = hosts().come()
+        elsewhere = another_address()
+        with socket.create_server((elsewhere, host.port)) as other:
+            other.setblocking(False)
+            answer, address = ask(checked_in(host, elsewhere))
+            assert (answer.present, address) == (True, None)
+            with pytest.raises(BlockingIOError):
+                other.accept()
+
+    def test_one_that_is_slow_to_answer_stays_where_it_is(self, hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(address_tracking, "HEAD_START_SECONDS", 0)
+        host = hosts().come()
+        elsewhere = another_address()
+        with socket.create_server((elsewhere, host.port)):  # and nobody accepts
+            answer, address = ask(checked_in(host, elsewhere), timeout=3600)
+        assert (answer.present, address) == (True, None)
+
+    def test_another_host_at_the_old_address_does_not_hide_it(self, hosts: Hosts) -> None:
+        host = hosts().come()
+        source = checked_in(host, another_address())
+        old = host.address
+        host.move(source.addresses[0])
+        hosts("stranger", address=old, port=host.port).come()
+        answer, address = ask(source)
+        assert (answer.present, address) == (True, host.address)
+
+    @pytest.mark.parametrize("claimed", ["no", "by address", "by name"])
+    def test_a_stranger_at_an_old_address_is_not_the_source_unless_it_claims_that_address(
+        self, hosts: Hosts, monkeypatch: pytest.MonkeyPatch, claimed: str
+    ) -> None:
+        host = hosts()
+        hosts("stranger", address=host.address, port=host.port).come()
+        monkeypatch.setattr(contact, "_look_up", {"laptop.example": [host.address]}.__getitem__)
+        fields = {"address": "laptop.example"} if claimed == "by name" else {}
+        own = [host.address] if claimed == "by address" else []
+        answer, address = ask(checked_in(host, *own, another_address(), **fields))
+        assert (answer.present, address) == (claimed != "no", None)  # its engine refuses the key
+        assert answer.text.endswith(f":{host.port} showed another host key than the pinned one")
+
+    def test_a_host_with_another_key_where_it_checked_in_from_is_not_taken(
+        self, hosts: Hosts, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        host = hosts()
+        stranger = hosts("stranger", port=host.port).come()
+        source = checked_in(host, stranger.address)
+        answer, address = ask(source)
+        assert (answer.present, address) == (False, None)
+        [warning] = [line for line in caplog.records if line.levelno == logging.WARNING]
+        assert source.name in warning.getMessage()
+        assert stranger.address in warning.getMessage()
+
+    def test_one_that_is_nowhere_is_silent_within_the_timeout(self, hosts: Hosts) -> None:
+        with black_hole() as port:
+            source = checked_in(hosts(port=port), *[another_address() for _ in range(20)])
+            answer, address = ask(source, timeout=4.0)  # one after the other they would need more than our patience
+        assert (answer.present, address) == (False, None)
+        assert answer.text.endswith("did not answer within 4 s")
+
+    def test_the_key_may_be_one_of_several_that_are_pinned(self, hosts: Hosts) -> None:
+        host = hosts().come()
+        other = hosts("other").pinned
+        source = checked_in(host, host.address, host_key=f"{other}\n{host.pinned} a comment\n")
+        source.address = another_address()
+        assert asyncio.run(find(source, TIMEOUT)) == host.address
+
+
+class TestTheProof:
+    """Real key exchanges with servers of this process."""
+
+    def test_a_host_that_shows_the_pinned_key_without_having_it_is_refused(self) -> None:
+        pinned, own = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
+        [impostor] = asyncssh.load_keypairs([own])
+        impostor.public_data = pinned.public_data
+        assert asyncio.run(proves(pinned, by=[impostor])) is False
+        assert asyncio.run(proves(pinned, by=[pinned])) is True
+
+    def test_a_host_with_keys_of_several_types_is_asked_for_the_pinned_one(self) -> None:
+        ed25519 = asyncssh.generate_private_key("ssh-ed25519")
+        others = [
+            asyncssh.generate_private_key("ecdsa-sha2-nistp256"),
+            asyncssh.generate_private_key("ssh-rsa", key_size=2048),
+        ]
+        for pinned in (ed25519, *others):
+            assert asyncio.run(proves(pinned, by=[ed25519, *others])) is True
+        assert asyncio.run(proves(ed25519, by=others)) is False
+
+    def test_what_is_no_ssh_host_proves_nothing(self) -> None:
+        async def ask_a_web_server() -> bool:
+            async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                writer.close()
+
+            async with await asyncio.start_server(refuse, "127.0.0.1") as server:
+                port = server.sockets[0].getsockname()[1]
+                return await shows_pinned_key("127.0.0.1", port, {b"key": "ssh-ed25519"})
+
+        with pytest.raises(OSError, match=r"hung up|reset"):
+            asyncio.run(ask_a_web_server())
+
+
+async def proves(pinned: asyncssh.SSHKey, by: list[asyncssh.SSHKey | asyncssh.SSHKeyPair]) -> bool:
+    """Whether a server with these host keys is taken for the host whose key is `pinned`."""
+    async with asyncssh.listen("127.0.0.1", 0, server_host_keys=by, config=None) as server:
+        return await shows_pinned_key("127.0.0.1", server.get_port(), pinned_keys(line_of(pinned)))
+
+
+def line_of(key: asyncssh.SSHKey) -> str:
+    return key.export_public_key().decode()
+
+
+class TestWhereItMayBe:
+    def test_what_is_no_other_address_of_one_host_is_left_out(self) -> None:
+        known_or_none = ["127.1.1.1", "0.0.0.0", "224.0.0.1", "169.254.3.4", "fe80::1", "255.255.255.255"]
+        assert candidates_of(laptop(addresses=[*known_or_none, "a.example", "-oProxy", "", None, 7.5])) == []
+
+    def test_addresses_are_tried_once_and_in_their_order(self) -> None:
+        addresses = ["192.0.2.7", "2001:db8:0::5", "192.0.2.7", "127.1.1.1", "2001:db8::5", "10.0.0.1"]
+        assert candidates_of(laptop(addresses=addresses)) == ["192.0.2.7", "2001:db8::5", "10.0.0.1"]
+        addresses = [f"10.0.{number // 250}.{number % 250}" for number in range(1000)]
+        assert candidates_of(laptop(addresses=addresses)) == addresses[:32]
+
+    @pytest.mark.parametrize(
+        "fields",
+        [{"kind": "webdav"}, {"checked_in_at": None}, {"host_key": ""}, {"host_key": "ssh-ed25519 not-base64"}],
+    )
+    def test_only_a_pinned_sftp_source_that_checked_in_may_move(self, fields: dict[str, object]) -> None:
+        assert candidates_of(laptop(**fields)) == []
+
+
+def laptop(**fields: object) -> Source:
+    usual: dict[str, object] = {
+        "kind": "sftp",
+        "address": "127.1.1.1",
+        "checked_in_at": MONDAY,
+        "addresses": ["10.0.0.1"],
+    }
+    return Source(**(usual | {"host_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA"} | fields))

@@ -1,0 +1,182 @@
+"""Does a database server answer? The test's own, and such as say or do other things."""
+
+import base64
+import os
+import socket
+import struct
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from sources.availability import answers
+from sources.availability.answers import Answer, ask_now
+from sources.backups.handler import specification_of
+from sources.engines.pg_dump import connection_environment, dump_arguments
+from sources.engines.programs import find_postgresql_program
+from sources.models import Source
+from tests.sources.engines.peers import free_port
+from tests.sources.hosts import another_address
+from tests.sources.strangers import mute_host, talker
+from tests.waiting import PATIENCE
+
+
+def database(**fields: Any) -> Source:
+    """The test's own server as a source."""
+    server = connection.get_connection_params()
+    usual = {
+        "address": server["host"],
+        "port": int(server["port"]),
+        "path": server["dbname"],
+        "options": {"user": server["user"]},
+        "secret": "env:BACKUP_SECRET_SHOP" if server.get("password") else "",
+    }
+    return Source(name="shop", kind="postgresql", **(usual | fields))
+
+
+@pytest.mark.django_db
+class TestDatabases:
+    @pytest.fixture(autouse=True)
+    def _secret(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("BACKUP_SECRET_SHOP", connection.get_connection_params().get("password") or "")
+
+    def test_a_server_that_answers_a_query_is_present(self) -> None:
+        answer = ask_now(database(), PATIENCE)
+        assert answer == Answer(True, f"{answers.place_of(database())} answered")
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"secret": ""},
+            {"secret": "env:BACKUP_SECRET_NOT_SET"},
+            {"options": {"user": "stranger"}},
+            {"path": "no such database"},
+        ],
+    )
+    def test_one_that_refuses_us_is_present(self, fields: dict[str, Any]) -> None:
+        assert connection.get_connection_params().get("password"), "the test's server asks for a password"
+        answer = ask_now(database(**fields), PATIENCE)
+        assert answer.present
+        assert "refused us" in answer.text
+
+    def test_the_password_of_the_worker_itself_is_never_offered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PGPASSWORD", connection.get_connection_params()["password"])
+        assert "no password supplied" in ask_now(database(secret=""), PATIENCE).text
+
+    @pytest.mark.parametrize(
+        ("code", "message", "present"),
+        [
+            ("57P03", "the database system is starting up", False),
+            ("53300", "sorry, too many clients already", False),
+            ("53300", 'too many connections for role "backup"', False),
+            ("28P01", 'password authentication failed for user "backup"', True),
+        ],
+    )
+    def test_what_it_says_when_it_refuses_us_decides_whether_it_is_there(
+        self, code: str, message: str, present: bool
+    ) -> None:
+        with server_that_says(code, message) as (address, port):
+            answer = ask_now(database(address=address, port=port), PATIENCE)
+        how = "refused us" if present else "did not answer"
+        assert answer == Answer(present, f"{address}:{port} {how}: {message}")
+
+    @pytest.mark.timeout(2 * PATIENCE)
+    def test_one_that_is_gone_hangs_or_hangs_up_is_absent(self, tmp_path: Path) -> None:
+        gone = free_port("127.0.0.1")
+        for address in ("localhost", str(tmp_path)):
+            assert not ask_now(database(address=address, port=gone), PATIENCE).present
+        with talker(hang_up=True) as (address, port):
+            assert not ask_now(database(address=address, port=port), PATIENCE).present
+        with mute_host() as (address, port):
+            answer = ask_now(database(address=address, port=port), 0.3)
+        assert answer == Answer(False, f"{address}:{port} did not answer within 0.3 s")
+
+    def test_what_is_no_database_server_is_left_to_its_engine(self) -> None:
+        with talker(b"220 mail.example ESMTP\r\n") as (address, port):
+            assert "refused us" in ask_now(database(address=address, port=port), PATIENCE).text
+
+    def test_one_that_sends_the_password_back_is_quoted_without_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("BACKUP_SECRET_SHOP", "swordfish-7-lanterns")
+        encoded = base64.b64encode(b"backup:swordfish-7-lanterns").decode()
+        for code in ("28P01", "57P03"):
+            with server_that_says(code, f"swordfish-7-lanterns {encoded} {code}") as (address, port):
+                answer = ask_now(database(address=address, port=port), PATIENCE)
+            assert "***" in answer.text
+            assert "swordfish" not in answer.text
+            assert encoded[-12:-2] not in answer.text
+
+    @pytest.mark.parametrize("request_code", [3, 5], ids=["cleartext", "md5"])
+    def test_one_that_asks_for_a_password_that_it_could_read_gets_none(
+        self, request_code: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("BACKUP_SECRET_SHOP", "swordfish-7-lanterns")
+        heard: list[bytes] = []
+        with server_that_asks(request_code, heard) as (address, port):
+            answer = ask_now(database(address=address, port=port), PATIENCE)
+            dump = connection_environment(specification_of(database(address=address, port=port)), 5)
+            subprocess.run(
+                [find_postgresql_program("pg_dump"), *dump_arguments(Path(os.devnull), specification_of(database()))],
+                env=dump, check=False, capture_output=True, timeout=60,
+            )  # fmt: skip
+        assert len(heard) == 2
+        assert answer.present
+        assert not any(b"swordfish" in each or b"md5" in each for each in heard)
+
+
+@contextmanager
+def server_that_says(code: str, message: str) -> Iterator[tuple[str, int]]:
+    """A PostgreSQL server that refuses every connection with an error. Yields address and port."""
+    fields = b"".join(key + value.encode() + b"\0" for key, value in ((b"S", "FATAL"), (b"C", code), (b"M", message)))
+    error = b"E" + (len(fields) + 5).to_bytes(4, "big") + fields + b"\0"
+    with socket.create_server((another_address(), 0)) as server:
+
+        def refuse() -> None:
+            while True:
+                try:
+                    client, _ = server.accept()
+                except OSError:
+                    return
+                with client:
+                    while (request := client.recv(1024)) and request[4:8] == (80877103).to_bytes(4, "big"):
+                        client.sendall(b"N")  # no TLS here
+                    client.sendall(error)
+
+        thread = threading.Thread(target=refuse, daemon=True)
+        thread.start()
+        yield server.getsockname()
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(PATIENCE)
+
+
+@contextmanager
+def server_that_asks(request_code: int, heard: list[bytes]) -> Iterator[tuple[str, int]]:
+    """A PostgreSQL server that asks for a password in clear (3) or as MD5 (5); `heard` gets what it is sent then."""
+    salt = b"salt" if request_code == 5 else b""
+    question = b"R" + struct.pack("!ii", 8 + len(salt), request_code) + salt
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                with client:
+                    client.settimeout(PATIENCE)
+                    (length,) = struct.unpack("!i", client.recv(4))
+                    begun = client.recv(length - 4)
+                    if begun[:4] == struct.pack("!i", 80877103):  # it asks for TLS first
+                        client.sendall(b"N")
+                        (length,) = struct.unpack("!i", client.recv(4))
+                        client.recv(length - 4)
+                    client.sendall(question)
+                    heard.append(client.recv(1000))
+
+    with socket.create_server((another_address(), 0)) as listener:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(PATIENCE)

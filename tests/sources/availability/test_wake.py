@@ -1,0 +1,160 @@
+"""Wake-on-LAN: the packet as a network card sees it, and when it is sent."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+
+from sources.availability import contact, wake, wake_networks
+from sources.models import Policy, Source
+from tests.sources.engines.peers import loopback_address
+from tests.sources.factories import MONDAY, make_source
+from tests.waiting import PATIENCE
+
+MAC_ADDRESS = "02:00:00:aa:bb:cc"
+
+
+@pytest.fixture
+def network_card() -> Iterator[socket.socket]:
+    """A UDP socket on a loopback address of this process, that waits 20 s for a packet."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as card:
+        card.settimeout(PATIENCE)
+        card.bind((loopback_address(), 0))
+        yield card
+
+
+def sleeping_source(card: socket.socket, **fields: object) -> Source:
+    address, port = card.getsockname()
+    return make_source(mac_address=MAC_ADDRESS, wake_address=address, wake_port=port, **fields)
+
+
+def send(source: Source) -> str | None:
+    return wake.wake(source, asyncio.run(wake.broadcast_address(source)), MONDAY)
+
+
+@pytest.mark.django_db
+def test_the_packet_is_six_times_ff_and_sixteen_times_the_address(network_card: socket.socket) -> None:
+    source = sleeping_source(network_card)
+    assert send(source) is None
+    packet = network_card.recv(2048)
+    assert packet == bytes.fromhex("ff" * 6 + "020000aabbcc" * 16)
+    assert len(packet) == 102
+    source.refresh_from_db()
+    assert source.last_woken_at == MONDAY
+    for written in ("02-00-00-AA-BB-CC", "0200.00aa.bbcc", "020000AABBCC"):
+        source.mac_address = written
+        assert send(source) is None
+        assert network_card.recv(2048) == packet
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("wake_address", "not an address"),
+        ("wake_address", ""),
+        ("wake_address", "x" * 64),
+        ("mac_address", "02:00:00"),
+        ("mac_address", "02:00:00:aa:bb:cg"),
+        ("mac_address", "02:00:00:aa:bb:cc/02:00:00:aa:bb:cc"),
+        ("wake_port", 70_000),
+    ],
+)
+def test_a_packet_that_cannot_be_sent_is_an_error_message_and_not_remembered(
+    network_card: socket.socket, field: str, value: str
+) -> None:
+    source = sleeping_source(network_card)
+    setattr(source, field, value)
+    error = send(source)
+    assert error is not None
+    assert error.startswith(f"cannot send a magic packet to {source.wake_address}:{source.wake_port}: ")
+    source.refresh_from_db()
+    assert source.last_woken_at is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("found", ["198.51.100.7", "2001:db8:7::1"])
+def test_a_name_of_a_host_elsewhere_gets_no_packet(found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contact, "_look_up", {"elsewhere.example": [found]}.__getitem__)
+    source = make_source(mac_address=MAC_ADDRESS, wake_address="elsewhere.example")
+    error = send(source)
+    assert error is not None
+    assert "BACKUPSCHED_WAKE_NETWORKS" in error
+    source.refresh_from_db()
+    assert source.last_woken_at is None
+
+
+@pytest.mark.django_db
+def test_a_name_is_looked_up_and_given_up_when_that_takes_long(
+    network_card: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering = threading.Event()
+    monkeypatch.setattr(contact, "_look_up", lambda _: [network_card.getsockname()[0]])
+    source = sleeping_source(network_card)
+    source.wake_address = "everything.example"
+    assert send(source) is None
+    assert len(network_card.recv(2048)) == 102
+    monkeypatch.setattr(contact, "_look_up", lambda _: answering.wait(PATIENCE) and [])
+    monkeypatch.setattr(wake, "LOOKUP_SECONDS", 0.1)
+    error = send(source)
+    answering.set()
+    assert str(error).endswith("no such name")
+
+
+def test_packets_go_to_the_networks_of_this_host_and_to_those_that_are_configured(settings: Any) -> None:
+    assert wake_networks.is_allowed("127.77.1.2")
+    assert wake_networks.is_allowed("255.255.255.255")
+    assert not wake_networks.is_allowed("198.51.100.255")
+    settings.WAKE_NETWORKS = [ip_network("198.51.100.0/24")]
+    assert wake_networks.is_allowed("198.51.100.255")
+
+
+@pytest.mark.django_db
+def test_a_packet_that_cannot_be_written_down_was_sent_all_the_same(
+    network_card: socket.socket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def be_away(**_: object) -> None:
+        raise OperationalError("the database is away")
+
+    source = sleeping_source(network_card)
+    monkeypatch.setattr(Source.objects, "filter", be_away)
+    assert send(source) is None
+    assert len(network_card.recv(2048)) == 102
+    assert "the next one may come too soon" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("seconds_ago", "wake_every", "may"),
+    [
+        (None, 3600, True),
+        (3599, 3600, False),
+        (3600, 3600, True),
+        (0, 0, True),
+        (1, 0, True),
+        (-60, 3600, False),  # the clock was set back
+        (-90_000, 3600, True),
+    ],
+)
+def test_a_source_is_woken_at_most_once_in_its_time(seconds_ago: int | None, wake_every: float, may: bool) -> None:
+    woken = None if seconds_ago is None else MONDAY - timedelta(seconds=seconds_ago)
+    source = Source(mac_address=MAC_ADDRESS, last_woken_at=woken)
+    assert wake.may_wake(source, Policy(wake_allowed=True, wake_every=wake_every), MONDAY) is may
+
+
+@pytest.mark.parametrize(
+    ("of_source", "of_policy", "may"),
+    [(None, True, True), (None, False, False), (True, False, True), (False, True, False)],
+)
+def test_the_word_of_a_source_goes_before_that_of_its_policy(
+    of_source: bool | None, of_policy: bool, may: bool
+) -> None:
+    source = Source(mac_address=MAC_ADDRESS, wake_allowed=of_source)
+    assert wake.may_wake(source, Policy(wake_allowed=of_policy), MONDAY) is may
+    source.mac_address = ""
+    assert not wake.may_wake(source, Policy(wake_allowed=of_policy), MONDAY)

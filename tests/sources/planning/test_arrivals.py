@@ -1,0 +1,245 @@
+"""A source checks in: its record stands at its true place at once, whatever silence had made of it."""
+
+from datetime import datetime, timedelta
+from threading import Event
+
+import pytest
+from django.db import transaction
+
+from jobs import settling, tick
+from jobs.models import BacklogRecord, Decision
+from jobs.outcomes import Failed, Handoff, Unavailable
+from jobs.priorities import FIRST_IN_LINE
+from jobs.states import Status, WaitingFor
+from sources import planning
+from sources.models import Assignment, Source
+from tests.factories import make_retry_policy
+from tests.sources.factories import (
+    MONDAY,
+    backed_up,
+    claim,
+    handed_on,
+    make_assignment,
+    make_policy,
+    make_source,
+    record_of,
+    settle,
+)
+from tests.threads import beside, somebody_waits_for_a_lock
+from tests.waiting import PATIENCE, eventually
+
+pytestmark = pytest.mark.django_db
+
+HOUR, MINUTE, DAY = timedelta(hours=1), timedelta(minutes=1), timedelta(days=1)
+NINE = MONDAY + 9 * HOUR
+SILENT = Unavailable("silent", 900.0)
+
+
+@transaction.atomic
+def announce(source: Source, now: datetime, **facts: object) -> int:
+    """What a check-in does: its facts are written, then its records are moved."""
+    Source.objects.filter(pk=source.pk).update(checked_in_at=now, **facts)
+    source.refresh_from_db()
+    return planning.check_in(source, now)
+
+
+def silent_since_nine(assignment: Assignment) -> BacklogRecord:
+    planning.emit_due(NINE, [assignment.pk])
+    settle(claim("availability", NINE), SILENT, NINE)
+    return record_of(assignment)
+
+
+class TestWaitingForItsRecheck:
+    def test_it_is_ready_at_its_true_place(self) -> None:
+        assignment = backed_up(make_policy(), MONDAY - 5 * DAY)
+        assert silent_since_nine(assignment).rank_day == MONDAY.date()
+        assert announce(assignment.source, NINE + MINUTE) == 1
+        record = record_of(assignment)
+        assert (record.status, record.waiting_for, record.run_after) == (Status.READY, None, NINE + MINUTE)
+        assert (record.queue, record.priority) == (planning.ARRIVALS, 0)
+        assert (record.rank_day, record.tried_at) == (record.due_day, None)
+        assert record.due_day == (MONDAY - 5 * DAY).date()
+
+    @pytest.mark.parametrize("waiting_for", [WaitingFor.BACKOFF, WaitingFor.WINDOW, WaitingFor.SNOOZE])
+    def test_every_other_wait_goes_on(self, waiting_for: WaitingFor) -> None:
+        assignment = make_assignment()
+        silent_since_nine(assignment)
+        BacklogRecord.objects.update(waiting_for=waiting_for)
+        assert announce(assignment.source, NINE + MINUTE) == 0
+        record = record_of(assignment)
+        assert (record.status, record.waiting_for, record.run_after) == (
+            Status.WAITING,
+            waiting_for,
+            NINE + 15 * MINUTE,
+        )
+
+    def test_a_closed_window_stays_closed(self) -> None:
+        assignment = make_assignment(make_policy(window=[{"days": "mon-sun", "start": "08:00", "end": "10:00"}]))
+        silent_since_nine(assignment)
+        announce(assignment.source, NINE + 2 * HOUR)
+        tick.tick(NINE + 2 * HOUR, rescue=False)
+        assert record_of(assignment).waiting_for == WaitingFor.WINDOW
+
+
+class TestNotOnTheBacklogYet:
+    def test_each_of_its_policies_counts_by_itself_and_other_sources_not_at_all(self) -> None:
+        source = make_source()
+        for policy in (make_policy(), make_policy()):
+            make_assignment(policy, source)
+        backed_up(make_policy(), NINE, source=source)
+        make_assignment()
+        assert announce(source, NINE) == 2
+        assert BacklogRecord.objects.count() == 2
+
+    @pytest.mark.parametrize("asleep", ["paused", "disabled"])
+    def test_a_paused_source_and_a_disabled_policy_move_nothing(self, asleep: str) -> None:
+        assignment = make_assignment(make_policy(enabled=asleep != "disabled"))
+        if asleep == "paused":
+            planning.pause([assignment.source], NINE)
+        assert announce(assignment.source, NINE) == 0
+
+
+class TestBatteryAndMeter:
+    @pytest.mark.parametrize(("state", "rule"), [("on_battery", "on_battery"), ("metered", "on_metered")])
+    def test_what_the_policy_does_not_allow_moves_nothing_until_it_is_over(self, state: str, rule: str) -> None:
+        assignment = make_assignment(make_policy(**{rule: False}))
+        silent_since_nine(assignment)
+        assert announce(assignment.source, NINE + MINUTE, **{state: True}) == 0
+        assert announce(assignment.source, NINE + 2 * MINUTE, **{state: False}) == 1
+
+    def test_a_report_of_an_hour_ago_is_not_believed_any_more(self) -> None:
+        assignment = make_assignment(make_policy(on_battery=False))
+        Source.objects.update(checked_in_at=NINE - 2 * HOUR, on_battery=True)
+        assignment.source.refresh_from_db()
+        assert planning.check_in(assignment.source, NINE) == 1
+
+
+class TestAskedAgain:
+    def test_what_a_unit_hands_back_has_not_answered_again(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        settle(handed_on(assignment, NINE), Handoff("arrivals", said="it answered long ago"), NINE + HOUR)
+        assignment.refresh_from_db()
+        assert assignment.last_contacted_at == NINE
+        assert (record_of(assignment).queue, record_of(assignment).exclusive_key) == ("arrivals", None)
+        assert Decision.objects.latest("id").what == "asked again"
+
+
+class TestVanished:
+    def test_what_was_lost_in_mid_backup_is_first_in_line_at_its_next_check_in(self) -> None:
+        policy = make_policy(vanish_grace=0)
+        vanished = backed_up(policy, MONDAY - DAY)
+        planning.emit_due(NINE)
+        settle(handed_on(vanished, NINE), SILENT, NINE + MINUTE)
+        vanished.refresh_from_db()
+        assert vanished.vanished_at == NINE + MINUTE
+        assert (vanished.failures, record_of(vanished).failures) == (0, 0)
+        urgent = make_assignment(make_policy(priority=50))
+        planning.emit_due(NINE + HOUR, [urgent.pk])
+        announce(vanished.source, NINE + HOUR)
+        assert record_of(vanished).priority == FIRST_IN_LINE
+        asked = claim("arrivals", NINE + HOUR)
+        assert asked.id == record_of(vanished).pk
+        settle(asked, Handoff("backups", vanished.source.exclusive_key), NINE + HOUR)
+        vanished.refresh_from_db()
+        assert (vanished.vanished_at, record_of(vanished).priority) == (None, 0)
+
+
+class TestWhileItIsAsked:
+    """The check-in comes while an earlier question hangs: the silence that is settled later counts for nothing."""
+
+    def test_silence_that_is_settled_after_the_check_in_neither_demotes_nor_waits(self) -> None:
+        assignment = backed_up(make_policy(), MONDAY - 5 * DAY)
+        planning.emit_due(NINE)
+        asked = claim("availability", NINE)
+        announce(assignment.source, NINE + timedelta(seconds=30))
+        settle(asked, SILENT, NINE + MINUTE)
+        record = record_of(assignment)
+        assert (record.status, record.rank_day, record.tried_at) == (Status.READY, record.due_day, None)
+        assert "checked in meanwhile" in Decision.objects.get(what="silent").text
+
+    @pytest.mark.parametrize(("minutes", "status"), [(59, Status.READY), (10, Status.WAITING)])
+    def test_a_copy_that_broke_is_asked_for_again_at_once_only_if_it_checked_in_just_now(
+        self, minutes: int, status: Status
+    ) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        copied = handed_on(assignment, NINE)
+        announce(assignment.source, NINE + minutes * MINUTE)
+        settle(copied, Unavailable("it went away", 120, first_in_line=True, silent_for=60), NINE + HOUR)
+        assert record_of(assignment).status == status
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_check_in_at_the_moment_of_the_settle_is_never_lost() -> None:
+    """The settle has found no check-in and has not committed: the check-in waits for it and then moves its record."""
+    assignment = make_assignment()
+    planning.emit_due(NINE)
+    asked = claim("availability", NINE)
+    settled, may_commit = Event(), Event()
+
+    def settle_slowly() -> None:
+        with transaction.atomic():
+            settling.settle([(asked, SILENT)], now=NINE)
+            settled.set()
+            assert may_commit.wait(PATIENCE)
+
+    under_way = beside(settle_slowly)
+    assert settled.wait(PATIENCE)
+    arriving = beside(lambda: announce(assignment.source, NINE + MINUTE))
+    eventually(somebody_waits_for_a_lock)
+    may_commit.set()
+    under_way.result(PATIENCE)
+    assert arriving.result(PATIENCE) == 1
+    assert record_of(assignment).status == Status.READY
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_settle_at_the_moment_of_the_check_in_sees_it() -> None:
+    """The check-in has left the record that is being asked alone, and has not committed: the settle waits for it."""
+    assignment = make_assignment()
+    planning.emit_due(NINE)
+    asked = claim("availability", NINE)
+    arrived, may_commit = Event(), Event()
+
+    def announce_slowly() -> None:
+        with transaction.atomic():
+            announce(assignment.source, NINE + MINUTE)
+            arrived.set()
+            assert may_commit.wait(PATIENCE)
+
+    arriving = beside(announce_slowly)
+    assert arrived.wait(PATIENCE)
+    under_way = beside(lambda: settle(asked, SILENT, NINE + MINUTE))
+    eventually(somebody_waits_for_a_lock)
+    may_commit.set()
+    arriving.result(PATIENCE)
+    under_way.result(PATIENCE)
+    record = record_of(assignment)
+    assert (record.status, record.queue) == (Status.READY, planning.ARRIVALS)
+
+
+def test_what_is_ready_waits_behind_no_question_once_it_has_checked_in() -> None:
+    assignment = make_assignment()
+    planning.emit_due(NINE)
+    assert announce(assignment.source, NINE + MINUTE) == 1
+    assert announce(assignment.source, NINE + 2 * MINUTE) == 0
+    assert record_of(assignment).queue == planning.ARRIVALS
+
+
+def test_what_failed_and_was_silent_since_stands_where_its_failure_had_put_it() -> None:
+    policy = make_policy(retry_policy=make_retry_policy(parameters={"base": 60}), zone="Asia/Tokyo")
+    assignment = backed_up(policy, MONDAY - 5 * DAY)
+    planning.emit_due(NINE)
+    settle(handed_on(assignment, NINE), Failed("refused"), NINE)
+    failed = record_of(assignment)
+    tick.promote(NINE + DAY)
+    settle(claim("availability", NINE + 3 * DAY), SILENT, NINE + 3 * DAY)
+    announce(assignment.source, NINE + 3 * DAY + MINUTE)
+    record = record_of(assignment)
+    assert (record.rank_day, record.tried_at) == (failed.rank_day, failed.tried_at)
+    settle(claim("arrivals", NINE + 4 * DAY), SILENT, NINE + 4 * DAY)
+    announce(assignment.source, NINE + 4 * DAY + MINUTE)
+    settle(claim("arrivals", NINE + 5 * DAY), Handoff("backups", assignment.source.exclusive_key), NINE + 5 * DAY)
+    record = record_of(assignment)
+    assert (record.rank_day, record.tried_at) == (failed.rank_day, failed.tried_at)

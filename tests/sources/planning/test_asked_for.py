@@ -1,0 +1,170 @@
+"""What a person asks for: back up now, pause, resume."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from django.db import connection, transaction
+
+from jobs import settling, tick
+from jobs.models import BacklogRecord
+from jobs.outcomes import Handoff, Released
+from jobs.states import Status, WaitingFor
+from schedules.models import Schedule
+from sources import planning
+from sources.models import Source
+from tests.factories import make_record
+from tests.sources.factories import (
+    MONDAY,
+    backed_up,
+    claim,
+    handed_on,
+    make_assignment,
+    make_policy,
+    make_source,
+    record_of,
+    settle,
+)
+from tests.threads import at_once, somebody_waits_for_a_lock
+from tests.waiting import PATIENCE, eventually
+
+pytestmark = pytest.mark.django_db
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+NINE = MONDAY + 9 * HOUR
+NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
+
+
+def unfinished() -> int:
+    return BacklogRecord.objects.unfinished().count()
+
+
+class TestBackUpNow:
+    def test_what_is_not_due_gets_a_record_at_the_head_of_the_backlog(self) -> None:
+        policy = make_policy(priority=3, window=NIGHTS)
+        first = make_assignment(make_policy(priority=3))
+        planning.emit_due(NINE)
+        asked = backed_up(policy, NINE, failures=2)
+        assert planning.back_up_now([asked], NINE + HOUR) == 1
+        record = record_of(asked)
+        assert record.priority == 3 + planning.BACK_UP_NOW_PRIORITY
+        assert (record.due_day, record.trigger_at, record.closes_at) == ((NINE + DAY).date(), None, None)
+        assert record.failures == 2
+        assert [claim("availability", NINE + HOUR).id, claim("availability", NINE + HOUR).id] == [
+            record.pk,
+            record_of(first).pk,
+        ]
+
+    @pytest.mark.parametrize("waiting_for", [WaitingFor.BACKOFF, WaitingFor.RECHECK, WaitingFor.WINDOW])
+    def test_a_waiting_record_is_moved_and_not_doubled(self, waiting_for: WaitingFor) -> None:
+        assignment = make_assignment()
+        make_record(
+            Status.WAITING,
+            kind="backup",
+            queue="availability",
+            subject=planning.subject_of(assignment.pk),
+            waiting_for=waiting_for,
+            run_after=NINE + DAY,
+        )
+        assert planning.back_up_now([assignment], NINE) == 1
+        record = record_of(assignment)
+        assert (record.status, record.run_after) == (Status.READY, NINE)
+        assert record.priority == planning.BACK_UP_NOW_PRIORITY
+
+    def test_a_record_that_is_copied_is_left_alone(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        claimed = handed_on(assignment, NINE)
+        assert planning.back_up_now([assignment], NINE) == 0
+        assert (record_of(assignment).status, record_of(assignment).pk) == (Status.RUNNING, claimed.id)
+        assert record_of(assignment).priority == 0
+
+    def test_a_record_that_has_its_source_already_lets_the_one_behind_it_ask_again(self) -> None:
+        source = make_source()
+        first, second = make_assignment(source=source), make_assignment(source=source)
+        for assignment in (first, second):
+            planning.back_up_now([assignment], NINE)
+            settling.settle([(claim("availability", NINE), Handoff("backups", source.exclusive_key))], now=NINE)
+        assert record_of(second).waiting_for == WaitingFor.THROTTLE
+        planning.back_up_now([first], NINE)
+        tick.promote(NINE)
+        assert record_of(second).status == Status.READY
+
+    def test_an_edit_of_the_policy_leaves_it_at_the_head(self) -> None:
+        policy = make_policy(priority=3)
+        asked, other = make_assignment(policy), make_assignment(policy)
+        planning.emit_due(NINE)
+        planning.back_up_now([asked], NINE)
+        Schedule.objects.filter(pk=policy.schedule_id).update(priority=7)
+        policy.refresh_from_db()
+        planning.replan(policy, NINE)
+        assert record_of(asked).priority == 3 + planning.BACK_UP_NOW_PRIORITY
+        assert record_of(other).priority == 7
+
+
+class TestPause:
+    def test_a_paused_source_leaves_the_backlog_and_comes_back_in_the_same_period(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        assert planning.pause([assignment.source], NINE) == 1
+        assert planning.emit_due(NINE) == 0
+        cancelled = BacklogRecord.objects.get()
+        assert (cancelled.status, cancelled.last_error) == (Status.CANCELLED, "paused by a person")
+        assert planning.resume([assignment.source], NINE + HOUR) == 1
+        assert record_of(assignment).trigger_at == NINE
+        assert Source.objects.get().paused_at is None
+
+    def test_pausing_twice_counts_once_and_so_does_resuming(self) -> None:
+        source = make_source()
+        assert [planning.pause([source], NINE), planning.pause([source], NINE + HOUR)] == [1, 0]
+        assert Source.objects.get().paused_at == NINE
+        assert [planning.resume([source], NINE), planning.resume([source], NINE)] == [1, 0]
+
+    def test_a_running_backup_is_stopped_on_demand_and_comes_back_with_the_resume(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        running = handed_on(assignment, NINE)
+        other = make_assignment(assignment.policy)
+        planning.emit_due(NINE)
+        planning.pause([assignment.source], NINE)
+        assert planning.back_up_now([assignment], NINE) == 0
+        assert (record_of(assignment).status, record_of(other).status) == (Status.RUNNING, Status.READY)
+        assert planning.pause([assignment.source], NINE, stop=True) == 0
+        assert record_of(assignment).cancel_requested_at == NINE
+        settle(running, Released(), NINE)
+        assert unfinished() == 1
+        planning.resume([assignment.source], NINE + HOUR)
+        assert record_of(assignment).trigger_at == NINE
+
+    def test_a_resume_emits_nothing_that_is_not_due(self) -> None:
+        assignment = backed_up(make_policy(), NINE)
+        planning.pause([assignment.source], NINE)
+        planning.resume([assignment.source], NINE + HOUR)
+        assert unfinished() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_record_that_is_claimed_at_the_same_moment_is_left_to_its_claim() -> None:
+    assignment = make_assignment()
+    planning.emit_due(NINE)
+
+    def ask() -> int:
+        try:
+            return planning.back_up_now([assignment], NINE)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            claim("availability", NINE)
+            asked = pool.submit(ask)
+            eventually(somebody_waits_for_a_lock)
+        assert asked.result(timeout=PATIENCE) == 1  # once it is settled
+    assert record_of(assignment).status == Status.RUNNING
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_people_who_ask_at_once_get_one_record() -> None:
+    assignment = make_assignment()
+    at_once(*[lambda: planning.back_up_now([assignment], NINE)] * 4)
+    assert record_of(assignment).priority == planning.BACK_UP_NOW_PRIORITY

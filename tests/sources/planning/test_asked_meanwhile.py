@@ -1,0 +1,315 @@
+"""What a person or an agent asks for while a record is being asked or copied, and what two requests at once do."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import transaction
+from django.db.utils import OperationalError
+
+from jobs import closing, tick
+from jobs.handlers import Run
+from jobs.models import BacklogRecord
+from jobs.outcomes import (
+    Cancelled,
+    Failed,
+    Handoff,
+    Outcome,
+    Postponed,
+    Released,
+    Succeeded,
+    Unavailable,
+)
+from jobs.priorities import FIRST_IN_LINE
+from jobs.states import Status, WaitingFor
+from schedules.models import Schedule
+from sources import planning
+from sources.availability import check
+from sources.engines.base import EngineResult, Verdict
+from sources.models import Assignment, Policy, Source
+from sources.planning import replanning, requests
+from tests.sources.factories import (
+    MONDAY,
+    backed_up,
+    claim,
+    claimed_for,
+    handed_on,
+    make_assignment,
+    make_policy,
+    make_source,
+    record_of,
+    settle,
+)
+from tests.threads import beside, meeting, somebody_waits_for_a_lock
+from tests.waiting import PATIENCE, eventually
+
+pytestmark = pytest.mark.django_db
+
+HOUR, MINUTE, DAY = timedelta(hours=1), timedelta(minutes=1), timedelta(days=1)
+NINE = MONDAY + 9 * HOUR
+DAYS = [{"start": "08:00", "end": "20:00"}]
+NIGHTS = [{"start": "22:00", "end": "06:00"}]
+SILENT = Unavailable("silent", 900)
+
+
+def without_asking(assignment: Assignment, record: object) -> Outcome | None:
+    related = Assignment.objects.select_related("source", "policy__schedule")
+    return check._without_asking(related.get(pk=assignment.pk), record)  # type: ignore[arg-type]
+
+
+class TestBackUpNow:
+    @pytest.mark.parametrize("outcome", [SILENT, Handoff("backups"), Postponed(NINE + DAY, WaitingFor.SNOOZE, "no")])
+    def test_what_is_being_asked_comes_ahead_when_that_is_settled(self, outcome: Outcome) -> None:
+        assignment = make_assignment(make_policy(priority=3, window=DAYS))
+        planning.emit_due(NINE)
+        asked = claim("availability", NINE)
+        assert planning.back_up_now([assignment], NINE) == 1
+        settle(asked, outcome, NINE + MINUTE)
+        record = record_of(assignment)
+        assert (record.status, record.priority, record.closes_at) == (Status.READY, 103, None)
+        assignment.refresh_from_db()
+        assert assignment.asked_for_at is None
+
+    def test_a_release_keeps_it_and_a_failure_ends_it(self) -> None:
+        released, failed = make_assignment(), make_assignment()
+        for assignment, outcome in ((released, Released()), (failed, Failed("no"))):
+            planning.emit_due(NINE, [assignment.pk])
+            asked = claim("availability", NINE)
+            planning.back_up_now([assignment], NINE)
+            settle(asked, outcome, NINE + MINUTE)
+            BacklogRecord.objects.exclude(subject=planning.subject_of(assignment.pk)).update(queue="elsewhere")
+            assignment.refresh_from_db()
+            assert assignment.asked_for_at is None
+            BacklogRecord.objects.filter(subject=planning.subject_of(assignment.pk)).update(queue="elsewhere")
+        assert record_of(released).priority == planning.BACK_UP_NOW_PRIORITY
+        assert (record_of(failed).priority, record_of(failed).waiting_for) == (0, WaitingFor.BACKOFF)
+
+    def test_a_disabled_policy_stays_disabled(self) -> None:
+        assignment = make_assignment(make_policy(enabled=False))
+        assert planning.back_up_now([assignment], NINE) == 0
+        assert not BacklogRecord.objects.exists()
+
+    def test_an_edit_of_the_policy_does_not_bring_it_back_into_the_window(self) -> None:
+        policy = make_policy(window=NIGHTS)
+        assignment = make_assignment(policy)
+        planning.emit_due(NINE)
+        planning.back_up_now([assignment], NINE)
+        planning.replan(policy, NINE)
+        tick.tick(NINE, rescue=False)
+        assert (record_of(assignment).status, record_of(assignment).closes_at) == (Status.READY, None)
+
+    def test_a_retry_of_it_keeps_to_excluded_dates_of_a_policy_without_ranges(self) -> None:
+        assignment = make_assignment(make_policy(excluded_dates=["2026-03-02"]))
+        planning.back_up_now([assignment], NINE)
+        settle(claim("availability", NINE), Failed("no"), NINE)
+        tick.tick(NINE + HOUR, rescue=False)
+        assert record_of(assignment).run_after == MONDAY + DAY
+
+
+class TestSnooze:
+    def test_its_end_leaves_a_closed_window_closed(self) -> None:
+        assignment = make_assignment(make_policy(window=NIGHTS))
+        planning.emit_due(NINE)
+        planning.snooze([assignment.source], NINE + 15 * HOUR, NINE)
+        planning.unsnooze([assignment.source], NINE + HOUR)
+        tick.tick(NINE + HOUR, rescue=False)
+        record = record_of(assignment)
+        assert (record.waiting_for, record.run_after) == (WaitingFor.WINDOW, MONDAY + 22 * HOUR)
+
+    def test_its_end_leaves_a_backoff_that_is_not_over(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        settle(claim("availability", NINE), Failed("no"), NINE)
+        wanted = record_of(assignment).run_after
+        planning.snooze([assignment.source], NINE + 15 * HOUR, NINE)
+        planning.unsnooze([assignment.source], NINE + timedelta(seconds=1))
+        record = record_of(assignment)
+        assert (record.waiting_for, record.run_after) == (WaitingFor.BACKOFF, wanted)
+
+    def test_one_that_ended_between_question_and_settle_holds_up_nothing(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        asked = claim("availability", NINE)
+        planning.snooze([assignment.source], NINE + 7 * DAY, NINE)
+        postponed = without_asking(assignment, asked)
+        assert isinstance(postponed, Postponed)
+        planning.unsnooze([assignment.source], NINE)
+        settle(asked, postponed, NINE)
+        assert record_of(assignment).status == Status.READY
+
+    def test_mains_power_between_question_and_settle_counts(self) -> None:
+        assignment = make_assignment(make_policy(on_battery=False))
+        planning.emit_due(NINE)
+        asked = claim("availability", NINE)
+        Source.objects.update(checked_in_at=NINE, on_battery=True)
+        postponed = without_asking(assignment, asked)
+        Source.objects.update(checked_in_at=NINE + MINUTE, on_battery=False)
+        assert postponed is not None
+        settle(asked, postponed, NINE + MINUTE)
+        assert record_of(assignment).status == Status.READY
+
+
+class TestAnEdit:
+    def test_a_policy_that_is_disabled_meanwhile_ends_what_is_being_asked_and_it_comes_back(self) -> None:
+        policy = make_policy()
+        assignment = make_assignment(policy)
+        planning.emit_due(NINE)
+        asked = claim("availability", NINE)
+        policy.schedule.enabled = False
+        policy.schedule.save()
+        planning.replan(policy, NINE)
+        ended = without_asking(assignment, asked)
+        assert ended == Cancelled("its policy is disabled")
+        settle(asked, ended, NINE)
+        policy.schedule.enabled = True
+        policy.schedule.save()
+        planning.replan(policy, NINE)
+        tick.tick(NINE, rescue=False)
+        assert record_of(assignment).status == Status.READY
+
+    def test_another_window_holds_for_what_is_being_asked(self) -> None:
+        policy = make_policy(window=DAYS)
+        assignment = make_assignment(policy)
+        planning.emit_due(NINE)
+        asked = claim("availability", NINE)
+        policy.window = NIGHTS
+        policy.save()
+        planning.replan(policy, NINE)
+        settle(asked, Handoff("backups", assignment.source.exclusive_key), NINE)
+        tick.tick(NINE + MINUTE, rescue=False)
+        record = record_of(assignment)
+        assert (record.queue, record.waiting_for) == ("availability", WaitingFor.WINDOW)
+
+
+def test_what_vanished_and_has_checked_in_before_that_was_settled_is_first_in_line() -> None:
+    assignment = make_assignment()
+    planning.emit_due(NINE)
+    copied = handed_on(assignment, NINE)
+    Source.objects.update(checked_in_at=NINE + 5 * MINUTE)
+    settle(copied, Unavailable("it vanished", 900, silent_for=120), NINE + 6 * MINUTE)
+    assert (record_of(assignment).status, record_of(assignment).priority) == (Status.READY, FIRST_IN_LINE)
+
+
+def test_two_policies_of_one_source_wake_it_once() -> None:
+    source = make_source(kind="sftp", address="192.0.2.9", mac_address="02:00:00:aa:bb:cc", wake_address="127.0.0.1")
+    both = [make_assignment(make_policy(wake_allowed=True, wake_wait=180), source) for _ in range(2)]
+    read = [Assignment.objects.select_related("source", "policy__schedule").get(pk=one.pk) for one in both]
+    outcomes = [check._after_silence(claimed_for(one), one, "silent", "127.0.0.1") for one in read]
+    source.refresh_from_db()
+    assert source.wakes == 1
+    assert all(isinstance(outcome, Unavailable) and outcome.first_in_line for outcome in outcomes)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_is_away_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(_: object) -> None:
+        raise OperationalError("server closed the connection")
+
+    monkeypatch.setattr(check, "_look_up", away)
+    record = claimed_for(make_assignment(), started_at=NINE)
+    outcome = async_to_sync(check.ask_source)(Run(record))
+    assert isinstance(outcome, Postponed)
+    assert (outcome.until, outcome.waiting_for) == (NINE + timedelta(seconds=30), WaitingFor.RECHECK)
+
+
+def test_what_comes_ahead_behind_a_gate_does_not_take_the_key_of_the_one_that_runs() -> None:
+    first = make_assignment()
+    second = make_assignment(make_policy(), first.source)
+    planning.emit_due(NINE, [first.pk])
+    running = handed_on(first, NINE)
+    planning.emit_due(NINE, [second.pk])
+    asked = claim("availability", NINE)
+    planning.back_up_now([second], NINE)
+    settle(asked, Handoff("backups", first.source.exclusive_key), NINE)
+    assert claim("availability", NINE).id == asked.id
+    assert BacklogRecord.objects.filter(exclusive_key__isnull=False).get().pk == running.id
+
+
+def later(first: Callable[[], None], work: Callable[..., Any]) -> Callable[..., Any]:
+    """`work`, after `first`."""
+
+    def both(*given: Any) -> Any:
+        first()
+        return work(*given)
+
+    return both
+
+
+@pytest.mark.django_db(transaction=True)
+class TestTwoAtOnce:
+    def test_a_settle_does_not_overwrite_an_edit_of_the_policy(self) -> None:
+        policy = make_policy(cron="0 9 1 * *")
+        assignment = backed_up(policy, MONDAY - 60 * DAY)
+        planning.emit_due(NINE)
+        copied = handed_on(assignment, NINE)
+        with transaction.atomic():
+            policy.schedule.cron = "0 * * * *"
+            policy.schedule.save()
+            planning.replan(Policy.objects.select_related("schedule").get(pk=policy.pk), NINE)
+            done = Succeeded(EngineResult(Verdict.SUCCEEDED))
+            under_way = beside(lambda: settle(copied, done, NINE + MINUTE))
+            eventually(somebody_waits_for_a_lock)
+        under_way.result(PATIENCE)
+        assignment.refresh_from_db()
+        assert assignment.next_backup_at == NINE + HOUR
+
+    @pytest.mark.parametrize("verb", ["pause", "snooze", "edit"])
+    def test_what_is_taken_off_the_backlog_holds_up_no_other_record_of_its_source(self, verb: str) -> None:
+        first = make_assignment()
+        second = make_assignment(make_policy(), first.source)
+        planning.emit_due(NINE, [first.pk])
+        to_backups = Handoff("backups", first.source.exclusive_key)
+        settle(claim("availability", NINE), to_backups, NINE)
+        planning.emit_due(NINE, [second.pk])
+        asked = claim("availability", NINE)
+        with transaction.atomic():
+            if verb == "pause":
+                planning.pause([first.source], NINE)
+            elif verb == "snooze":
+                planning.snooze([first.source], NINE + HOUR, NINE)
+            else:
+                Schedule.objects.filter(pk=first.policy.schedule_id).update(enabled=False)
+                planning.replan(Policy.objects.get(pk=first.policy_id), NINE)
+            under_way = beside(lambda: settle(asked, to_backups, NINE))
+            eventually(somebody_waits_for_a_lock)
+        under_way.result(PATIENCE)
+        assert record_of(second).status == Status.READY
+
+    def test_an_edit_lets_the_one_behind_look_again(self) -> None:
+        first = make_assignment()
+        second = make_assignment(make_policy(), first.source)
+        to_backups = Handoff("backups", first.source.exclusive_key)
+        for assignment in (first, second):
+            planning.emit_due(NINE, [assignment.pk])
+            settle(claim("availability", NINE), to_backups, NINE)
+        assert record_of(second).waiting_for == WaitingFor.THROTTLE
+        Schedule.objects.filter(pk=first.policy.schedule_id).update(enabled=False)
+        planning.replan(Policy.objects.get(pk=first.policy_id), NINE)
+        assert record_of(second).run_after == NINE
+
+    def test_back_up_now_and_the_end_of_a_snooze_do_not_block_each_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        planning.snooze([assignment.source], NINE + HOUR, NINE)
+        arrive = meeting()
+        monkeypatch.setattr(requests.exclusivity, "open_gates", later(arrive, requests.exclusivity.open_gates))
+        monkeypatch.setattr(requests, "end_waits_for_snooze", later(arrive, requests.end_waits_for_snooze))
+        asked = beside(lambda: planning.back_up_now([assignment], NINE))
+        ended = beside(lambda: planning.unsnooze([assignment.source], NINE))
+        asked.result(PATIENCE)
+        ended.result(PATIENCE)
+        assert record_of(assignment).status == Status.READY
+
+    def test_a_closing_window_and_an_edit_do_not_block_each_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        policy = make_policy(window=DAYS, only_if_it_fits=True)
+        backed_up(policy, MONDAY - DAY, seconds=7200.0)
+        planning.emit_due(NINE)
+        late = MONDAY + 19 * HOUR
+        arrive = meeting()
+        monkeypatch.setattr(closing.exclusivity, "open_gates", later(arrive, closing.exclusivity.open_gates))
+        monkeypatch.setattr(replanning, "_move", later(arrive, replanning._move))
+        closed, edited = beside(lambda: closing.close_windows(late)), beside(lambda: planning.replan(policy, late))
+        closed.result(PATIENCE)
+        edited.result(PATIENCE)

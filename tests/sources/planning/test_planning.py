@@ -1,0 +1,351 @@
+"""What is due gets on the backlog, once; and what a person asks for."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from django.db import transaction
+
+from jobs import claiming, closing, settling, tick
+from jobs.models import BacklogRecord
+from jobs.outcomes import Failed, Unavailable
+from jobs.states import Status, WaitingFor
+from schedules import emitter
+from schedules.models import Schedule
+from sources import planning
+from sources.models import Assignment, Policy
+from sources.planning import emission
+from tests.factories import make_retry_policy, make_throttle, make_worker
+from tests.sources.factories import (
+    MONDAY,
+    backed_up,
+    claim,
+    make_assignment,
+    make_policy,
+    make_source,
+    record_of,
+    settle,
+)
+from tests.threads import another_connection, at_once
+
+pytestmark = pytest.mark.django_db
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+NINE = MONDAY + 9 * HOUR
+NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
+
+
+def unfinished() -> int:
+    return BacklogRecord.objects.unfinished().count()
+
+
+class TestEmission:
+    def test_a_period_emits_each_due_assignment_once(self) -> None:
+        policy = make_policy()
+        never, yesterday = make_assignment(policy), backed_up(policy, NINE - DAY)
+        backed_up(policy, NINE + HOUR)  # due tomorrow
+        assert emitter.emit_triggers(NINE + 2 * HOUR) == 2
+        assert emitter.emit_triggers(NINE + 2 * HOUR) == 0
+        Schedule.objects.update(next_trigger_at=None)  # a lost watermark
+        assert emitter.emit_triggers(NINE + 3 * HOUR) == 0
+        assert planning.emit_due(NINE + 3 * HOUR) == 0
+        assert {record_of(never).trigger_at, record_of(yesterday).trigger_at} == {NINE}
+
+    def test_a_record_carries_what_its_claim_order_needs(self) -> None:
+        policy = make_policy(
+            zone="Europe/Berlin", priority=7, retry_policy=make_retry_policy(), throttle=make_throttle(2)
+        )
+        assignment = backed_up(policy, datetime(2026, 2, 27, 12, tzinfo=UTC), seconds=321.5, failures=3)
+        Assignment.objects.update(next_backup_at=datetime(2026, 2, 28, 23, 30, tzinfo=UTC))
+        planning.emit_due(NINE)
+        record = record_of(assignment)
+        # half past eleven in the evening is already the next day in Berlin
+        assert record.due_day == date(2026, 3, 1)
+        assert (record.priority, record.expected_seconds, record.failures) == (7, 321.5, 3)
+        assert record.retry_policy == policy.schedule.retry_policy
+        assert (record.queue, record.status, record.closes_at) == ("availability", Status.READY, None)
+        assert record.lane != 0
+        assert record.payload == {"assignment": assignment.pk, "title": assignment.source.name}
+
+    @pytest.mark.parametrize(
+        ("failures", "rank_day"),
+        [(0, date(2026, 3, 1)), (1, date(2026, 3, 3)), (3, date(2026, 3, 5)), (99, date(2026, 3, 9))],
+    )
+    def test_what_failed_at_last_is_not_put_first_by_a_new_period(self, failures: int, rank_day: date) -> None:
+        first_failure_at = NINE - 30 * HOUR if failures else None
+        facts = {"failures": failures, "first_failure_at": first_failure_at}
+        assignment = backed_up(make_policy(), datetime(2026, 2, 28, 12, tzinfo=UTC), seconds=1, **facts)
+        Assignment.objects.update(next_backup_at=datetime(2026, 3, 1, 9, tzinfo=UTC))
+        planning.emit_due(NINE)
+        record = record_of(assignment)
+        assert (record.due_day, record.rank_day) == (date(2026, 3, 1), rank_day)
+        assert (record.failures, record.first_failure_at) == (failures, first_failure_at)
+
+    def test_a_series_that_an_older_worker_ended_without_its_beginning_stops_no_emission(self) -> None:
+        policy = make_policy()
+        assignment, _ = make_assignment(policy), make_assignment(policy)
+        Assignment.objects.filter(pk=assignment.pk).update(failures=0, first_failure_at=NINE)
+        assert planning.emit_due(NINE) == 2
+        assert record_of(assignment).first_failure_at is None
+        BacklogRecord.objects.all().delete()
+        assignment.refresh_from_db()
+        assert planning.back_up_now([assignment], NINE) == 1
+
+    def test_what_always_failed_is_not_put_first_either(self) -> None:
+        assignment, fresh = make_assignment(failures=2), make_assignment()
+        planning.emit_due(NINE)
+        assert (record_of(assignment).due_day, record_of(assignment).rank_day) == (None, date(2026, 3, 4))
+        assert (record_of(fresh).due_day, record_of(fresh).expected_seconds) == (None, None)
+
+    def test_ids_follow_the_order_of_the_assignments(self) -> None:
+        policies = [make_policy(), make_policy()]
+        assignments = [make_assignment(policies[number % 2]) for number in range(6)]
+        planning.emit_due(NINE)
+        in_order = BacklogRecord.objects.order_by("pk").values_list("subject", flat=True)
+        assert list(in_order) == [planning.subject_of(assignment.pk) for assignment in assignments]
+
+    def test_neither_paused_sources_nor_disabled_policies_are_emitted(self) -> None:
+        make_assignment(source=make_source(paused_at=MONDAY))
+        make_assignment(make_policy(enabled=False))
+        assert planning.emit_due(NINE) == 0
+        assert emitter.emit_triggers(NINE) == 0
+
+    def test_a_new_source_in_mid_period_does_not_wait_for_the_next(self) -> None:
+        policy = make_policy()
+        emitter.emit_triggers(NINE + 2 * HOUR)
+        new, _ = make_assignment(policy), make_assignment(policy)
+        assert planning.emit_due(NINE + 5 * HOUR, []) == 0
+        assert planning.emit_due(NINE + 5 * HOUR, [new.pk]) == 1
+        assert record_of(new).trigger_at == NINE
+        # the next period finds it on the backlog still
+        assert emitter.emit_triggers(NINE + DAY) == 1
+
+    def test_three_days_of_downtime_are_caught_up_once(self) -> None:
+        policy = make_policy()
+        assignment = backed_up(policy, NINE - DAY)
+        emitter.emit_triggers(NINE - DAY + HOUR)
+        assert emitter.emit_triggers(NINE + 3 * DAY) == 1
+        record = record_of(assignment)
+        assert (record.trigger_at, record.due_day) == (NINE + 3 * DAY, NINE.date())
+
+    def test_many_periods_of_many_policies_are_one_statement(self, django_assert_max_num_queries) -> None:  # type: ignore[no-untyped-def]
+        for _ in range(20):
+            policy = make_policy(seeding_limit=3, throttle=make_throttle(5))
+            planning.limit_seeding(policy)
+            make_assignment(policy)
+        with django_assert_max_num_queries(18):
+            assert emitter.emit_triggers(NINE) == 20
+
+
+class TestWindows:
+    def test_outside_its_window_a_record_waits_for_the_next_opening(self) -> None:
+        assignment = make_assignment(make_policy(window=NIGHTS))
+        planning.emit_due(NINE)
+        record = record_of(assignment)
+        assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
+        assert (record.run_after, record.closes_at) == (MONDAY + 22 * HOUR, MONDAY + 30 * HOUR)
+        assert tick.promote(MONDAY + 22 * HOUR) == 1
+        assert claim("availability", MONDAY + 22 * HOUR).id == record.pk
+
+    def test_inside_its_window_a_record_is_ready_until_it_closes(self) -> None:
+        assignment = make_assignment(make_policy(window=NIGHTS))
+        planning.emit_due(MONDAY + 23 * HOUR)
+        record = record_of(assignment)
+        closes_at = MONDAY + 30 * HOUR
+        assert (record.status, record.closes_at) == (Status.READY, closes_at)
+        assert claiming.claim("availability", worker_id=make_worker().pk, limit=1, now=closes_at) == []
+        assert closing.close_windows(closes_at) == 1
+        record = record_of(assignment)
+        assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
+        assert (record.run_after, record.closes_at) == (MONDAY + 46 * HOUR, MONDAY + 54 * HOUR)
+
+    def test_a_recheck_that_ends_after_the_window_waits_for_the_next_opening(self) -> None:
+        assignment = make_assignment(make_policy(window=NIGHTS))
+        planning.emit_due(MONDAY + 29 * HOUR)
+        claimed = claim("availability", MONDAY + 29 * HOUR)
+        settling.settle([(claimed, Unavailable("silent", 7200))], now=MONDAY + 29 * HOUR)
+        tick.tick(MONDAY + 31 * HOUR, rescue=False)
+        record = record_of(assignment)
+        assert (record.waiting_for, record.run_after) == (WaitingFor.WINDOW, MONDAY + 46 * HOUR)
+
+
+class TestUnreadableRows:
+    """Written past the forms: they hold up no other policy."""
+
+    def test_a_policy_whose_window_cannot_be_read_runs_nothing_and_the_others_go_on(self, caplog) -> None:
+        broken, good = make_assignment(), make_assignment()
+        Policy.objects.filter(pk=broken.policy_id).update(window=[{"start": "25:00", "end": "06:00"}])
+        assert emitter.emit_triggers(NINE) == 2
+        assert record_of(good).status == Status.READY
+        assert (record_of(broken).status, record_of(broken).waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
+        assert "'25:00' is not a time of day" in caplog.text
+        tick.tick(NINE + HOUR, rescue=False)
+        assert (record_of(broken).status, record_of(broken).run_after) == (Status.WAITING, NINE + 2 * HOUR)
+
+
+class TestReplan:
+    def test_next_backup_dates_follow_the_new_period_from_the_last_start(self) -> None:
+        policy = make_policy()
+        assignment = backed_up(policy, NINE)
+        Schedule.objects.filter(pk=policy.schedule_id).update(cron="0 */6 * * *")
+        policy.refresh_from_db()
+        planning.replan(policy, NINE + HOUR)
+        assignment.refresh_from_db()
+        assert assignment.next_backup_at == MONDAY + 12 * HOUR
+        assert emitter.emit_triggers(MONDAY + 13 * HOUR) == 1
+
+    def test_ready_records_wait_for_a_new_window(self) -> None:
+        policy = make_policy()
+        assignment = make_assignment(policy)
+        planning.emit_due(NINE)
+        policy.window = NIGHTS
+        policy.save()
+        planning.replan(policy, NINE + HOUR)
+        assert claiming.claim("availability", worker_id=make_worker().pk, limit=1, now=NINE + HOUR) == []
+        tick.tick(NINE + HOUR, rescue=False)
+        record = record_of(assignment)
+        assert (record.status, record.run_after) == (Status.WAITING, MONDAY + 22 * HOUR)
+
+    def test_records_that_wait_for_a_window_go_on_when_it_is_lifted(self) -> None:
+        policy = make_policy(window=NIGHTS)
+        assignment = make_assignment(policy)
+        planning.emit_due(NINE)
+        policy.window = []
+        policy.save()
+        planning.replan(policy, NINE + HOUR)
+        tick.tick(NINE + HOUR, rescue=False)
+        record = record_of(assignment)
+        assert (record.status, record.closes_at) == (Status.READY, None)
+
+    def test_a_record_that_waits_for_a_recheck_is_kept_to_the_new_window(self) -> None:
+        policy = make_policy()
+        assignment = make_assignment(policy)
+        planning.emit_due(NINE)
+        settling.settle([(claim("availability", NINE), Unavailable("silent", 900))], now=NINE)
+        policy.window = NIGHTS
+        policy.save()
+        planning.replan(policy, NINE + timedelta(minutes=1))
+        assert record_of(assignment).waiting_for == WaitingFor.RECHECK
+        tick.tick(NINE + HOUR, rescue=False)
+        assert record_of(assignment).run_after == MONDAY + 22 * HOUR
+
+    def test_a_disabled_policy_leaves_the_backlog_and_comes_back_in_the_same_period(self) -> None:
+        policy = make_policy(retry_policy=make_retry_policy(algorithm="progressive"))
+        assignment, asked = make_assignment(policy), make_assignment(policy)
+        planning.back_up_now([asked], NINE)
+        settle(claim("availability", NINE), Failed("refused"), NINE)
+        planning.emit_due(NINE)
+        for enabled, left in ((False, 0), (True, 2)):
+            Schedule.objects.filter(pk=policy.schedule_id).update(enabled=enabled)
+            policy.schedule.refresh_from_db()
+            planning.replan(policy, NINE + HOUR)
+            tick.tick(NINE + HOUR, rescue=False)
+            assert unfinished() == left
+        assert record_of(assignment).trigger_at == NINE
+
+
+@pytest.mark.django_db(transaction=True)
+def test_five_emitters_at_once_emit_each_assignment_once() -> None:
+    policies = [make_policy() for _ in range(3)]
+    for number in range(60):
+        make_assignment(policies[number % 3])
+    emissions = [lambda: planning.emit_due(NINE)] * 3 + [lambda: emitter.emit_triggers(NINE)] * 2
+    assert sum(at_once(*emissions)) == 60 == unfinished()
+
+
+class TestAClockThatWasWrong:
+    """It ran a year ahead for a while and was set back."""
+
+    YEAR = timedelta(days=365)
+
+    def test_a_last_backup_in_the_future_is_no_reason_to_wait_for_that_year(self) -> None:
+        policy = make_policy()
+        assignment = backed_up(policy, NINE + self.YEAR)
+        assert planning.emit_due(NINE) == 1
+        record = record_of(assignment)
+        assert (record.status, record.due_day) == (Status.READY, MONDAY.date())
+
+    def test_seconds_of_correction_are_no_such_thing(self) -> None:
+        backed_up(make_policy(), NINE + timedelta(seconds=5))
+        assert planning.emit_due(NINE) == 0
+
+    def test_the_next_backup_date_is_that_of_the_present(self) -> None:
+        policy = make_policy()
+        assignment = backed_up(policy, NINE + self.YEAR)
+        planning.replan(policy, NINE)
+        assignment.refresh_from_db()
+        assert assignment.next_backup_at == NINE + DAY
+
+    @pytest.mark.django_db(transaction=True)
+    def test_looking_for_watermarks_in_the_future_locks_none_that_is_right(self) -> None:
+        schedule = make_policy(next_trigger_at=NINE + DAY).schedule
+        with another_connection() as other, transaction.atomic():
+            assert emitter.correct_watermarks(NINE + HOUR) == 0
+            other.execute("SELECT FROM schedules_schedule WHERE origin_id = %s FOR UPDATE NOWAIT", [schedule.pk])
+
+    def test_a_watermark_in_the_future_comes_back_to_the_next_trigger(self) -> None:
+        far, near = make_policy(next_trigger_at=NINE + self.YEAR), make_policy(next_trigger_at=NINE + DAY)
+        for number, wrong in enumerate(({"cron": "nonsense"}, {"zone": "Nowhere"})):
+            Schedule.objects.create(
+                name=f"wrong {number}", kind="test", event_count=1, next_trigger_at=NINE + DAY,
+                **({"cron": "0 9 * * *"} | wrong),
+            )  # fmt: skip
+        make_assignment(far)
+        assert emitter.emit_triggers(NINE + HOUR) == 0
+        assert emitter.correct_watermarks(NINE + HOUR) == 1
+        assert set(Schedule.objects.values_list("next_trigger_at", flat=True)) == {NINE + DAY}
+        assert emitter.emit_triggers(near.schedule.next_trigger_at) == 1
+
+
+class TestCatchingUpInTheMinutesRound:
+    def test_goes_on_at_the_policy_that_the_last_round_had_no_time_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(emission, "AT_ONCE", 1)
+        monkeypatch.setattr(emission, "_first", 0)
+        for _ in range(3):
+            make_assignment()
+        never_emitted = make_assignment()  # its record of this period failed: it stays due, and its turn comes again
+        planning.emit_due(NINE, [never_emitted.pk])
+        BacklogRecord.objects.update(status=Status.FAILED, finished_at=NINE)
+        assert sorted(planning.catch_up(NINE, seconds=0) for _ in range(4)) == [0, 1, 1, 1]
+
+    def test_a_policy_that_cannot_be_read_holds_up_no_other(self) -> None:
+        bad, good = make_assignment(), make_assignment()
+        Schedule.objects.filter(pk=bad.policy.schedule_id).update(cron="nonsense")
+        assert planning.catch_up(NINE) == 1
+        assert record_of(good).status == Status.READY
+
+    def test_reads_no_policy_of_which_nothing_is_due(self, django_assert_num_queries) -> None:  # type: ignore[no-untyped-def]
+        for _ in range(3):
+            make_assignment()
+        assert planning.catch_up(NINE) == 3
+        with django_assert_num_queries(0):  # but for the one that is not Django's
+            assert planning.catch_up(NINE) == 0
+
+
+class TestAnEditThatMovesWhatIsOnTheBacklog:
+    def test_what_is_not_due_any_more_is_taken_off_and_may_be_emitted_again(self) -> None:
+        policy = make_policy()
+        assignment = backed_up(policy, NINE - DAY)
+        planning.emit_due(NINE)
+        policy.schedule.cron = "0 9 1 * *"
+        policy.schedule.save()
+        planning.replan(policy, NINE)
+        assert not BacklogRecord.objects.unfinished().exists()
+        policy.schedule.cron = "0 9 * * *"
+        policy.schedule.save()
+        planning.replan(policy, NINE)
+        tick.tick(NINE, rescue=False)
+        assert record_of(assignment).status == Status.READY
+
+    def test_another_zone_moves_the_day_buckets_of_what_is_on_the_backlog(self) -> None:
+        policy = make_policy(cron="0 3 * * *")
+        late_on_saturday = MONDAY - timedelta(minutes=24 * 60 + 30)
+        assignment, tried = backed_up(policy, late_on_saturday), backed_up(policy, late_on_saturday)
+        planning.emit_due(MONDAY)
+        sunday, tuesday = (MONDAY - DAY).date(), (MONDAY + DAY).date()
+        BacklogRecord.objects.filter(pk=record_of(tried).pk).update(rank_day=tuesday, tried_at=MONDAY)
+        assert record_of(assignment).due_day == sunday
+        policy.schedule.zone = "Asia/Tokyo"
+        policy.schedule.save()
+        planning.replan(policy, MONDAY)
+        assert [record_of(one).due_day for one in (assignment, tried)] == [MONDAY.date()] * 2
+        assert [record_of(one).rank_day for one in (assignment, tried)] == [MONDAY.date(), tuesday]
