@@ -1,18 +1,13 @@
-"""How a source stands, as its agent is told."""
+"""How a source stands, as its agent reads it."""
 
 from datetime import datetime
 from typing import Any
 
-from cronsim import CronSimError
 from django.conf import settings
 
 from jobs.states import Status
 from sources import planning
-from sources.domain.alerts import state
 from sources.models import Source
-
-UNREADABLE = (ValueError, KeyError, CronSimError)
-"""What a cron or zone raises that was written past the forms. An agent's check-in must not fail for it."""
 
 WORST_FIRST = ("overdue", "never", "due", "protected")
 
@@ -36,17 +31,8 @@ def status_of(source: Source, now: datetime, standings: list[planning.Standing] 
 def _assignment(standing: planning.Standing, now: datetime) -> dict[str, Any]:
     return {
         "policy": standing.policy,
-        "state": _state(standing, now),
+        "state": standing.state(now).value,
         "last_backup_at": standing.last_backup_at,
         "next_backup_at": standing.next_backup_at,
         "backlog": None if standing.status is None else Status(standing.status).name.lower(),
     }
-
-
-def _state(standing: planning.Standing, now: datetime) -> str:
-    try:
-        return state(standing.alert_facts, standing.period, standing.alert_after, now).value
-    except UNREADABLE:
-        if standing.last_backup_at is None:
-            return "never"
-        return "due" if standing.is_due(now) else "protected"

@@ -1,6 +1,6 @@
-"""Who has not been backed up for too long: kept up to date every minute, a thousand in one statement.
+"""What has not been backed up for too long: kept up to date every minute, a thousand in one statement.
 
-The rule, with its hysteresis, is that of `sources/domain/alerts.py`. Nobody is told of a paused source or a disabled
+The rule, with its hysteresis, is that of `sources/domain/alerts.py`. Nothing is raised of a paused source or a disabled
 policy, whose pause a person chose.
 """
 

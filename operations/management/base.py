@@ -31,7 +31,7 @@ class TerminalCommand(BaseCommand):
         self.stdout.write(text_of(renderable, terminal=self.stdout.isatty()))
 
     def is_confirmed(self, question: str, otherwise: str = "add --yes") -> bool:
-        """Ask the person at the terminal. Raises: CommandError, with what to do `otherwise`, when nobody is there."""
+        """Ask the person at the terminal. Raises: CommandError, with what to do `otherwise`, without a terminal."""
         if not sys.stdin.isatty():
             raise CommandError(f"{question} Nobody is there to ask: {otherwise}", returncode=2)
         try:
@@ -85,7 +85,7 @@ def patiently(ask_for_less: str) -> Iterator[None]:
 
 @contextmanager
 def without_its_log_lines() -> Iterator[None]:
-    """What is done is told by the command itself: the lines of *doing* are kept as rows, and not printed above that."""
+    """The command itself reports what is done: the lines of *doing* are kept as rows, and not printed above that."""
     logger = LOGGERS[Level.DOING]
     level = logger.level
     logger.setLevel(logging.WARNING)

@@ -23,7 +23,7 @@ from jobs.outcomes import (
 )
 from jobs.states import Status, WaitingFor
 from sources import engines, planning
-from sources.domain.alerts import overdue_since
+from sources.domain.alerts import thresholds
 from sources.domain.due import next_backup_at
 from sources.engines.base import EngineResult
 from sources.models import Assignment, Backup, Progress, Source
@@ -134,8 +134,9 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
     assignment.failures = assignment.skips = 0
     assignment.vanished_at = assignment.asked_for_at = assignment.first_failure_at = None
     assignment.next_backup_at = next_backup_at(assignment.policy.schedule.period, started_at, now)
-    policy = assignment.policy
-    assignment.overdue_since = overdue_since(assignment.alert_facts, policy.schedule.period, policy.alert_after, now)
+    limits = thresholds(assignment.policy.schedule.period, assignment.policy.alert_after, now)
+    if min(started_at, assignment.next_backup_at) > limits.clear_after:
+        assignment.overdue_since = None
     assignment.save(update_fields=WRITTEN)
     Backup.objects.create(
         assignment=assignment,

@@ -1,7 +1,6 @@
 from django.db import models
 from django.db.models.functions import Now
 
-from sources.domain.alerts import AlertFacts
 from sources.models.policy import Policy
 from sources.models.querysets import AssignmentQuerySet
 from sources.models.source import Source
@@ -57,8 +56,3 @@ class Assignment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.source} under {self.policy}"
-
-    @property
-    def alert_facts(self) -> AlertFacts:
-        """What its alert state follows from, as a value of the pure domain."""
-        return AlertFacts(self.inserted_at, self.last_backup_at, self.next_backup_at, self.overdue_since)

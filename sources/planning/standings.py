@@ -6,15 +6,13 @@ from typing import NamedTuple
 
 from jobs.prepared import execute
 from jobs.states import UNFINISHED, Status, WaitingFor
-from schedules.cron import Period
-from sources.domain.alerts import AlertFacts
+from sources.domain.alerts import AlertState
 from sources.planning.names import AVAILABILITY, KIND, subject_of
 
 # Served by the index of the assignments' source and by `one_unfinished_record_per_subject`, one descent each.
 STANDINGS = f"""
-SELECT a.id, origin.name, schedule.cron, origin.zone, schedule.enabled AND s.paused_at IS NULL,
-       p.on_battery, p.on_metered, p.alert_after, a.inserted_at, a.last_backup_at, a.next_backup_at, a.overdue_since,
-       a.vanished_at, b.status, b.waiting_for, b.queue
+SELECT a.id, origin.name, origin.zone, schedule.enabled AND s.paused_at IS NULL, p.on_battery, p.on_metered,
+       a.last_backup_at, a.next_backup_at, a.overdue_since, a.vanished_at, b.status, b.waiting_for, b.queue
   FROM sources_assignment a
   JOIN sources_source s ON s.id = a.source_id
   JOIN sources_policy p ON p.id = a.policy_id
@@ -38,13 +36,10 @@ class Standing(NamedTuple):
 
     id: int
     policy: str
-    cron: str
     zone: str
     is_active: bool
     on_battery: bool
     on_metered: bool
-    alert_after: float | None
-    inserted_at: datetime
     last_backup_at: datetime | None
     next_backup_at: datetime | None
     overdue_since: datetime | None
@@ -58,14 +53,6 @@ class Standing(NamedTuple):
         return subject_of(self.id)
 
     @property
-    def period(self) -> Period:
-        return Period(self.cron, self.zone)
-
-    @property
-    def alert_facts(self) -> AlertFacts:
-        return AlertFacts(self.inserted_at, self.last_backup_at, self.next_backup_at, self.overdue_since)
-
-    @property
     def waits_for_an_answer(self) -> bool:
         """Whether a check-in may move its record; of one that runs, a settle may come at the same moment."""
         rechecks = self.status == Status.WAITING and self.waiting_for == WaitingFor.RECHECK
@@ -74,6 +61,14 @@ class Standing(NamedTuple):
     def is_due(self, now: datetime) -> bool:
         """Never backed up, or its next-backup date has come."""
         return self.next_backup_at is None or self.next_backup_at <= now
+
+    def state(self, now: datetime) -> AlertState:
+        """As `sources.protection.with_alert_state` says it of the rows."""
+        if self.last_backup_at is None:
+            return AlertState.NEVER
+        if self.overdue_since is not None:
+            return AlertState.OVERDUE
+        return AlertState.DUE if self.is_due(now) else AlertState.PROTECTED
 
 
 def standings_of(source_id: int) -> list[Standing]:

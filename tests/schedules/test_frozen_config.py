@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 from django.db import DataError
 
-from delivery import endpoints
+from delivery.endpoints import Endpoints
 from delivery.models import Endpoint
 from jobs import tick
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Decision, Lane
 from jobs.states import Status
 from operations import throttles
-from schedules import batches, chunks, emitter, events, providers, rescheduling, validation, verbs
+from schedules import batches, chunks, emitter, events, providers, rescheduling, verbs
+from schedules.editing import Schedules
 from schedules.models import Schedule, Trigger
 from schedules.stagger import offsets
 from tests.factories import NOON, make_lane, make_retry_policy, make_schedule, make_throttle
@@ -235,16 +236,16 @@ class TestTheFrozenConfig:
         endpoint = Endpoint.objects.create(name="first", url="https://first.example.com/")
         begin(endpoint=endpoint)
         self.end_what_is_out()
-        assert "is being emitted" in endpoints.obstacle_to_removing(endpoint)
+        assert "is being emitted" in Endpoints().uses(endpoint)[0]
         emit_the_rest()
-        assert endpoints.obstacle_to_removing(endpoint) == ""
+        assert Endpoints().uses(endpoint) == []
 
     def test_keeps_its_schedule_from_being_given_a_provider(self) -> None:
         schedule = begin()
         schedule.event_count, schedule.provider = None, "assignments"
-        assert "is being put on the backlog" in validation.problems_of(schedule)["provider"]
+        assert "is being put on the backlog" in Schedules().problems(schedule, {"provider"})["provider"]
         emit_the_rest()
-        assert "provider" not in validation.problems_of(schedule)
+        assert "provider" not in Schedules().problems(schedule, {"provider"})
 
     @staticmethod
     def end_what_is_out() -> None:

@@ -14,9 +14,9 @@ from jobs.models import BacklogRecord
 from jobs.states import Status
 from sources import alerts
 from sources.admin.protection import LABELS
-from sources.domain.alerts import AlertFacts, state
 from sources.fleet import import_fleet
 from sources.models import Assignment, Backup, Policy, Source
+from sources.planning import standings_of
 
 pytestmark = pytest.mark.django_db
 
@@ -251,7 +251,7 @@ class TestAssignmentStates:
             "paused under daily": "never",
         }  # fmt: skip
 
-    def test_it_is_the_state_that_the_domain_tells_once_alerts_were_looked_at(self, admin_client: Client) -> None:
+    def test_it_is_the_state_that_its_agent_reads(self, admin_client: Client) -> None:
         now = timezone.now()
         ages = [None, timedelta(0), timedelta(days=1), timedelta(days=3), timedelta(days=30)]
         for assignment, age in zip(Assignment.objects.order_by("pk"), ages * 2, strict=True):
@@ -264,10 +264,8 @@ class TestAssignmentStates:
         for assignment in listed(admin_client, ASSIGNMENTS):
             if assignment.source.paused_at:
                 continue
-            facts = AlertFacts(
-                assignment.inserted_at, assignment.last_backup_at, assignment.next_backup_at, assignment.overdue_since
-            )
-            assert assignment.state == state(facts, assignment.policy.schedule.period, None, timezone.now())
+            [standing] = [each for each in standings_of(assignment.source_id) if each.id == assignment.pk]
+            assert assignment.state == standing.state(timezone.now())
 
     def test_sorts_by_every_column(self, admin_client: Client) -> None:
         for column in range(1, 9):

@@ -11,7 +11,7 @@ from jobs.models import Decision
 from jobs.outcomes import Succeeded
 from schedules.models import Schedule
 from sources import alerts, planning
-from sources.domain.alerts import overdue_since, thresholds
+from sources.domain.alerts import thresholds
 from sources.engines.base import EngineResult, Verdict
 from sources.models import Assignment
 from tests.sources.factories import MONDAY, backed_up, handed_on, make_assignment, make_policy, make_source, settle
@@ -81,9 +81,20 @@ FACTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60)
+def expected(assignment: Assignment, alert_after: float | None) -> datetime | None:
+    limits = thresholds(assignment.policy.schedule.period, alert_after, NINE)
+    last, following = assignment.last_backup_at, assignment.next_backup_at
+    counted_from = min(last, following) if last and following else assignment.inserted_at
+    if assignment.overdue_since:
+        return None if last and counted_from > limits.clear_after else assignment.overdue_since
+    return NINE if counted_from < limits.raise_before else None
+
+
+@settings(max_examples=30)
 @given(rows=st.lists(FACTS, min_size=1, max_size=8), alert_after=st.none() | st.floats(60, 12 * 86_400.0))
-def test_the_statement_says_what_the_pure_rule_says(rows: list[dict[str, datetime]], alert_after: float | None) -> None:
+def test_the_statement_raises_and_clears_by_the_thresholds(
+    rows: list[dict[str, datetime]], alert_after: float | None
+) -> None:
     Assignment.objects.all().delete()
     policy = make_policy(alert_after=alert_after)
     wanted = {}
@@ -91,7 +102,7 @@ def test_the_statement_says_what_the_pure_rule_says(rows: list[dict[str, datetim
         last = row["last_backup_at"]
         next_at = policy.schedule.period.next_after(last) if last else None
         assignment = make_assignment(policy, next_backup_at=next_at, **row)
-        wanted[assignment.pk] = overdue_since(assignment.alert_facts, policy.schedule.period, alert_after, NINE)
+        wanted[assignment.pk] = expected(assignment, alert_after)
     alerts.look(NINE)
     assert dict(Assignment.objects.values_list("pk", "overdue_since")) == wanted
 

@@ -150,8 +150,7 @@ class TestBoundedThreads:
         assert asyncio.run(call_all()) == list(range(30))
         assert most == [3]
 
-    def test_idle_threads_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sources.availability.bounded_threads.IDLE_SECONDS", 0.05)
+    def test_idle_threads_end(self) -> None:
         threads = BoundedThreads("soon-idle", 5)
         assert threads.call_now(1, lambda: 7, PATIENCE) == 7
         eventually(lambda: "soon-idle" not in [thread.name for thread in threading.enumerate()])
