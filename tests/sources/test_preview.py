@@ -11,9 +11,8 @@ from django.core.management import CommandError, call_command
 from jobs.clock import database_clock
 from schedules.cron import Period
 from sources import previews
-from sources.domain.windows import Window
+from sources.edits import Policies
 from sources.models import Policy
-from sources.validation import check_period_and_window, check_window
 from tests.schedules.factories import make_events, make_throttle
 from tests.sources.factories import MONDAY, make_policy
 
@@ -172,18 +171,25 @@ class TestBadUsage:
 
 
 class TestWhatIsCheckedWhenAPolicyIsSaved:
-    def test_a_wrong_range_and_a_wrong_excluded_date_are_named_each_on_its_field(self) -> None:
+    def problems(self, **fields: Any) -> dict[str, list[str]]:
         with pytest.raises(ValidationError) as caught:
-            check_window([{"start": "25:00", "end": "06:00"}], ["02-30"])
-        assert list(caught.value.message_dict) == ["window", "excluded_dates"]
-        assert "range 1, start" in caught.value.message_dict["window"][0]
-        assert "'02-30' does not exist" in caught.value.message_dict["excluded_dates"][0]
+            Policies().fill(make_policy(), fields)
+        return caught.value.message_dict
+
+    def test_a_wrong_range_and_a_wrong_excluded_date_are_named_each_on_its_field(self) -> None:
+        found = self.problems(window=[{"start": "25:00", "end": "06:00"}], excluded_dates=["02-30"])
+        assert "range 1, start" in found["window"][0]
+        assert "'02-30' does not exist" in found["excluded_dates"][0]
 
     def test_excluded_dates_that_leave_no_opening_are_said_on_their_field(self) -> None:
-        window = Window.parse(NIGHTS, "UTC", ["2026-01-01..2040-01-01"])
-        with pytest.raises(ValidationError, match="leave no opening within two years") as caught:
-            check_period_and_window(Period("0 9 * * *", "UTC"), window, MONDAY)
-        assert list(caught.value.message_dict) == ["excluded_dates"]
+        assert self.problems(window=NIGHTS, excluded_dates=["2020-01-01..2040-01-01"]) == {
+            "excluded_dates": ["leave no opening within two years; take some of them away"]
+        }
+
+    def test_periods_without_an_opening_are_warned_of(self) -> None:
+        weekend = [{"days": "sat", "start": "00:00", "end": "00:00"}]
+        [warning] = Policies().edit(make_policy(cron="0 0 * * *"), {"window": weekend}).warnings
+        assert "of the next 10 periods have no opening" in warning
 
 
 class TestAScheduleOfEvents:

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.exceptions import ValidationError
 from django.db import connection
 
 from jobs.handlers import Run
 from jobs.outcomes import Succeeded
 from operations import doctor
 from sources.backups.handler import copy_source
+from sources.edits import Repositories, Sources
 from sources.models import Repository, Source
 from tests.sources.factories import MONDAY, claimed_for, make_assignment, make_policy, make_source
 
@@ -29,11 +29,8 @@ def var(tmp_path: Path, settings: Any) -> Path:
 
 
 def refusal_of(made: Source | Repository) -> str:
-    try:
-        made.full_clean()
-    except ValidationError as error:
-        return "; ".join(error.messages)
-    return ""
+    service = Sources() if isinstance(made, Source) else Repositories()
+    return "; ".join(service.problems(made, None).values())
 
 
 def local(path: Path) -> Source:
