@@ -1,6 +1,6 @@
 """Pages of a list: `limit`, `ordering` and an opaque `cursor`.
 
-A cursor says after which row the next page begins, by the value it is ordered by and its id (or what else tells rows
+A cursor says after which row the next page begins, by the value it is ordered by and its id (or what else sets rows
 with the same value apart). So rows that come or go meanwhile neither repeat nor hide others. It is signed, and good for
 one list in one ordering.
 

@@ -90,7 +90,7 @@ class Document(OpenAPISchema):
         components["securitySchemes"] = SECURITY
 
     def operation_details(self, operation: Operation) -> dict[str, Any]:
-        """As ninja tells it, with ids in range, headers, every problem, and who may."""
+        """As ninja has it, with ids in range, headers, every problem, and who may."""
         details: dict[str, Any] = super().operation_details(operation)
         has = details.pop("x-has", [])
         parameters = details["parameters"]

@@ -1,4 +1,4 @@
-"""Every error of the API is a problem document (RFC 9457), whoever refuses: the API, Django, or the database.
+"""Every error of the API is a problem document (RFC 9457), whether the API, Django or the database refuses.
 
     {"type": "about:blank", "title": "Not Found", "status": 404, "detail": what is wrong, "hint": what to do,
      "instance": "/api/schedules/7", "errors": [{"field", "message"}]}

@@ -13,6 +13,7 @@ from pydantic import BaseModel, create_model
 from api import steps
 from api.cursors import LARGEST_PAGE, LONGEST_CURSOR, USUAL_PAGE
 from api.fields import partial
+from declarations.service import article
 
 if TYPE_CHECKING:
     from api.resources import Resource
@@ -75,7 +76,7 @@ def _add_create(router: Router, resource: "Resource[Any]", body: type[BaseModel]
         auth=resource.permits("add"),
         response={201: resource.answer},
         operation_id=f"create_{_word(resource.name)}",
-        summary=f"Create {_a(resource.name)}",
+        summary=f"Create {article(resource.name)}",
         openapi_extra={"x-has": ["etag", "location", "idempotency", "conflict"]},
     )(create_row)
 
@@ -90,7 +91,7 @@ def _add_change(router: Router, resource: "Resource[Any]", body: type[BaseModel]
         auth=resource.permits("change"),
         response=resource.answer,
         operation_id=f"update_{_word(resource.name)}",
-        summary=f"Update {_a(resource.name)}",
+        summary=f"Update {article(resource.name)}",
         description="What is left out stays.",
         openapi_extra={"x-has": ["etag", "if-match", "conflict"]},
     )(_with_id(change_row, resource))
@@ -105,7 +106,7 @@ def _add_delete(router: Router, resource: "Resource[Any]") -> None:
         auth=resource.permits("delete"),
         response={204: None},
         operation_id=f"delete_{_word(resource.name)}",
-        summary=f"Delete {_a(resource.name)}",
+        summary=f"Delete {article(resource.name)}",
         description="409: something uses it; `detail` says what.",
         openapi_extra={"x-has": ["if-match", "conflict"]},
     )(_with_id(delete_row, resource))
@@ -147,7 +148,3 @@ def page_of(answer: type[BaseModel]) -> type[Schema]:
 
 def _word(words: str) -> str:
     return words.replace(" ", "_")
-
-
-def _a(words: str) -> str:
-    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"

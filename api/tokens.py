@@ -35,7 +35,7 @@ class _Clock(Func):
 
 @dataclass(frozen=True)
 class Issued:
-    """A new token: its row, and its text, which nothing tells again."""
+    """A new token: its row, and its text, which is shown nowhere else."""
 
     token: ApiToken
     text: str

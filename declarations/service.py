@@ -19,12 +19,16 @@ from pydantic import BaseModel
 
 from declarations.problems import validated
 from jobs.handlers import registry
-from jobs.throttle_verbs import InUse
 
 Row = TypeVar("Row", bound=Model)
 Value = TypeVar("Value")
 
-MOST_NAMED = 20
+MOST_KNOWN = 20
+MOST_NAMED = 5
+
+
+class InUse(ValueError):
+    """A row is not deleted. Its text says what keeps it, and what to do."""
 
 
 class Edit(NamedTuple):
@@ -151,7 +155,7 @@ class Service(Generic[Row]):
         problems = self._put(row, differs)
         changed = set(differs) if row.pk else None
         if "name" in differs and differs["name"] not in self.free and list(self._taken([differs["name"]])):
-            problems.setdefault("name", f"there is a {self.title} of this name already")
+            problems.setdefault("name", f"there is {article(self.title)} of this name already")
         for field, text in self.problems(row, changed).items():
             problems.setdefault(field, text)
         if problems:
@@ -219,8 +223,21 @@ class Service(Generic[Row]):
         return field.related_model if isinstance(field, ForeignKey) else None
 
 
+def article(title: str) -> str:
+    """As `an endpoint`."""
+    return f"{'an' if title[0] in 'aeiou' else 'a'} {title}"
+
+
+def used_by(what: str, users: str, names: Sequence[str], more: str) -> str:
+    """Why something is not deleted, as `slow is used by the schedule nightly: give it another throttle first`."""
+    others = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    plural = f"{users[:-1]}ies" if users.endswith("y") else f"{users}s"
+    title, them = (plural, "them") if len(names) > 1 else (users, "it")
+    return f"{what} is used by the {title} {', '.join(names[:MOST_NAMED])}{others}: give {them} another {more} first"
+
+
 def _missing(model: Any, named_by: str, name: str) -> str:
-    known = list(model._default_manager.order_by(named_by).values_list(named_by, flat=True)[: MOST_NAMED + 1])
-    shown = ", ".join(known[:MOST_NAMED]) + (", …" if len(known) > MOST_NAMED else "")
+    known = list(model._default_manager.order_by(named_by).values_list(named_by, flat=True)[: MOST_KNOWN + 1])
+    shown = ", ".join(known[:MOST_KNOWN]) + (", …" if len(known) > MOST_KNOWN else "")
     there = f"there are {shown}" if known else "there is none yet"
     return f"there is no {model._meta.verbose_name} {name!r}; {there}"

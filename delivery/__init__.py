@@ -1,10 +1,10 @@
 """Delivery: what a record of the kinds `http_callback` and `sqs_message` does, and where it goes.
 
-models      endpoints, their signing secrets; events, which are records that are delivered
+models      endpoints and their signing secrets
 endpoints   what people do about endpoints; declarations: what an endpoint may be
-handlers    the kinds that deliver; targets: where a record goes and with what; messages: what an event carries
+handlers    the kinds that deliver, and the document that each event is; targets: where a record goes and with what
 http, sqs   the two ways
-addresses   which addresses may be spoken to at all; failures: which answers are tried again
-signing     of callbacks; encryption: of what is kept secret in the database; redaction: of what others say
+addresses   which addresses may be spoken to at all
+signing     of callbacks; encryption: of what is kept secret in the database; redaction: of what comes back from outside
 extras      what to install for the libraries that not every installation has, here and above
 """

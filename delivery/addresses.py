@@ -12,6 +12,7 @@ IANA's registries of special-purpose addresses, as of 2026: https://www.iana.org
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -93,15 +94,12 @@ class Allowed:
     networks: tuple[Network, ...]
     names: frozenset[str]
 
-    def has(self, address: Address) -> bool:
-        return any(address in network for network in self.networks)
-
 
 def problem_with(url: str, kind: str) -> str:
     """Why events of `kind` may not be delivered to `url`, for a form; empty: they may, as far as can be known without
     looking up its name."""
     try:
-        refuse_unless_allowed(read(url))
+        reachable(url)
     except Refused as refused:
         return str(refused)
     return ""
@@ -153,26 +151,30 @@ def _literal(host: str) -> Address | None:
     return None
 
 
-def refuse_unless_allowed(place: Place) -> None:
-    """Check what can be known without looking up a name. Raises: Refused."""
+def reachable(url: str) -> Place:
+    """Read a URL, and check what can be known without looking up its name. Raises: Refused."""
+    place = read(url)
     if place.host in allowed().names:
-        return
+        return place
     if place.address is not None:
-        refuse_address(place.address, place.host)
+        refuse_addresses(place.host, [place.address])
     elif place.host == "localhost" or place.host.endswith(".localhost"):
         raise Refused(f"{place.host} is this very host{_HINT}")
+    return place
 
 
 _HINT = "; what may be reached all the same stands in CALLBACKS_ALLOWED (BACKUPSCHED_CALLBACKS_ALLOWED)"
 
 
-def refuse_address(address: Address, host: str) -> None:
-    """Raises: Refused when `address`, which `host` has, is neither public nor allowed."""
-    plain = _unmapped(address)
-    if is_public(plain) or allowed().has(plain):
+def refuse_addresses(host: str, addresses: Iterable[Address | str]) -> None:
+    """Raises: Refused when any of `addresses`, which `host` has, is neither public nor allowed, unless the host is."""
+    if host.lower().rstrip(".") in allowed().names:
         return
-    which = f"{address}" if host == str(address) else f"{host} has the address {address}, which"
-    raise Refused(f"{which} is not public{_HINT}")
+    for address in map(ip_address, addresses):
+        plain = _unmapped(address)
+        if not (is_public(plain) or any(plain in network for network in allowed().networks)):
+            which = f"{address}" if host == str(address) else f"{host} has the address {address}, which"
+            raise Refused(f"{which} is not public{_HINT}")
 
 
 def is_public(address: Address) -> bool:

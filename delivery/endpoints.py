@@ -27,15 +27,16 @@ class Endpoints(Service[Endpoint]):
         Raises: ValidationError, also for a new host that would get the present authorization: else an account that may
         edit an endpoint could have a secret sent to a host of its own.
         """
+        if row.pk and sent.get("kind", row.kind) != row.kind:
+            kept = "of one that exists stays: its schedules are of that kind; make another endpoint"
+            raise ValidationError({"kind": kept})
         problems: dict[str, Any] = {}
         changed: set[str] | None = None if row.pk is None else set()
-        old_url, old_kind = row.url, row.kind
+        old_url = row.url
         try:
             changed = super().fill(row, {name: value for name, value in sent.items() if name != "authorization"})
         except ValidationError as error:
             problems = error.message_dict
-        if row.pk and sent.get("kind", old_kind) != old_kind:
-            problems["kind"] = "of one that exists stays: its schedules are of that kind; make another endpoint"
         if "authorization" in sent:
             if problem := self._authorize(row, sent["authorization"] or "", changed):
                 problems["authorization"] = problem

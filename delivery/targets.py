@@ -8,6 +8,7 @@ An endpoint's present URL counts, so that one that was wrong can be corrected wh
 secret of a new URL goes to an old one. A record that names no endpoint goes to the URL that it has, unsigned.
 """
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,14 +20,18 @@ from django.utils import timezone
 from yarl import URL
 
 from delivery import signing
-from delivery.addresses import Place, Refused, read, refuse_unless_allowed
+from delivery.addresses import Place, Refused, reachable
 from delivery.encryption import Unsealable, unseal
+from delivery.handlers import QUEUE
 from delivery.models import Endpoint, EndpointKind
+from jobs.clock import boot_seconds
 from jobs.models import Breaker
-from jobs.outcomes import Guarded
+from jobs.outcomes import Claimed, Guarded
+from jobs.worker.database_threads import ask_database
 
-CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 30.0
-"""Of a record that names no endpoint."""
+FRESH_SECONDS = 1.0
+MOST_KEPT = 10_000
+"""Targets. With more of them all are forgotten, and looked up again as they are needed."""
 
 NOT_TO_BE_SET = frozenset(
     {
@@ -41,10 +46,16 @@ NOT_TO_BE_SET = frozenset(
 
 
 class Key(NamedTuple):
-    """What a target is found by: the endpoint's id, or the record's URL."""
+    """What a target is found by: the kind of the record, and its endpoint's id or else its URL."""
 
+    kind: str
     endpoint_id: int | None
-    url: str
+    url: str = ""
+
+
+def key_of(record: Claimed) -> Key:
+    endpoint, url = record.payload.get("endpoint"), record.payload.get("url")
+    return Key(record.kind, endpoint) if isinstance(endpoint, int) else Key(record.kind, None, str(url or ""))
 
 
 class Undeliverable(Exception):
@@ -71,13 +82,12 @@ class Host:
 
 @dataclass(frozen=True)
 class Target:
-    """Where to deliver, and with what. `keys`: of its signing secrets, the newest first. Durations in seconds."""
+    """Where to deliver, and with what. `keys`: of its signing secrets, the newest first. `endpoint` is unsaved, with
+    the usual timeouts, for a record that has a URL only."""
 
+    endpoint: Endpoint
     place: Place
     host: Host
-    connect_timeout: float = CONNECT_SECONDS
-    timeout: float = ANSWER_SECONDS
-    follow_redirects: bool = False
     headers: dict[str, str] = field(default_factory=dict)
     keys: tuple[bytes, ...] = field(default=(), repr=False)
     authorization: str = field(default="", repr=False)
@@ -87,6 +97,76 @@ class Target:
         """What no error may quote, should the receiver repeat it."""
         url = self.place.url
         return [self.authorization, *self.authorization.split(), *_parts_of(url), *self.headers.values()]
+
+
+class Targets:
+    """The targets that are known, each for as long as it is fresh."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, tuple[float, Target | str]] = {}
+        self._hosts: dict[str, Host] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def known(self, key: Key) -> Target | str | None:
+        """The target of `key`, or why nothing can be delivered there; None: that has to be asked."""
+        asked_at, target = self._known.get(key, (0.0, None))
+        return target if boot_seconds() - asked_at < FRESH_SECONDS else None
+
+    def ask(self, wanted: Iterable[Key]) -> dict[Key, Target | str]:
+        """Ask the database. Raises: django.db.Error."""
+        if len(self._known) > MOST_KEPT:
+            self._known.clear()
+            self._hosts.clear()
+        asked_at = boot_seconds()
+        found = load(wanted, self._hosts)
+        self._known |= {key: (asked_at, target) for key, target in found.items()}
+        return found
+
+
+class TargetsOfLoop(Targets):
+    """The same for the coroutines of one event loop. What many want meanwhile is asked in one go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop = asyncio.get_running_loop()
+        self._wanted: dict[Key, asyncio.Future[Target | str]] = {}
+        self._asking: asyncio.Task[None] | None = None
+
+    async def find(self, key: Key) -> Target | str:
+        """The target of `key`, or why nothing can be delivered there. Raises: django.db.Error."""
+        if (known := self.known(key)) is not None:
+            return known
+        wanted = self._wanted.get(key)
+        if wanted is None:
+            wanted = self._wanted[key] = self._loop.create_future()
+            if self._asking is None:
+                self._asking = self._loop.create_task(self._ask())
+        return await asyncio.shield(wanted)
+
+    async def _ask(self) -> None:
+        try:
+            while self._wanted:
+                wanted, self._wanted = self._wanted, {}
+                await self._ask_for(wanted)
+        finally:
+            self._asking = None
+
+    async def _ask_for(self, wanted: "dict[Key, asyncio.Future[Target | str]]") -> None:
+        try:
+            found = await ask_database(QUEUE, self.ask, list(wanted))
+        except Exception as error:
+            for future in wanted.values():
+                future.set_exception(error)
+                future.exception()  # seen: perhaps no coroutine waits for it any more
+        except BaseException:
+            for future in wanted.values():
+                future.cancel()
+            raise
+        else:
+            for key, target in found.items():
+                wanted[key].set_result(target)
 
 
 def load(wanted: Iterable[Key], hosts: dict[str, Host], now: datetime | None = None) -> dict[Key, Target | str]:
@@ -111,24 +191,17 @@ def _target(key: Key, endpoints: dict[int, Endpoint], hosts: dict[str, Host], no
     if key.endpoint_id is None:
         if not key.url:
             raise Undeliverable("the record names neither an endpoint nor a URL: give its schedule an endpoint")
-        place = _place(key.url)
-        return Target(place, _host(place, hosts))
+        place = reachable(key.url)
+        return Target(Endpoint(kind=key.kind, url=key.url), place, _host(place, hosts))
     endpoint = endpoints.get(key.endpoint_id)
     if endpoint is None:
         raise Undeliverable(f"its endpoint {key.endpoint_id} is gone: give its schedule another one")
-    if endpoint.kind != EndpointKind.HTTP_CALLBACK:
-        raise Undeliverable(f"its endpoint {endpoint} takes no HTTP callbacks but {endpoint.get_kind_display()}s")
-    place, authorization = _place(endpoint.url), unseal(endpoint.sealed_authorization)
-    return Target(
-        place,
-        _host(place, hosts),
-        endpoint.connect_timeout,
-        endpoint.timeout,
-        endpoint.follow_redirects,
-        _headers(endpoint.headers, authorization),
-        tuple(_keys(endpoint, now)),
-        authorization,
-    )
+    if endpoint.kind != key.kind:
+        taken, given = endpoint.get_kind_display(), EndpointKind(key.kind).label
+        raise Undeliverable(f"its endpoint {endpoint} takes no {given}s but {taken}s")
+    place, authorization = reachable(endpoint.url), unseal(endpoint.sealed_authorization)
+    headers = _headers(endpoint.headers, authorization)
+    return Target(endpoint, place, _host(place, hosts), headers, tuple(_keys(endpoint, now)), authorization)
 
 
 def _parts_of(url: URL) -> list[str]:
@@ -137,12 +210,6 @@ def _parts_of(url: URL) -> list[str]:
     values = [*(value or name for name, _, value in pairs), *(value or name for name, value in url.query.items())]
     whole = [url.raw_path_qs, url.path_qs, url.raw_path, url.path, url.raw_query_string, url.query_string]
     return [*whole, *url.raw_parts, *url.parts, *values]
-
-
-def _place(url: str) -> Place:
-    place = read(url)
-    refuse_unless_allowed(place)
-    return place
 
 
 def _keys(endpoint: Endpoint, now: datetime) -> list[bytes]:

@@ -48,7 +48,7 @@ def send_test(endpoint: Endpoint, now: datetime | None = None) -> int:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What has become of a test event. `ended`: it was delivered, or tried in vain. `seconds` until its answer came."""
+    """What has become of a test event. `ended`: delivered, or an attempt failed. `seconds` until its answer came."""
 
     record_id: int
     ended: bool

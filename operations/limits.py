@@ -1,4 +1,4 @@
-"""How often somebody may ask, in windows that begin at multiples of their length."""
+"""How often an account or a sender may ask, in windows that begin at multiples of their length."""
 
 import hashlib
 import ipaddress
@@ -13,7 +13,7 @@ from django.db import connection
 from operations.models import RateCount
 
 PREFIX_OF_ONE_IPV6_NETWORK = 64
-"""Whoever has one IPv6 address usually has all of its /64."""
+"""A sender with one IPv6 address usually has all of its /64."""
 
 COUNT = """
 INSERT INTO operations_ratecount AS counted (key, number, ends_at)

@@ -4,13 +4,13 @@ from typing import Any
 
 from django.db.models import Model
 
+from declarations.service import used_by
 from delivery.models import Endpoint
 from jobs.models import BacklogRecord, RetryPolicy, Throttle
 from jobs.states import UNFINISHED
 from schedules.models import Schedule, Trigger
 
 MOST_COUNTED = 1_000
-MOST_NAMED = 5
 
 
 def owner_of(schedule: Schedule) -> Any:
@@ -64,8 +64,4 @@ def use_of(row: Model) -> str:
     if field != "retry_policy" and being_emitted.filter(**{f"frozen_config__{field}_id": row.pk}).exists():
         return f"{row.name}: a batch that needs it is being emitted; let it end or cancel it first"
     names = list(Schedule.objects.filter(**{field: row}).order_by("name").values_list("name", flat=True))
-    if not names:
-        return ""
-    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
-    called = f"schedule{'s' if len(names) > 1 else ''} {', '.join(names[:MOST_NAMED])}{more}"
-    return f"{row.name} is used by the {called}: give {'them' if len(names) > 1 else 'it'} another {title} first"
+    return used_by(row.name, "schedule", names, title) if names else ""

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.utils import timezone
 
-from declarations.service import Service
+from declarations.service import Service, used_by
 from jobs.breakers import verbs
 from jobs.models import Origin
 from schedules import rescheduling, rollouts
@@ -65,9 +65,9 @@ class Repositories(Service[Repository]):
         return [f"{row.location} cannot be made: {reason}"] if reason else []
 
     def uses(self, row: Repository) -> list[str]:
-        count = row.policies.count()
-        found = [f"{count:,} {'policies back' if count > 1 else 'policy backs'} up to it; give them another"]
-        return [*(found if count else []), *backups_of(row.backups.all())]
+        names = list(row.policies.order_by("schedule__name").values_list("schedule__name", flat=True))
+        found = [used_by(row.name, "policy", names, "repository")] if names else []
+        return [*found, *backups_of(row.backups.all())]
 
     def delete(self, row: Repository) -> None:
         """Its breaker goes with it."""

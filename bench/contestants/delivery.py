@@ -88,14 +88,13 @@ class BareDelivery(Delivery):
         set_up(site.url)
         from django.db import connection
 
-        from delivery.handlers import prepare
-        from delivery.messages import body_of
+        from delivery.handlers import body_of, prepare
         from delivery.models import Endpoint
         from jobs.models import BacklogRecord, Worker
 
         receiver = Endpoint.objects.get().url
         payloads = BacklogRecord.objects.order_by("pk").values_list("payload", flat=True)
-        messages = [(payload["event_id"], body_of(payload).encode()) for payload in payloads]
+        messages = [(payload["event_id"], body_of(payload, "").encode()) for payload in payloads]
         prepare()  # it collects garbage as seldom as our worker does
         site.gate.wait_at()
         asyncio.run(send_all(receiver, messages, site))

@@ -9,94 +9,76 @@ handled the event already. Any 2xx is a delivery; its body is read, to use the c
 """
 
 import asyncio
-import json
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from functools import lru_cache
+from io import BytesIO
 from weakref import WeakKeyDictionary
 
-from django.db.utils import Error
+from aiohttp import (
+    ClientConnectionResetError,
+    ClientConnectorError,
+    ClientOSError,
+    ClientResponse,
+    ClientTimeout,
+    ServerDisconnectedError,
+)
+from yarl import URL
 
-from delivery import failures, messages
-from delivery.http.answers import failure_of, is_success
-from delivery.http.exchanges import Exchange, NotFollowed
-from delivery.http.lookup import Targets
-from delivery.targets import Key, Target
+from delivery import signing
+from delivery.addresses import Place, Refused, reachable, read
+from delivery.handlers import body_of, event_id_of
+from delivery.http import client
+from delivery.http.answers import FOLLOWED, Answer, failure_of
+from delivery.targets import Target, TargetsOfLoop, key_of
 from jobs import breakers
-from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import Run
-from jobs.outcomes import Claimed, Facts, Failed, Outcome, Postponed, Succeeded
-from jobs.states import WaitingFor
+from jobs.outcomes import Claimed, Facts, Failed, Outcome, Succeeded
 from jobs.worker.database_threads import ask_database
 
-DATABASE_AWAY_SECONDS = 30.0
+MOST_REDIRECTS = 5
+MOST_READ = 65_536
+"""Bytes of an answer. What sends more has answered, but its connection is not used again."""
+LARGE_BODY = 1_000_000
+"""Bytes from which the client wants a file, so that it sends piece by piece."""
 
-_targets: "WeakKeyDictionary[asyncio.AbstractEventLoop, Targets]" = WeakKeyDictionary()
+_targets: "WeakKeyDictionary[asyncio.AbstractEventLoop, TargetsOfLoop]" = WeakKeyDictionary()
 
 
 async def deliver(run: Run) -> Outcome:
-    """Deliver a claimed event. Cancelled, it breaks off: the record is released, and delivered again."""
-    record = run.record
-    try:
-        target = await _known_targets().find(_key_of(record))
-        if isinstance(target, str):
-            return Failed(target)
-        if target.host.is_open:
-            # asked itself: it may have closed, or let this very record through as a trial
-            refused = await ask_database(record.queue, breakers.refusal, target.host.guarded, record)
-            if refused is not None:
-                return refused
-    except Error as error:
-        if trouble_of(error) is Trouble.OURS:
-            raise
-        again_at = record.started_at + timedelta(seconds=DATABASE_AWAY_SECONDS)
-        reason = f"the database did not answer ({str(error).strip()}); tried again at"
-        return Postponed(again_at, WaitingFor.RECHECK, reason)
+    """Deliver a claimed event. Cancelled, it breaks off: the record is released, and delivered again.
+
+    Raises: django.db.Error when the database does not say where it goes.
+    """
+    record, loop = run.record, asyncio.get_running_loop()
+    if (targets := _targets.get(loop)) is None:
+        targets = _targets[loop] = TargetsOfLoop()
+    target = await targets.find(key_of(record))
+    if isinstance(target, str):
+        return Failed(target)
+    if target.host.is_open:
+        # asked itself: it may have closed, or let this very record through as a trial
+        refused = await ask_database(record.queue, breakers.refusal, target.host.guarded, record)
+        if refused is not None:
+            return refused
     return await _post(record, target)
 
 
-def event_id_of(record: Claimed) -> str:
-    """What tells its receiver that two deliveries are of the same event."""
-    return str(record.payload.get("event_id") or record.subject)
-
-
-def body_of(record: Claimed) -> bytes:
-    """What is posted."""
-    message = messages.message_of(record.payload)
-    message["event_id"] = event_id_of(record)
-    return _encode(message).encode()
-
-
-_encode = json.JSONEncoder(separators=(",", ":")).encode
-"""Made once: `json.dumps` makes an encoder each time, which is as much work again."""
-
-
-def _known_targets() -> Targets:
-    loop = asyncio.get_running_loop()
-    known = _targets.get(loop)
-    if known is None:
-        known = _targets[loop] = Targets()
-    return known
-
-
-def _key_of(record: Claimed) -> Key:
-    endpoint, url = record.payload.get("endpoint"), record.payload.get("url")
-    return Key(endpoint, "") if isinstance(endpoint, int) else Key(None, str(url or ""))
-
-
 async def _post(record: Claimed, target: Target) -> Outcome:
-    began, host = time.perf_counter(), target.host
-    exchange = Exchange(target, event_id_of(record), body_of(record))
+    began, host, timeout = time.perf_counter(), target.host, target.endpoint.timeout
+    event_id = event_id_of(record.payload, record.subject)
+    exchange = Exchange(target, event_id, body_of(record.payload, record.subject).encode())
     try:
-        async with asyncio.timeout(target.timeout):
+        async with asyncio.timeout(timeout):
             answer = await exchange.run()
     except NotFollowed as error:
         return Failed(str(error), facts=_facts(began))
-    except failures.RAISED as error:
-        text = failures.describe(error, exchange.at.origin, target.connect_timeout, target.timeout)
-        failed = Failed(text, fault_of=None if failures.is_ours(error) else host.guarded, facts=_facts(began))
+    except client.RAISED as error:
+        text = client.describe(error, exchange.at.origin, target.endpoint.connect_timeout, timeout)
+        failed = Failed(text, fault_of=None if client.is_ours(error) else host.guarded, facts=_facts(began))
     else:
         facts = {**_facts(began), **answer.facts}
-        if is_success(answer):
+        if answer.is_success:
             return Succeeded(proves=host.proof(), facts=facts)
         failed = failure_of(answer, host.guarded, exchange.at.origin, target.hidden, facts, datetime.now(UTC))
     if failed.fault_of:
@@ -106,3 +88,113 @@ async def _post(record: Claimed, target: Target) -> Outcome:
 
 def _facts(began: float) -> Facts:
     return {"seconds": round(time.perf_counter() - began, 4)}
+
+
+class NotFollowed(Exception):
+    """A redirect leads where nothing is delivered; the message is for people."""
+
+
+class Exchange:
+    """One delivery: the request, the redirects that are followed, and what is read of the answer.
+
+    `at`: the place that is asked now; another one than the target's after a redirect."""
+
+    def __init__(self, target: Target, event_id: str, body: bytes) -> None:
+        self.target, self.at = target, target.place
+        self._event_id, self._body = event_id, body
+        self._redirects = 0
+
+    async def run(self) -> Answer:
+        """Send it, and again to where redirects lead, if the endpoint follows them. Takes as long as it takes.
+
+        Raises: NotFollowed; what `client.RAISED` names.
+        """
+        while True:
+            response = await self._send()
+            try:
+                status = response.status
+                body = await _beginning_of(response)
+            finally:
+                response.release()  # closes the connection, unless the answer is read to its end
+            location = response.headers.get("Location", "") if 300 <= status < 400 else ""
+            if not (location and status in FOLLOWED and self.target.endpoint.follow_redirects):
+                leads_to = self._origin_of(location) if location else ""
+                return Answer(status, body, response.headers.get("Retry-After", ""), leads_to, self._redirects)
+            self.at = self.follow(location)
+
+    async def _send(self) -> ClientResponse:
+        """Send it to where we are.
+
+        The host may have closed a connection that was kept, just when it is used again. That says nothing about this
+        event, which then goes once more; its id would tell the host if it had come twice.
+        """
+        made = client.Made()
+        client.asking.set(made)
+        try:
+            return await self._post()
+        except (ServerDisconnectedError, ClientConnectionResetError, ClientOSError) as error:
+            if made.a_connection or isinstance(error, ClientConnectorError):
+                raise
+        return await self._post()
+
+    async def _post(self) -> ClientResponse:
+        return await client.session().post(
+            self.at.url,
+            data=self._body if len(self._body) < LARGE_BODY else BytesIO(self._body),
+            headers=self._headers(),
+            allow_redirects=False,
+            timeout=_client_timeout(self.target.endpoint.connect_timeout),
+        )
+
+    def _headers(self) -> dict[str, str]:
+        """What proves who we are is for the endpoint's own origin only."""
+        target = self.target
+        headers = {"Content-Type": "application/json", "Idempotency-Key": self._event_id}
+        if self.at is not target.place and self.at.origin != target.place.origin:
+            return headers
+        headers |= target.headers
+        if target.authorization:
+            headers["Authorization"] = target.authorization
+        if target.keys:
+            headers |= signing.headers(self._event_id, int(time.time()), self._body, target.keys)
+        return headers
+
+    def follow(self, location: str) -> Place:
+        """Where a redirect leads, checked as the first address was. Raises: NotFollowed."""
+        it = f"{self.at.origin} redirects"
+        self._redirects += 1
+        if self._redirects > MOST_REDIRECTS:
+            raise NotFollowed(f"{it} again, after {MOST_REDIRECTS} redirects; give the endpoint the URL at their end")
+        try:
+            place = reachable(self._joined(location))
+        except Refused as refused:
+            raise NotFollowed(f"{it} to where nothing is delivered: {refused}") from None
+        if self.at.url.scheme == "https" and place.url.scheme == "http":
+            raise NotFollowed(f"{it} to {place.origin}, which can be read on the way")
+        return place
+
+    def _joined(self, location: str) -> str:
+        try:
+            return str(self.at.url.join(URL(location)))
+        except ValueError:
+            raise Refused("its Location header is no URL") from None
+
+    def _origin_of(self, location: str) -> str:
+        try:
+            return read(self._joined(location)).origin
+        except Refused:
+            return "something that is no URL"
+
+
+@lru_cache(maxsize=64)
+def _client_timeout(connect_timeout: float) -> ClientTimeout:
+    """The caller of the exchange holds the time for all of it."""
+    return ClientTimeout(total=None, connect=connect_timeout)
+
+
+async def _beginning_of(response: ClientResponse) -> bytes:
+    content = response.content
+    body = b""
+    while len(body) < MOST_READ and (more := await content.read(MOST_READ - len(body))):
+        body += more
+    return body

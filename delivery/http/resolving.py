@@ -3,13 +3,12 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
-from ipaddress import ip_address
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from delivery.addresses import Refused, allowed, refuse_address
+from delivery.addresses import Refused, refuse_addresses
 
 MOST_LOOK_UPS = 64
 """At once. A resolver that is silent takes half a minute over each name."""
@@ -36,12 +35,10 @@ class CheckedResolver(AbstractResolver):
     ) -> list[ResolveResult]:
         """Raises: NotAllowed, NoSuchName."""
         addresses = await self._addresses_of(host, family)
-        if host.rstrip(".").lower() not in allowed().names:
-            try:
-                for address in addresses:
-                    refuse_address(ip_address(address), host)
-            except Refused as refused:
-                raise NotAllowed(str(refused)) from None
+        try:
+            refuse_addresses(host, addresses)
+        except Refused as refused:
+            raise NotAllowed(str(refused)) from None
         return [
             ResolveResult(
                 hostname=host,
@@ -58,8 +55,23 @@ class CheckedResolver(AbstractResolver):
         """Nothing is held."""
 
     async def _addresses_of(self, host: str, family: int) -> list[str]:
+        """Looked up in a daemon thread of its own: asyncio's executor has a handful of threads, and at its exit Python
+        waits for all of them. The place is given back when the thread ends, whether or not its caller still waits."""
         await self._places.acquire()
-        return await _in_thread(lambda: look_up(host, family), self._places.release)
+        loop = asyncio.get_running_loop()
+        found: Future[list[str]] = Future()
+        found.set_running_or_notify_cancel()
+
+        def work() -> None:
+            try:
+                found.set_result(look_up(host, family))
+            except Exception as error:
+                found.set_exception(error)
+            with suppress(RuntimeError):  # the loop has ended in the meantime
+                loop.call_soon_threadsafe(self._places.release)
+
+        threading.Thread(target=work, name="look-up", daemon=True).start()
+        return await asyncio.wrap_future(found)
 
 
 def look_up(host: str, family: int) -> list[str]:
@@ -74,34 +86,3 @@ def look_up(host: str, family: int) -> list[str]:
     except socket.gaierror as error:
         raise NoSuchName(error.strerror or str(error)) from None
     return list(dict.fromkeys(str(each[4][0]) for each in found))
-
-
-async def _in_thread(function: Callable[[], list[str]], ended: Callable[[], None]) -> list[str]:
-    """Call `function` in a daemon thread of its own; then `ended` on the loop, whether or not a caller still waits.
-
-    asyncio's executor has a handful of threads, and at its exit Python waits for all of them.
-    """
-    loop = asyncio.get_running_loop()
-    awaited: asyncio.Future[list[str]] = loop.create_future()
-
-    def tell(addresses: list[str], error: Exception | None) -> None:
-        ended()
-        if awaited.done():
-            return
-        if error:
-            awaited.set_exception(error)
-        else:
-            awaited.set_result(addresses)
-
-    def work() -> None:
-        addresses: list[str] = []
-        error: Exception | None = None
-        try:
-            addresses = function()
-        except Exception as raised:
-            error = raised
-        with suppress(RuntimeError):  # the loop has ended in the meantime
-            loop.call_soon_threadsafe(tell, addresses, error)
-
-    threading.Thread(target=work, name="look-up", daemon=True).start()
-    return await awaited

@@ -8,11 +8,11 @@ forgotten, so that the next attempt looks for new ones.
 import os
 import socket
 from collections import OrderedDict
-from ipaddress import ip_address
 from threading import Lock
 from typing import Any, NamedTuple
 
-from delivery import addresses, extras
+from delivery import extras
+from delivery.addresses import refuse_addresses
 
 NO_REGION = "the region of the queue is not known: set it at the endpoint, or AWS_DEFAULT_REGION where the worker runs"
 
@@ -55,12 +55,6 @@ def forget(key: ClientKey) -> None:
     """The next one looks for credentials anew."""
     with _lock:
         _clients.pop(key, None)
-
-
-def forget_all() -> None:
-    """For tests."""
-    with _lock:
-        _clients.clear()
 
 
 def _made(key: ClientKey) -> Any:
@@ -108,20 +102,14 @@ def _guarded(connection_class: Any) -> Any:
 
     class Guarded(connection_class):  # type: ignore[misc]
         def _new_conn(self) -> socket.socket:
-            for *_, address in socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM):
-                _check(self.host, str(address[0]))
+            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+            refuse_addresses(self.host, (str(address[0]) for *_, address in found))
             made: socket.socket = super()._new_conn()
             try:
-                _check(self.host, str(made.getpeername()[0]))
+                refuse_addresses(self.host, [str(made.getpeername()[0])])
             except Exception:
                 made.close()
                 raise
             return made
 
     return Guarded
-
-
-def _check(host: str, address: str) -> None:
-    """Raises: Refused."""
-    if host.lower().rstrip(".") not in addresses.allowed().names:
-        addresses.refuse_address(ip_address(address), host)

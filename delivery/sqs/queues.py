@@ -1,12 +1,11 @@
-"""What the address of a queue tells, and what is sent to it. Pure."""
+"""What the address of a queue says, and what is sent to it. Pure."""
 
 import re
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from delivery.addresses import Refused, read
-from delivery.messages import body_of
+from delivery.handlers import body_of, event_id_of
 
 LARGEST_MESSAGE = 1_048_576
 """Bytes of body and attributes that any queue takes. What one queue takes may be less, as 262,144: it says so."""
@@ -20,10 +19,6 @@ REGION_IN_HOST = re.compile(
 OLDEST_HOST = "queue.amazonaws.com"
 """How queues of us-east-1 were addressed at first."""
 
-USER = re.compile("//.*@", re.DOTALL)
-"""Up to the last @, since a password may have any character in it. No name of a queue has one."""
-NO_URL = "an address that is no URL"
-
 REFUSED_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REFUSED_IN_A_GROUP = re.compile(r"[^!-~]")
 
@@ -34,38 +29,35 @@ class Queue:
 
     url: str
     server: str
+    path: str
     region: str
-    is_fifo: bool
+
+    @property
+    def is_fifo(self) -> bool:
+        return self.path.endswith(".fifo")
+
+    def __str__(self) -> str:
+        """For people, as https://sqs.eu-central-1.amazonaws.com:443/…/events: without the account."""
+        before, _, name = self.path.rpartition("/")
+        return f"{self.server}/{'…/' if before else ''}{name}"
 
 
 def queue_at(url: str, region: str = "") -> Queue:
-    """The queue with that address. `region`: what its endpoint says; empty: what the address tells.
+    """The queue with that address. `region`: what its endpoint says; empty: what the address says.
 
     Raises: delivery.addresses.Refused saying what is wrong with the address.
     """
     place = read(url)
-    name = place.url.path.rstrip("/")
-    if not name:
+    path = place.url.path.rstrip("/")
+    if not path:
         raise Refused(
             f"the URL names a server and no queue; that of a queue looks as https://{place.host}/123456789012/events"
         )
-    return Queue(url, place.origin, region or region_of(place.host), name.endswith(".fifo"))
-
-
-def describe(url: str) -> str:
-    """A queue for people, as https://sqs.eu-central-1.amazonaws.com/…/events: no user name, no password, no account."""
-    try:
-        parts = urlsplit(USER.sub("//", url))
-    except ValueError:
-        return NO_URL
-    if not parts.netloc:
-        return NO_URL
-    before, _, name = parts.path.rstrip("/").rpartition("/")
-    return f"{parts.scheme}://{parts.netloc}/{'…/' if before else ''}{name}"
+    return Queue(url, place.origin, path, region or region_of(place.host))
 
 
 def region_of(host: str) -> str:
-    """The region that the name of a server tells; empty when it tells none."""
+    """The region that the name of a server says; empty when it says none."""
     if found := REGION_IN_HOST.search(host):
         return str(found[found.lastindex or 0])
     return "us-east-1" if host == OLDEST_HOST else ""
@@ -77,7 +69,7 @@ def request_for(queue: Queue, payload: dict[str, Any], subject: str, message_gro
     On a FIFO queue the group is `message_group`, or else one for each schedule, and the event id keeps a message that
     is sent again within 5 minutes from being delivered twice.
     """
-    event_id = str(payload.get("event_id") or subject)
+    event_id = event_id_of(payload, subject)
     attributes = {"event_id": event_id, "schedule": str(payload.get("schedule") or "")}
     request: dict[str, Any] = {
         "QueueUrl": queue.url,

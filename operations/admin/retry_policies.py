@@ -1,4 +1,4 @@
-"""Retry policies: a list that tells their waits, and a page with their picture, live while they are edited."""
+"""Retry policies: a list with their waits, and a page with their picture, live while they are edited."""
 
 from typing import Any
 

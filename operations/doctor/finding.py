@@ -1,7 +1,7 @@
 """How a condition is declared, and what its question finds.
 
-A condition is a function `(cursor, now)` under `@condition`, which names what is said when all is well. It returns what
-is wrong, sentence by sentence, and the numbers; or, where the severity or what to do depend on them, a finding.
+A condition is a function `(cursor, now)` under `@condition`, which has the sentence for when all is well. It returns
+what is wrong, sentence by sentence, and the numbers; or, where the severity or what to do depend on them, a finding.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -191,7 +191,7 @@ def claim_head(cursor: CursorWrapper, now: datetime) -> Answer:
     `n_dead_tup` of the statistics says how many row versions are dead, but not where. What matters is how many of them
     lie before the first ready record. So the claim's own inner SELECT is run for each queue and lane, without FOR
     UPDATE, and the buffers that it touched are set against what as many live rows need. A scan marks what is dead to
-    everybody, so it is passed over but once: finding the queues does that; what is then still met, every claim meets.
+    all, so it is skipped from then on: finding the queues does that; what is then still met, every claim meets.
     """
     # a planner that finds a small table not worth an index must not count: the claim is measured as its index serves it
     cursor.execute("SET LOCAL enable_sort = off")

@@ -11,10 +11,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error, IntegrityError
 from rich.console import RenderableType
 
+from declarations.service import InUse
 from jobs import database_errors
 from jobs.decisions import LOGGERS
 from jobs.models import Level
-from jobs.throttle_verbs import InUse
 from operations.backlog.rendering import plain, text_of
 from operations.patience import TookTooLong, at_most
 
@@ -31,7 +31,7 @@ class TerminalCommand(BaseCommand):
         self.stdout.write(text_of(renderable, terminal=self.stdout.isatty()))
 
     def is_confirmed(self, question: str, otherwise: str = "add --yes") -> bool:
-        """Ask the person at the terminal. Raises: CommandError, with what to do `otherwise`, when nobody is there."""
+        """Ask the person at the terminal. Raises: CommandError, with what to do `otherwise`, without a terminal."""
         if not sys.stdin.isatty():
             raise CommandError(f"{question} Nobody is there to ask: {otherwise}", returncode=2)
         try:
@@ -85,7 +85,7 @@ def patiently(ask_for_less: str) -> Iterator[None]:
 
 @contextmanager
 def without_its_log_lines() -> Iterator[None]:
-    """What is done is told by the command itself: the lines of *doing* are kept as rows, and not printed above that."""
+    """The command itself reports what is done: the lines of *doing* are kept as rows, and not printed above that."""
     logger = LOGGERS[Level.DOING]
     level = logger.level
     logger.setLevel(logging.WARNING)

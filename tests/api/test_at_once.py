@@ -1,4 +1,4 @@
-"""Two requests at the same moment, on connections of their own: one of them wins, the other one is told so."""
+"""Two requests at the same moment, on connections of their own: one of them wins, the other one is refused."""
 
 from functools import partial
 from typing import Any
@@ -8,12 +8,13 @@ from django.db import transaction
 
 from api import idempotency
 from api.models import IdempotencyKey
-from api.schedules import Schedules
 from delivery import endpoints
 from jobs import throttles
 from jobs.models import Throttle
+from operations.declarations import Throttles
+from schedules.editing import Schedules
 from tests.api.asking import Program, fields_of, problem_of
-from tests.factories import make_schedule
+from tests.schedules.event_records import make_event_schedule
 from tests.schedules.factories import make_endpoint
 from tests.threads import at_once, beside, meeting, somebody_waits_for_a_lock
 from tests.waiting import PATIENCE, eventually
@@ -55,16 +56,13 @@ def test_of_two_of_one_name_the_second_is_told_that_it_is_taken(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both are checked before either is saved."""
-    check, arrive = Throttle.full_clean, meeting()
-    checked: list[int] = []
+    write, arrive = Throttles.write, meeting()
 
-    def and_meet(throttle: Throttle, *given: Any, **more: Any) -> None:
-        check(throttle, *given, **more)
-        if len(checked) < 2:
-            checked.append(1)
-            arrive()
+    def meet(*given: Any) -> Any:
+        arrive()
+        return write(*given)
 
-    monkeypatch.setattr(Throttle, "full_clean", and_meet)
+    monkeypatch.setattr(Throttles, "write", meet)
     answers = at_once(*(lambda cap=cap: program.post("throttles", BODY | {"max_in_flight": cap}) for cap in (1, 2)))
     first, second = sorted(answers, key=lambda answer: answer.status_code)
     assert first.status_code == 201
@@ -75,19 +73,19 @@ def test_of_two_of_one_name_the_second_is_told_that_it_is_taken(
 def test_while_a_request_with_a_key_runs_another_is_told_so_and_does_not_wait(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[Any] = []
+    answers: list[Any] = []
     store = idempotency._stored
 
     def then_the_other_one_asks(*given: Any) -> IdempotencyKey | None:
-        if not told:
-            told.append(None)
-            told.append(beside(lambda: program.post("throttles", BODY, Idempotency_Key="k")).result(PATIENCE))
+        if not answers:
+            answers.append(None)
+            answers.append(beside(lambda: program.post("throttles", BODY, Idempotency_Key="k")).result(PATIENCE))
         return store(*given)
 
     monkeypatch.setattr(idempotency, "_stored", then_the_other_one_asks)
     assert program.post("throttles", BODY, Idempotency_Key="k").status_code == 201
-    problem_of(told[1], 409)
-    assert told[1].headers["Retry-After"] == "1"
+    problem_of(answers[1], 409)
+    assert answers[1].headers["Retry-After"] == "1"
     assert Throttle.objects.count() == 1
     again = program.post("throttles", BODY, Idempotency_Key="k")
     assert (again.status_code, again.headers["Idempotent-Replayed"]) == (201, "true")
@@ -122,14 +120,14 @@ def test_a_throttle_that_goes_while_a_schedule_names_it_is_told_as_a_problem(
 ) -> None:
     """The database checks references at the commit."""
     path = program.post("throttles", BODY).headers["Location"]
-    schedule, throttle = make_schedule(kind="backup", provider="assignments"), Throttle.objects.get()
+    schedule, throttle = make_event_schedule(), Throttle.objects.get()
 
-    def then_it_goes(resource: Any, request: Any, row: Any, changed: Any) -> None:
+    def then_it_goes(service: Any, row: Any) -> list[str]:
         assert beside(lambda: program.delete(path)).result(PATIENCE).status_code == 204
+        return []
 
-    monkeypatch.setattr(Schedules, "saved", then_it_goes)
-    monkeypatch.setattr(Schedules, "refuse_change", lambda *given: None)
-    problem_of(program.patch(f"schedules/{schedule.pk}", {"throttle": throttle.pk}), 409, 422)
+    monkeypatch.setattr(Schedules, "finish", then_it_goes)
+    problem_of(program.patch(f"schedules/{schedule.pk}", {"throttle": throttle.name}), 409, 422)
     schedule.refresh_from_db()
     assert schedule.throttle_id is None
 

@@ -57,7 +57,7 @@ class TestTheDocument:
         self, error: Exception, headers: dict[str, str]
     ) -> None:
         def look(request: HttpRequest) -> HttpResponse:
-            raise AssertionError("nobody knows yet who asks")
+            raise AssertionError("the account is not known yet")
 
         def find() -> AnonymousUser:
             raise error

@@ -62,7 +62,7 @@ class TestSecrets:
         assert program.patch(path, {"authorization": None}).json()["authorization_is_set"] is False
         assert Endpoint.objects.get().sealed_authorization == ""
 
-    @pytest.mark.parametrize("sent", ["", "a\nb", "é", "\0", "x" * 4001, 7, " a"])
+    @pytest.mark.parametrize("sent", ["a\nb", "あ", "\0", "x" * 8001, 7])
     def test_one_that_no_header_holds_is_refused_and_not_repeated(self, sent: Any, program: Program) -> None:
         answer = program.post("endpoints", BODY | {"authorization": sent})
         assert list(fields_of(answer)) == ["authorization"]
@@ -140,7 +140,7 @@ class TestEditing:
             ({"url": "http://127.0.0.1/"}, "url"), ({"url": "ftp://example.com"}, "url"), ({"url": ""}, "url"),
             ({"url": "https://user:hunter2@example.com/"}, "url"), ({"kind": "smtp"}, "kind"),
             ({"headers": {"Authorization": "x"}}, "headers"), ({"headers": {"HOST": "x"}}, "headers"),
-            ({"headers": {"a b": "x"}}, "headers.a b"), ({"headers": {"a": "x\r\ny"}}, "headers.a"),
+            ({"headers": {"a b": "x"}}, "headers"), ({"headers": {"a": "x\r\ny"}}, "headers"),
             ({"headers": {"a": 7}}, "headers.a"), ({"headers": ["a"]}, "headers"), ({"timeout": 0}, "timeout"),
             ({"timeout": 1e400}, "timeout"), ({"connect_timeout": 301}, "connect_timeout"),
             ({"sealed_authorization": "x"}, "sealed_authorization"), ({"follow_redirects": 1}, "follow_redirects"),

@@ -1,4 +1,4 @@
-"""References are ids; answers tell their names beside them, and a script finds an id by its name with one call."""
+"""References are names, and a script finds an id by its name with one call."""
 
 from typing import Any
 
@@ -10,7 +10,6 @@ from pytest_django import DjangoAssertNumQueries
 from delivery.models import Endpoint
 from tests.api.asking import Program
 from tests.factories import make_retry_policy, make_schedule, make_throttle
-from tests.schedules.event_records import make_event_schedule
 from tests.sources.factories import make_policy
 
 pytestmark = pytest.mark.django_db
@@ -26,29 +25,28 @@ def told(answer: Any) -> Any:
     return answer.json()
 
 
-def named(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name.endswith("_name")}
-
-
-class TestSchedules:
-    def test_tell_the_names_of_what_they_refer_to(self, program: Program) -> None:
+class TestReferences:
+    def test_are_names_in_bodies_and_answers(self, program: Program) -> None:
         throttle, retry_policy = make_throttle(3), make_retry_policy()
-        endpoint = Endpoint.objects.create(name="receiver", url="https://example.com/hook")
-        full = make_event_schedule(throttle=throttle, retry_policy=retry_policy, endpoint=endpoint)
-        make_schedule()
-        expected = {"endpoint_name": "receiver", "throttle_name": throttle.name, "retry_policy_name": retry_policy.name}
-        assert named(told(program.get(f"schedules/{full.pk}"))) == expected
-        assert [named(row) for row in told(program.get("schedules"))["items"]] == [expected, dict.fromkeys(expected)]
-        changed = program.patch(f"schedules/{full.pk}", {"throttle": None, "retry_policy": None})
-        assert named(told(changed)) == expected | {"throttle_name": None, "retry_policy_name": None}
+        Endpoint.objects.create(name="receiver", url="https://example.com/hook")
+        names = {"endpoint": "receiver", "throttle": throttle.name, "retry_policy": retry_policy.name}
+        made = program.post("schedules", {"name": "hourly", "cron": "0 * * * *"} | names)
+        assert made.status_code == 201, made.content
+        for row in (made.json(), told(program.get("schedules"))["items"][0]):
+            assert {name: row[name] for name in names} == names
+        changed = told(program.patch(made.headers["Location"], {"throttle": None, "retry_policy": None}))
+        assert (changed["throttle"], changed["retry_policy"], changed["endpoint"]) == (None, None, "receiver")
+        policy = make_policy(throttle=throttle)
+        row = told(program.get(f"policies/{policy.pk}"))
+        assert (row["throttle"], row["repository"]) == (throttle.name, policy.repository.name)
 
-    def test_keep_their_etag_when_what_they_refer_to_is_renamed(self, program: Program) -> None:
+    def test_keep_the_etag_when_what_they_name_is_renamed(self, program: Program) -> None:
         throttle = make_throttle(3)
         schedule = make_schedule(throttle=throttle)
         etag = program.get(f"schedules/{schedule.pk}").headers["ETag"]
         told(program.patch(f"throttles/{throttle.pk}", {"name": "renamed"}))
         again = program.get(f"schedules/{schedule.pk}")
-        assert (told(again)["throttle_name"], again.headers["ETag"]) == ("renamed", etag)
+        assert (told(again)["throttle"], again.headers["ETag"]) == ("renamed", etag)
 
     def test_of_which_there_are_many_cost_no_more_queries_than_one(
         self, program: Program, django_assert_num_queries: DjangoAssertNumQueries
@@ -58,16 +56,6 @@ class TestSchedules:
             make_schedule(throttle=make_throttle(1), retry_policy=make_retry_policy(), endpoint=endpoint)
 
         _costs_the_same(program, "schedules", make, django_assert_num_queries)
-
-
-class TestPolicies:
-    def test_tell_the_names_of_what_they_refer_to(self, program: Program) -> None:
-        throttle = make_throttle(3)
-        policy = make_policy(throttle=throttle)
-        answer = told(program.get(f"policies/{policy.pk}"))
-        assert named(answer) == {
-            "throttle_name": throttle.name, "retry_policy_name": None, "repository_name": policy.repository.name,
-        }  # fmt: skip
 
 
 def _costs_the_same(program: Program, path: str, make: Any, assert_num_queries: DjangoAssertNumQueries) -> None:

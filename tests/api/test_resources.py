@@ -11,10 +11,10 @@ from django.test import Client
 from api.etags import etag_of
 from api.models import IdempotencyKey
 from api.pruning import prune
-from api.throttles import Throttles
 from delivery.models import Endpoint
 from jobs.clock import database_clock
 from jobs.models import Throttle
+from operations.declarations import Throttles
 from tests.api.asking import Program, fields_of, make_user, problem_of
 from tests.factories import NOON, make_lane, make_record, make_schedule, make_throttle
 
@@ -80,16 +80,14 @@ class TestCreating:
         self, program: Program, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Somebody else saves it between the check and the save."""
-        check = Throttle.full_clean
-        calls: list[int] = []
+        fill = Throttles.fill
 
-        def then_it_is_taken(throttle: Throttle, *given: Any, **more: Any) -> None:
-            check(throttle, *given, **more)
-            if not calls:
-                calls.append(1)
-                Throttle.objects.create(name="hooks", max_in_flight=1)
+        def then_it_is_taken(*given: Any) -> Any:
+            changed = fill(*given)
+            Throttle.objects.create(name="hooks", max_in_flight=1)
+            return changed
 
-        monkeypatch.setattr(Throttle, "full_clean", then_it_is_taken)
+        monkeypatch.setattr(Throttles, "fill", then_it_is_taken)
         assert list(fields_of(program.post("throttles", BODY))) == ["name"]
 
     @pytest.mark.parametrize(
@@ -237,7 +235,7 @@ class TestDeleting:
     ) -> None:
         throttle = make_throttle(1)
         make_schedule(name="hourly", throttle=throttle)
-        monkeypatch.setattr(Throttles, "uses_of", lambda resource, row: [])
+        monkeypatch.setattr(Throttles, "uses", lambda service, row: [])
         problem = problem_of(program.delete(f"throttles/{throttle.pk}"), 409)
         assert "hourly" in problem["detail"]
         assert "`detail`" in problem["hint"]

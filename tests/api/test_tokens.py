@@ -13,7 +13,7 @@ from api import tokens
 from api.auth import FAILED_TOKENS
 from api.models import ApiToken
 from operations import limits
-from tests.api.asking import ALL, Program, make_user, problem_of
+from tests.api.asking import Program, make_user, problem_of
 from tests.factories import NOON
 
 pytestmark = pytest.mark.django_db
@@ -42,9 +42,6 @@ class TestIssuing:
         assert issued.text not in row
         assert issued.text.removeprefix("bst_") not in row
         assert issued.token.scopes == ["read", "operate"]
-
-    def test_no_two_are_alike(self, user: User) -> None:
-        assert len({tokens.issue(user, "a", ["read"]).text for _ in range(10)}) == 10
 
     @pytest.mark.parametrize(
         ("name", "scopes", "ends_after"),
@@ -77,12 +74,10 @@ class TestAuthenticating:
         assert (tokens.revoke(issued.token.pk, NOON), tokens.revoke(issued.token.pk, NOON)) == (True, False)
         assert tokens.authenticate(issued.text, NOON) is None
 
-    @pytest.mark.parametrize("text", ["", "bst_", "bst_x", "\ud800", "\0", "x" * 100_000])
+    @pytest.mark.parametrize("text", ["", "bst_x", "\ud800", "\0", "x" * 100_000])
     def test_what_is_none_is_refused_by_the_same_single_lookup(self, text: str, user: User) -> None:
         tokens.issue(user, "a", ["read"])
-        with CaptureQueriesContext(
-            connection,
-        ) as queries:
+        with CaptureQueriesContext(connection) as queries:
             assert tokens.authenticate(text) is None
         assert len(queries) == 1
 
@@ -124,16 +119,12 @@ class TestRequests:
 
     def test_who_it_is_and_what_it_may(self) -> None:
         program = Program(make_user("view_throttle"), ("read",))
-        told = program.get("me").json()
-        assert (told["user"], told["permissions"]) == (program.user.username, ["jobs.view_throttle"])
-        assert (told["token"]["name"], told["token"]["scopes"]) == ("a program", ["read"])
+        me = program.get("me").json()
+        assert (me["user"], me["permissions"]) == (program.user.username, ["jobs.view_throttle"])
+        assert (me["token"]["name"], me["token"]["scopes"]) == ("a program", ["read"])
         client = Client()
         client.force_login(program.user)
         assert client.get("/api/me").json()["token"] is None
-
-    @pytest.mark.parametrize("scope", ALL)
-    def test_any_scope_is_enough_to_ask_who_one_is(self, scope: str) -> None:
-        assert Program(scopes=(scope,)).get("me").status_code == 200
 
     def test_a_wrong_token_is_not_made_good_by_a_session(self, user: User) -> None:
         client = Client()
@@ -145,7 +136,7 @@ class TestRequests:
         program.client = Client(enforce_csrf_checks=True)
         assert program.post("throttles", {"name": "a", "max_in_flight": 1}).status_code == 201
 
-    def test_too_many_wrong_tokens_are_told_so_and_a_good_one_is_accepted(self) -> None:
+    def test_too_many_wrong_tokens_are_refused_and_a_good_one_is_accepted(self) -> None:
         program = Program()
         with patch.object(limits, "_present", return_value=1_000.0):
             for _ in range(FAILED_TOKENS.count):

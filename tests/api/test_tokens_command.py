@@ -40,13 +40,13 @@ class TestIssuing:
         assert (found.name, found.scopes, found.expires_at) == ("grafana", ["read", "operate"], None)
 
     @pytest.mark.parametrize(
-        ("said", "seconds"),
+        ("after", "seconds"),
         [
             ("12h", 43_200),
         ],
     )
-    def test_it_expires_when_it_is_told_to(self, said: str, seconds: int) -> None:
-        issue("--expires", said)
+    def test_it_expires_when_it_should(self, after: str, seconds: int) -> None:
+        issue("--expires", after)
         token = ApiToken.objects.get()
         assert token.expires_at is not None
         assert abs((token.expires_at - token.created_at).total_seconds() - seconds) < 5
@@ -89,13 +89,6 @@ class TestListingAndRevoking:
         assert refused("revoke", str(token.pk)).returncode == 1
         assert json.loads(run("--json")[0])[0]["state"] == "revoked"
 
-    @pytest.mark.parametrize(
-        "said",
-        [
-            "",
-            "٣",
-        ],
-    )
-    def test_what_is_no_token_is_refused(self, said: str) -> None:
-        assert refused("revoke", "--", said).returncode == 2
+    def test_what_is_no_token_is_refused(self) -> None:
+        assert refused("revoke", "--", "٣").returncode == 2
         assert refused("revoke").returncode == 2

@@ -1,7 +1,5 @@
 """The fleets that the bench makes: that they are what the parts say they are."""
 
-from pathlib import Path
-
 import pytest
 
 from bench.fleets import arrivals, decisions, making, sweep
@@ -53,7 +51,7 @@ class TestWhatADecisionLooksAt:
 
 
 class TestASweepToBe:
-    def test_everybody_is_ready_in_that_order(self, tmp_path: Path):
+    def test_everybody_is_ready_in_that_order(self, tmp_path):
         sweep.make(absent=4, present=2, behind=1, port=2022, directory=str(tmp_path), connect_timeout=2, bandwidth="1M")
         kinds = [
             Assignment.objects.get(pk=record.payload["assignment"]).source.kind
@@ -63,7 +61,7 @@ class TestASweepToBe:
 
 
 class TestArrivalsToBe:
-    def test_silent_sources_wait_for_their_re_check_and_a_check_in_ends_that(self, tmp_path: Path):
+    def test_silent_sources_wait_for_their_re_check_and_a_check_in_ends_that(self, tmp_path):
         found = arrivals.make(2, str(tmp_path))
         waiting = BacklogRecord.objects.filter(status=Status.WAITING, waiting_for=WaitingFor.RECHECK)
         assert waiting.count() == 2

@@ -1,8 +1,14 @@
 """Loopback is allowed, as an operator would allow it."""
 
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
-from delivery.http import lookup
+from delivery import targets
+from delivery.sqs import clients, message
+from tests.delivery.queue_servers import CREDENTIALS, QueueServer, ScriptedServer, queue_server, scripted_server
 from tests.waiting import PATIENCE
 
 LOOPBACK = "127.0.0.1"
@@ -11,7 +17,7 @@ LOOPBACK = "127.0.0.1"
 @pytest.fixture(autouse=True)
 def _known_for_long(monkeypatch) -> None:
     """What was looked up a moment ago is still known, though this machine may have stood still meanwhile."""
-    monkeypatch.setattr(lookup, "FRESH_SECONDS", 2 * PATIENCE)
+    monkeypatch.setattr(targets, "FRESH_SECONDS", 2 * PATIENCE)
 
 
 @pytest.fixture
@@ -27,3 +33,28 @@ def allow(settings):
 @pytest.fixture
 def _loopback_allowed(allow) -> None:
     allow(LOOPBACK)
+
+
+@pytest.fixture
+def _worker_of_queues(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials in the environment and no region; loopback is allowed; no clients or targets of another test."""
+    settings.CALLBACKS_ALLOWED = ["127.0.0.0/8"]
+    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(clients, "_clients", OrderedDict())
+    monkeypatch.setattr(message, "targets", targets.Targets())
+
+
+@pytest.fixture(scope="package")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueServer]:
+    """A real server of queues; each test makes a queue of its own."""
+    with queue_server(tmp_path_factory.mktemp("queues")) as running:
+        yield running
+
+
+@pytest.fixture
+def scripted() -> Iterator[ScriptedServer]:
+    with scripted_server() as running:
+        yield running

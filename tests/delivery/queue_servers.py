@@ -1,4 +1,4 @@
-"""Servers of queues for tests: a real one, as a process of its own, and one that answers as it is told."""
+"""Servers of queues for tests: a real one, as a process of its own, and one with a scripted answer."""
 
 import contextlib
 import json
@@ -80,7 +80,7 @@ class QueueServer:
         return Session().client("sqs", region_name="eu-west-1", endpoint_url=self.url, config=config, **keys)
 
     def check_credentials(self, from_call: str) -> None:
-        """Let it check credentials from so many calls on ("inf": never): those above are nobody's."""
+        """Let it check credentials from so many calls on ("inf": never): those above belong to no account."""
         headers = {"Content-Type": "text/plain"}
         urlopen(Request(f"{self.url}/moto-api/reset-auth", from_call.encode(), headers), timeout=PATIENCE).close()
 
@@ -107,7 +107,7 @@ def queue_server(directory: Path) -> Iterator[QueueServer]:
 
 
 @dataclass
-class ToldServer:
+class ScriptedServer:
     """Gives every request the same answer, and keeps paths and bodies of those that came. `silent`: it answers none."""
 
     url: str = ""
@@ -120,36 +120,36 @@ class ToldServer:
 
     def refuses(self, code: str, message: str = "no", *, status: int = 400, **headers: str) -> None:
         self.body = json.dumps({"__type": f"com.amazonaws.sqs#{code}", "message": message})
-        self.status, self.headers = status, {name.replace("_", "-"): said for name, said in headers.items()}
+        self.status, self.headers = status, {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 @contextlib.contextmanager
-def describe_server() -> Iterator[ToldServer]:
-    told, ended = ToldServer(), threading.Event()
+def scripted_server() -> Iterator[ScriptedServer]:
+    script, ended = ScriptedServer(), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            told.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-            told.asked.append(self.path)
-            if told.silent:
+            script.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+            script.asked.append(self.path)
+            if script.silent:
                 ended.wait(PATIENCE)
                 return
-            self.send_response(told.status)
-            headers = {"Content-Type": "application/x-amz-json-1.0", "Content-Length": str(len(told.body.encode()))}
-            for name, said in (headers | told.headers).items():
-                self.send_header(name, said)
+            self.send_response(script.status)
+            headers = {"Content-Type": "application/x-amz-json-1.0", "Content-Length": str(len(script.body.encode()))}
+            for name, value in (headers | script.headers).items():
+                self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(told.body.encode())
+            self.wfile.write(script.body.encode())
 
         def log_message(self, *args: Any) -> None:
             pass
 
     server = ThreadingHTTPServer((loopback_address(), 0), Handler)
-    told.url = f"http://{server.server_address[0]!s}:{server.server_address[1]}"
+    script.url = f"http://{server.server_address[0]!s}:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
-        yield told
+        yield script
     finally:
         ended.set()
         server.shutdown()

@@ -94,8 +94,8 @@ class TestAWorker:
             stack.pop_all().close()
             private = {"Location": "http://127.0.0.2:9/"}
             failing = {
-                put(endpoint)[0].pk: said
-                for endpoint, said in (
+                put(endpoint)[0].pk: error
+                for endpoint, error in (
                     (at(receiving(answering(500))), "answered 500 Internal Server Error: ***"),
                     (at(receiving(answering(410))), "answered 410 Gone: ***"),
                     (at(receiving(answering(429, **{"Retry-After": "7200"}))), "answered 429 Too Many Requests: ***"),
@@ -108,25 +108,30 @@ class TestAWorker:
                     (gone, "could not be reached: Connection refused"),
                 )
             }
-            good = stack.enter_context(receiving())
+            broken, good = stack.enter_context(receiving(answering(500))), stack.enter_context(receiving())
+            held = [record.pk for record in put(make_endpoint(broken.url), 300)]
             endpoint = make_endpoint(good.url)
             signing.rotate(endpoint)
             delivered = [record.pk for record in put(endpoint, 100)]
             delivered += [put(at(receiving(slow)))[0].pk, put(at(speaking(flood)))[0].pk]
             delivered += [put(at(receiving(accept, tls=served_with(trusted))))[0].pk]
             process = start(SSL_CERT_FILE=str(trusted))
-            eventually(lambda: Attempt.objects.count() == len(failing) + len(delivered))
+            waiting = BacklogRecord.objects.filter(waiting_for__in=[WaitingFor.BACKOFF, WaitingFor.BREAKER])
+            eventually(lambda: waiting.count() == len(failing) + len(held))
+            eventually(lambda: BacklogRecord.objects.unfinished().count() == len(failing) + len(held))
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE) == 0
 
         records = BacklogRecord.objects.in_bulk()
         assert {pk: records[pk].get_status_display() for pk in delivered} == dict.fromkeys(delivered, "succeeded")
-        for pk, said in failing.items():
-            assert said in records[pk].last_error
+        for pk, error in failing.items():
+            assert error in records[pk].last_error
             assert (records[pk].status, records[pk].waiting_for) == (Status.WAITING, WaitingFor.BACKOFF)
             assert records[pk].failures == 1
         [asked] = [each for each in records.values() if "answered 429" in each.last_error]
         assert (asked.run_after - asked.last_failure_at).total_seconds() == pytest.approx(7200, abs=2)
+        assert sum(records[pk].failures for pk in held) < 3
+        assert Breaker.objects.get(opened_at__isnull=False).title == broken.origin
         facts = Attempt.objects.get(record_id=delivered[0]).facts
         assert facts["status"] == 200
         assert len({json.loads(request.body)["event_id"] for request in good.requests}) == len(good.requests) == 100
@@ -138,38 +143,20 @@ class TestAWorker:
         assert "Traceback" not in log
 
     @pytest.mark.promise
-    def test_that_is_stopped_gives_back_what_was_not_answered(self, start, tmp_path):
+    def test_breaks_off_what_is_cancelled_and_gives_back_what_was_not_answered_when_it_is_stopped(
+        self, start, tmp_path
+    ):
         with receiving(wait) as receiver:
-            records = put(make_endpoint(receiver.url), 20)
+            unwanted, *records = put(make_endpoint(receiver.url), 20)
             process = start()
             eventually(lambda: receiver.in_flight == 20)
+            cancel([unwanted.pk])
+            eventually(lambda: receiver.in_flight == 19)
+            eventually(lambda: BacklogRecord.objects.get(pk=unwanted.pk).status == Status.CANCELLED)
+            assert BacklogRecord.objects.filter(status=Status.RUNNING).count() == 19
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE) == 0
             eventually(lambda: receiver.in_flight == 0)
         for record in BacklogRecord.objects.in_bulk([record.pk for record in records]).values():
             assert (record.status, record.failures) == (Status.READY, 0)
         assert "Unclosed" not in (tmp_path / "worker.log").read_text()
-
-    def test_breaks_off_a_request_whose_record_is_cancelled(self, start):
-        with receiving(wait) as receiver:
-            kept, unwanted = put(make_endpoint(receiver.url), 2)
-            start()
-            eventually(lambda: receiver.in_flight == 2)
-            cancel([unwanted.pk])
-            eventually(lambda: receiver.in_flight == 1)
-            eventually(lambda: BacklogRecord.objects.get(pk=unwanted.pk).status == Status.CANCELLED)
-            assert BacklogRecord.objects.get(pk=kept.pk).status == Status.RUNNING
-
-    def test_stops_trying_a_host_that_fails_and_no_other(self, start):
-        with receiving(answering(500)) as failing, receiving() as good:
-            held = {record.pk for record in put(make_endpoint(failing.url), 300)}
-            delivered = [record.pk for record in put(make_endpoint(good.url), 300)]
-            start()
-            records = BacklogRecord.objects.filter(pk__in=delivered, status=Status.SUCCEEDED)
-            eventually(lambda: records.count() == len(delivered))
-            waiting = BacklogRecord.objects.filter(waiting_for__in=[WaitingFor.BREAKER, WaitingFor.BACKOFF])
-            eventually(lambda: waiting.count() == len(held))
-        breaker = Breaker.objects.get()
-        assert breaker.title == failing.origin
-        assert breaker.is_open
-        assert BacklogRecord.objects.filter(failures__gt=0).count() < 3

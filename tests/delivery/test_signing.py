@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from delivery.encryption import unseal
+from delivery.encryption import Unsealable, seal, unseal
 from delivery.models import SigningSecret
 from delivery.signing import headers, key_of, keys_in_use, new_secret, rotate
 from tests.delivery.events import make_endpoint
@@ -13,14 +13,48 @@ from tests.factories import NOON
 from tests.threads import at_once
 
 BODY = json.dumps({"shard": 3}).encode()
-NOW = int(NOON.timestamp())
+
+
+class TestASealedText:
+    @pytest.mark.parametrize("text", ["Bearer abc", "ü\n\0€", "x" * 5000, ""])
+    def test_is_read_again_and_shows_nothing(self, text):
+        sealed = seal(text)
+        assert unseal(sealed) == text
+        assert not text or (sealed != seal(text) and text not in sealed)
+
+    def test_is_read_with_the_key_that_sealed_it_while_that_is_known(self, settings):
+        settings.SECRET_KEY = "old"
+        old = seal("Bearer abc")
+        settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "new", ["older", "old"]
+        new = seal("Bearer abc")
+        assert unseal(old) == "Bearer abc"
+        settings.SECRET_KEY_FALLBACKS = []
+        assert unseal(new) == "Bearer abc"
+        with pytest.raises(Unsealable, match="all hosts the same SECRET_KEY"):
+            unseal(old)
+
+    def test_is_read_as_long_as_the_purpose_of_its_key_stays(self, settings):
+        """What installations have sealed must open in later versions, too."""
+        settings.SECRET_KEY = "a key of 2026"
+        assert unseal(SEALED_IN_2026) == "Bearer abc"
+
+    @pytest.mark.parametrize("rubbish", ["rubbish", "gAAAAA", "ü"])
+    def test_that_is_none_says_what_to_do_and_quotes_nothing(self, rubbish):
+        with pytest.raises(Unsealable) as raised:
+            unseal(rubbish)
+        assert rubbish not in str(raised.value)
+        assert raised.value.__suppress_context__
+
+
+SEALED_IN_2026 = "gAAAAABrAfS3z_mgYSf_1Q8wSFyUDSgipWKdI4f59YfXWJyY3Z4JDehz2ENFZvOg7wvsO_D0SEEjSmioStuDiPCpGgF_yEnbXw=="
 
 
 class TestASecret:
     def test_is_random_and_as_long_as_the_specification_wants(self):
-        assert new_secret() != new_secret()
-        assert new_secret().startswith("whsec_")
-        assert 24 <= len(b64decode(new_secret().removeprefix("whsec_"))) <= 64
+        secret = new_secret()
+        assert secret != new_secret()
+        assert secret.startswith("whsec_")
+        assert 24 <= len(b64decode(secret.removeprefix("whsec_"))) <= 64
 
     @pytest.mark.parametrize("text", ["whsec_", "", "whsec_!", "whsec_abc", "whsec_ü"])
     def test_that_is_none_is_refused_without_quoting_it(self, text):
@@ -36,43 +70,31 @@ class TestASignature:
         signed = headers("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', [key])
         assert signed["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
-    def test_is_verified_with_each_of_its_secrets(self):
+    def test_is_verified_with_each_of_its_secrets_and_needs_one(self):
         secrets = [new_secret(), new_secret()]
         present = int(datetime.now(UTC).timestamp())  # what is minutes old is refused
         signed = headers("7-1", present, BODY, [key_of(secret) for secret in secrets])
         assert all(Webhook(secret).verify(BODY, signed) == {"shard": 3} for secret in secrets)
+        assert headers("7-1", present, BODY, []) == {}
 
     def test_is_another_one_for_each_message_of_one_key(self):
-        key = key_of(new_secret())
-        signatures = {headers(event, at, body, [key])["webhook-signature"] for event, at, body in MESSAGES}
-        assert len(signatures) == len(MESSAGES)
+        key, messages = key_of(new_secret()), (("a", 1, b"x"), ("b", 1, b"x"), ("a", 2, b"x"), ("a", 1, b"y"))
+        assert len({headers(*message, [key])["webhook-signature"] for message in messages}) == len(messages)
         assert headers("a", 1, b"x", [key]) == headers("a", 1, b"x", [key])
-
-    def test_needs_a_secret(self):
-        assert headers("7-1", NOW, BODY, []) == {}
-
-
-MESSAGES = (("a", 1, b"x"), ("b", 1, b"x"), ("a", 2, b"x"), ("a", 1, b"y"))
 
 
 @pytest.mark.django_db
 class TestARotation:
-    def test_lets_the_secret_before_sign_for_a_while_more(self):
-        endpoint = make_endpoint("https://example.com/")
+    def test_lets_each_secret_before_sign_for_a_while_more_and_no_longer_than_it_was_to(self):
+        endpoint, other = make_endpoint("https://example.com/"), make_endpoint("https://example.org/")
+        rotate(other, now=NOON)
         first, second = rotate(endpoint, now=NOON), rotate(endpoint, keep_for=60, now=NOON)
-        kept = endpoint.signing_secrets.all()
-        assert keys_in_use(kept, NOON) == [key_of(second), key_of(first)]
-        assert keys_in_use(kept, NOON + timedelta(seconds=60)) == [key_of(second)]
-
-    def test_does_not_let_one_live_longer_than_it_was_to(self):
-        endpoint = make_endpoint("https://example.com/")
-        rotate(endpoint, now=NOON)
-        rotate(endpoint, keep_for=60, now=NOON)
         third = rotate(endpoint, keep_for=3600, now=NOON + timedelta(seconds=30))
-        assert len(keys_in_use(endpoint.signing_secrets.all(), NOON + timedelta(seconds=31))) == 3
-        after = keys_in_use(endpoint.signing_secrets.all(), NOON + timedelta(seconds=61))
-        assert len(after) == 2
-        assert after[0] == key_of(third)
+        keys = [key_of(secret) for secret in (third, second, first)]
+        kept = endpoint.signing_secrets.all()
+        assert keys_in_use(kept, NOON + timedelta(seconds=31)) == keys
+        assert keys_in_use(kept, NOON + timedelta(seconds=61)) == keys[:2]
+        assert other.signing_secrets.get().retires_at is None
 
     def test_keeps_the_secret_sealed(self):
         secret = rotate(make_endpoint("https://example.com/"))
@@ -80,18 +102,11 @@ class TestARotation:
         assert b64encode(key_of(secret)).decode() not in row.sealed
         assert unseal(row.sealed) == secret
 
-    def test_leaves_other_endpoints_alone(self):
-        endpoint, other = make_endpoint("https://example.com/"), make_endpoint("https://example.org/")
-        rotate(other, now=NOON)
-        rotate(endpoint, now=NOON)
-        assert other.signing_secrets.get().retires_at is None
-
 
 @pytest.mark.django_db(transaction=True)
-class TestTwoRotationsAtTheSameMoment:
-    def test_leave_one_secret_that_does_not_retire(self):
-        endpoint = make_endpoint("https://example.com/")
-        secrets = at_once(lambda: rotate(endpoint), lambda: rotate(endpoint))
-        assert endpoint.signing_secrets.filter(retires_at__isnull=True).count() == 1
-        in_use = keys_in_use(endpoint.signing_secrets.all(), datetime.now(UTC))
-        assert set(in_use) == {key_of(secret) for secret in secrets}
+def test_two_rotations_at_the_same_moment_leave_one_secret_that_does_not_retire():
+    endpoint = make_endpoint("https://example.com/")
+    secrets = at_once(lambda: rotate(endpoint), lambda: rotate(endpoint))
+    assert endpoint.signing_secrets.filter(retires_at__isnull=True).count() == 1
+    in_use = keys_in_use(endpoint.signing_secrets.all(), datetime.now(UTC))
+    assert set(in_use) == {key_of(secret) for secret in secrets}

@@ -1,70 +1,97 @@
-"""A worker as a process of its own that delivers to a real server of queues, and a person who tries an endpoint."""
+"""Messages of queues as a worker sends them: a process, its threads, and a server that dies and comes back."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from threading import Barrier
-from typing import Any
 
 import pytest
-from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 
+from delivery import targets
+from delivery.models import Endpoint
 from delivery.sqs import message
-from jobs import backlog
+from jobs import backlog, breakers, claiming, settling, tick
 from jobs.handlers import Run
-from jobs.models import BacklogRecord, Breaker
-from jobs.outcomes import Failed, Held, Outcome
+from jobs.models import Attempt, BacklogRecord, Breaker
+from jobs.outcomes import Failed, Guarded, Held, Outcome, Succeeded
 from jobs.states import Status
 from tests.delivery.queue_servers import (
     CREDENTIALS,
     QueueServer,
-    describe_server,
+    ScriptedServer,
     endpoint_at,
     payload_for,
     queue_server,
     run_for,
 )
-from tests.factories import NOON
-from tests.jobs.worker_processes import database_url
+from tests.factories import NOON, make_record, make_worker
+from tests.sources.worker_process import worker_process
 from tests.waiting import PATIENCE, eventually
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("_worker_of_queues")]
 
 EVENTS = 60
-AT_ONCE = 20
 THREADS = 8
+MINUTE = timedelta(minutes=1)
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[QueueServer]:
-    with queue_server(tmp_path) as running:
-        yield running
+@pytest.mark.django_db(transaction=True)
+class TestAWorker:
+    def test_delivers_every_event_once_and_one_to_try_it(self, server: QueueServer, tmp_path: Path) -> None:
+        url = server.make_queue("worked")
+        endpoint = endpoint_at(url)
+        payloads = [payload_for(endpoint, number) for number in range(1, EVENTS + 1)]
+        with worker_process(
+            "callbacks:20", tmp_path, BACKUPSCHED_CALLBACKS_ALLOWED="127.0.0.0/8", **CREDENTIALS
+        ) as worker:
+            backlog.enqueue("sqs_message", [(payload["event_id"], payload) for payload in payloads])
+            delivered = BacklogRecord.objects.filter(status=Status.SUCCEEDED)
+            eventually(lambda: worker.poll() is not None or delivered.count() == EVENTS)
+            numbers = sorted(json.loads(message["Body"])["number"] for message in server.received(url))
+            assert numbers == list(range(1, EVENTS + 1))
 
+            output = StringIO()
+            call_command("endpoints", "test", endpoint.name, stdout=output)
+            assert output.getvalue().startswith("delivered: it answered 200 after ")
+            [test_event] = server.received(url)
+            assert json.loads(test_event["Body"])["payload"] == {"test": True}
 
-@pytest.fixture
-def worker(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    environment = {
-        **os.environ,
-        **CREDENTIALS,
-        "DJANGO_SETTINGS_MODULE": "backupsched.settings",
-        "DATABASE_URL": database_url(),
-        "BACKUPSCHED_CALLBACKS_ALLOWED": "127.0.0.0/8",
-    }
-    command = [sys.executable, "manage.py", "worker", "--queues", f"callbacks:{AT_ONCE}", "--grace", "5"]
-    with (tmp_path / "worker.log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment, stderr=log, cwd=settings.BASE_DIR)
-    yield process
-    if process.poll() is None:
-        process.kill()
-    process.wait(PATIENCE)
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(PATIENCE) == 0
+
+    @pytest.mark.parametrize(("is_open", "expected"), [(True, Held), (False, Failed)])
+    def test_keeps_no_session_of_the_database_for_each_thread(
+        self, is_open: bool, expected: type[Outcome], scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(targets, "FRESH_SECONDS", 0)
+        all_done, before = Barrier(THREADS + 1, timeout=PATIENCE), sessions()
+
+        def deliver(run: Run) -> Outcome:
+            outcome = message.deliver(run)
+            all_done.wait()  # all have delivered, and none has ended
+            all_done.wait()
+            connection.close()
+            return outcome
+
+        scripted.refuses("InternalError", status=500)
+        endpoint = endpoint_at(f"{scripted.url}/1/events")
+        if is_open:
+            Breaker.objects.create(
+                key=f"host:{scripted.url}", title=scripted.url, opened_at=NOON, probe_at=NOON, failures=3
+            )
+        with ThreadPoolExecutor(THREADS) as pool:
+            delivering = [pool.submit(deliver, run_for(endpoint, number)) for number in range(THREADS)]
+            all_done.wait()
+            during = sessions()
+            all_done.wait()
+            assert {type(each.result()) for each in delivering} == {expected}
+        assert during - before <= 1
 
 
 def sessions() -> int:
@@ -77,58 +104,84 @@ def sessions() -> int:
         return int(cursor.fetchone()[0])
 
 
-class TestAWorker:
-    def test_delivers_every_event_once_and_one_to_try_it(
-        self, server: QueueServer, worker: "subprocess.Popen[bytes]"
+def emit(endpoint: Endpoint, *numbers: int) -> None:
+    for number in numbers:
+        payload = payload_for(endpoint, number)
+        make_record(kind="sqs_message", queue="callbacks", subject=payload["event_id"], payload=payload)
+
+
+def work(now: datetime) -> list[Outcome]:
+    """Claim all that is ready, deliver it and settle it."""
+    claimed = claiming.claim("callbacks", worker_id=make_worker().pk, limit=100, now=now)
+    results = [(record, message.deliver(Run(record))) for record in claimed]
+    settling.settle(results, now=now)
+    return [outcome for _, outcome in results]
+
+
+@pytest.mark.django_db
+class TestABreaker:
+    @pytest.fixture(autouse=True)
+    def _not_known_for_long(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        monkeypatch.setattr(targets, "FRESH_SECONDS", 0)
+        return
+
+    def test_of_a_server_that_is_killed_holds_what_follows_and_lets_it_go_when_it_is_back(self, tmp_path: Path) -> None:
+        with queue_server(tmp_path) as server:
+            endpoint = endpoint_at(server.make_queue("events"))
+            emit(endpoint, 1)
+            assert [type(outcome) for outcome in work(NOON)] == [Succeeded]
+            server.kill()
+            emit(endpoint, *range(2, 8))
+            outcomes = work(NOON + MINUTE)
+            assert {outcome.fault_of for outcome in outcomes if isinstance(outcome, Failed)} == {
+                Guarded(f"host:{server.url}", server.url)
+            }
+            breaker = Breaker.objects.get()
+            assert breaker.is_open
+            assert server.url in breaker.last_error
+            emit(endpoint, 8)
+            [held] = work(NOON + MINUTE)
+            assert isinstance(held, Held), "it is refused without being tried"
+
+            server.start()
+            server.make_queue("events")
+            tick.tick(NOON + 2 * MINUTE, rescue=False)
+            outcomes = work(NOON + 2 * MINUTE)
+            [trial] = [outcome for outcome in outcomes if isinstance(outcome, Succeeded)]
+            assert trial.proves == Guarded(f"host:{server.url}", server.url)
+            assert {type(outcome) for outcome in outcomes} == {Succeeded, Held}, "those it had failed before it opened"
+            assert not Breaker.objects.get().is_open
+            tick.tick(NOON + 60 * MINUTE, rescue=False)
+            work(NOON + 60 * MINUTE)
+            assert set(BacklogRecord.objects.values_list("status", flat=True)) == {Status.SUCCEEDED}
+            assert len(server.received(endpoint.url)) == 7
+
+    def test_counts_a_server_that_never_answers_and_nothing_that_it_refuses(self, scripted: ScriptedServer) -> None:
+        endpoint = endpoint_at(f"{scripted.url}/1/events", timeout=0.2)
+        scripted.refuses("AccessDenied")
+        emit(endpoint, 1)
+        work(NOON)
+        assert not Breaker.objects.exists()
+        scripted.silent = True
+        emit(endpoint, 2)
+        [outcome] = work(NOON)
+        assert isinstance(outcome, Failed)
+        assert "did not answer within 0.2 s" in outcome.error
+        assert Attempt.objects.latest("pk").facts["seconds"] > 0.19
+        assert Breaker.objects.get().failures == 1
+
+    def test_lets_a_trial_through_that_was_chosen_since_it_was_looked_at(
+        self, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        url = server.make_queue("events")
-        endpoint = endpoint_at(url)
-        payloads = [payload_for(endpoint, number) for number in range(1, EVENTS + 1)]
-        backlog.enqueue("sqs_message", [(payload["event_id"], payload) for payload in payloads])
-        delivered = BacklogRecord.objects.filter(status=Status.SUCCEEDED)
-        eventually(lambda: worker.poll() is not None or delivered.count() == EVENTS)
-        numbers = sorted(json.loads(message["Body"])["number"] for message in server.received(url))
-        assert numbers == list(range(1, EVENTS + 1))
-
-        told = StringIO()
-        call_command("endpoints", "test", endpoint.name, stdout=told)
-        assert told.getvalue().startswith("delivered: it answered 200 after ")
-        [message] = server.received(url)
-        assert json.loads(message["Body"])["payload"] == {"test": True}
-
-        worker.send_signal(signal.SIGTERM)
-        assert worker.wait(PATIENCE) == 0
-
-
-class TestItsThreads:
-    @pytest.mark.parametrize(("is_open", "expected"), [(True, Held), (False, Failed)])
-    def test_keep_no_session_of_the_database_each(
-        self, is_open: bool, expected: type[Outcome], monkeypatch: pytest.MonkeyPatch, settings: Any
-    ) -> None:
-        settings.CALLBACKS_ALLOWED = ["127.0.0.0/8"]
-        monkeypatch.setattr(message, "KNOWN_FOR", -1.0)
-        for name, value in CREDENTIALS.items():
-            monkeypatch.setenv(name, value)
-        all_done, before = Barrier(THREADS + 1, timeout=PATIENCE), sessions()
-
-        def deliver(run: Run) -> Outcome:
-            outcome = message.deliver(run)
-            all_done.wait()  # all have delivered, and none has ended
-            all_done.wait()
-            connection.close()
-            return outcome
-
-        with describe_server() as told, ThreadPoolExecutor(THREADS) as pool:
-            told.refuses("InternalError", status=500)
-            endpoint = endpoint_at(f"{told.url}/1/events")
-            if is_open:
-                Breaker.objects.create(
-                    key=f"host:{told.url}", title=told.url, opened_at=NOON, probe_at=NOON, failures=3
-                )
-            delivering = [pool.submit(deliver, run_for(endpoint, number)) for number in range(THREADS)]
-            all_done.wait()
-            during = sessions()
-            all_done.wait()
-            assert {type(each.result()) for each in delivering} == {expected}
-        message.forget_all()
-        assert during - before <= 1
+        scripted.refuses("InternalError", status=500)
+        emit(endpoint_at(f"{scripted.url}/1/events"), 1, 2, 3, 4)
+        work(NOON)
+        assert Breaker.objects.get().is_open
+        asked = len(scripted.asked)
+        emit(Endpoint.objects.get(), 5)
+        assert isinstance(work(NOON)[0], Held)
+        monkeypatch.setattr(targets, "FRESH_SECONDS", 2 * PATIENCE)
+        tick.tick(NOON + MINUTE, rescue=False)
+        work(NOON + MINUTE)
+        assert len(scripted.asked) == asked + 1
+        assert breakers.state_of(Breaker.objects.get()) == "open"

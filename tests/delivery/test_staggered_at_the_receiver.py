@@ -15,7 +15,7 @@ from tests.jobs.throttling.counting_receiver import counting_receiver
 from tests.jobs.throttling.delivering_workers import delivering_workers
 from tests.waiting import eventually
 
-COUNT, WINDOW_FOR = 1_000, 30
+COUNT, WINDOW_FOR = 400, 10
 
 
 @pytest.mark.slow
@@ -28,8 +28,8 @@ def test_no_tenth_of_the_window_brings_much_more_than_the_mean(tmp_path: Path) -
             name="batch", cron="0 0 1 1 *", kind="http_callback", event_count=COUNT, window_for=WINDOW_FOR,
             stagger="even", endpoint=Endpoint.objects.create(name="receiver", url=receiver.url),
         )  # fmt: skip
-        trigger_at = database_clock().replace(microsecond=0) + timedelta(seconds=4)
+        trigger_at = database_clock().replace(microsecond=0) + timedelta(seconds=2)
         Trigger.objects.create(schedule=schedule, trigger_at=trigger_at)
         eventually(lambda: BacklogRecord.objects.filter(status=Status.SUCCEEDED).count() == COUNT, seconds=90)
     # by plan it is 1.08 (test_stagger.py); a machine that stands still for a moment delivers some of them together
-    assert most_within(WINDOW_FOR / 10, sorted(receiver.begun_at)) <= 1.3 * COUNT / 10
+    assert most_within(WINDOW_FOR / 10, sorted(receiver.begun_at)) <= 1.5 * COUNT / 10

@@ -89,11 +89,6 @@ class TestTheLoad:
         assert max(abs(one - other) for one, other in zip(exact.load, even.load, strict=True)) <= 2
         assert sum(even.load) == pytest.approx(sum(exact.load), rel=0.001)
 
-    def test_of_a_million_is_level(self) -> None:
-        load = found(events=1_000_000, cron="0 3 * * *").load[180:240]
-        assert sum(load) == pytest.approx(1_000_000)
-        assert max(load[:-1]) == pytest.approx(min(load[:-1]), abs=0.001)
-
     @pytest.mark.parametrize(
         ("events", "window_for"), [(5_000, 3_600), (1_000_000, 60), (1_000_000, 86_400), (5_000, 31 * 86_400)]
     )
@@ -163,11 +158,6 @@ class TestTheVerdict:
             "A batch takes 5 h 33 min."
         )
         assert said(capacity)[text] == "bad"
-
-    @pytest.mark.parametrize("way", ["even", "none"])
-    def test_is_the_same_with_and_without_stagger(self, way: str) -> None:
-        fitting, tight = (found(stagger=way, limits=slow(rate=rate)) for rate in (0.5, 0.25))
-        assert (len(fitting.late), len(tight.late)) == (0, 167)
 
     def test_a_batch_waits_for_another_that_shares_its_throttle(self) -> None:
         flood = demand(name="flood", cron="0 3 * * *", events=10_000)

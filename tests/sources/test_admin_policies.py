@@ -315,7 +315,6 @@ class TestPreview:
     @pytest.mark.parametrize(
         "window",
         [
-            "null",
             "1e999",
         ],
     )

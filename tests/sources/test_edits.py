@@ -1,4 +1,4 @@
-"""Edits of one policy by two at once: of the admin's page and of the API."""
+"""Two edits of one policy at once: by the admin's page and by the API."""
 
 from pathlib import Path
 from typing import Any
@@ -7,9 +7,8 @@ import pytest
 from django.db import transaction
 from django.test import Client
 
-from api.policies import Policies
 from schedules.models import Schedule
-from sources import edits
+from sources.edits import Policies, Repositories
 from sources.models import Policy, Repository
 from tests.api.asking import Program
 from tests.sources.factories import make_policy
@@ -24,15 +23,15 @@ def save(policy: Policy, **fields: Any) -> None:
     for name, value in fields.items():
         setattr(policy.schedule, name, value)
     with transaction.atomic():
-        edits.save_policy(policy, set(fields))
+        Policies().save(policy, set(fields))
 
 
 def read(policy: Policy) -> Policy:
     return Policy.objects.select_related("schedule").get(pk=policy.pk)
 
 
-class TestTwoWhoEditOnePolicy:
-    def test_keep_what_the_other_one_has_changed(self) -> None:
+class TestTwoEditsOfOnePolicy:
+    def test_each_keeps_what_the_other_has_changed(self) -> None:
         policy = make_policy()
         first, second = read(policy), read(policy)
         save(first, enabled=False)
@@ -41,44 +40,44 @@ class TestTwoWhoEditOnePolicy:
         assert (schedule.enabled, schedule.priority) == (False, 7)
         assert not second.schedule.enabled  # what is planned anew goes by it
 
-    def test_keep_what_the_other_one_has_changed_of_the_policy_itself(self) -> None:
+    def test_each_keeps_what_the_other_has_changed_of_the_policy_itself(self) -> None:
         policy = make_policy()
         first, second = read(policy), read(policy)
         first.seeding_limit, first.keep_versions = 3, 7
         second.recheck_after = 1234
         with transaction.atomic():
-            edits.save_policy(first, {"seeding_limit", "keep_versions"})
+            Policies().save(first, {"seeding_limit", "keep_versions"})
         with transaction.atomic():
-            edits.save_policy(second, {"recheck_after"})
+            Policies().save(second, {"recheck_after"})
         found = Policy.objects.get()
         assert (found.seeding_limit, found.keep_versions, found.recheck_after) == (3, 7, 1234)
         assert found.seeding_throttle is not None
 
-    def test_keep_what_the_other_one_has_changed_of_a_repository(self, tmp_path: Path) -> None:
+    def test_each_keeps_what_the_other_has_changed_of_a_repository(self, tmp_path: Path) -> None:
         repository = make_policy().repository
         first, second = (Repository.objects.get(pk=repository.pk) for _ in range(2))
         first.name, second.location = "elsewhere", str(tmp_path / "moved")
-        edits.save_repository(first, {"name"}, by="admin")
-        edits.save_repository(second, {"location"}, by="admin")
+        Repositories().save(first, {"name"})
+        Repositories().save(second, {"location"})
         found = Repository.objects.get()
         assert (found.name, found.location) == ("elsewhere", str(tmp_path / "moved"))
 
-    def test_wait_for_each_other_and_both_succeed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        policy, program, check = make_policy(), Program(), Policies.check
+    def test_one_waits_for_the_other_and_both_succeed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        policy, program, check = make_policy(), Program(), Policies.problems
         others = []
 
-        def meet(self: Policies, row: Policy) -> None:
+        def meet(self: Policies, row: Policy, changed: Any) -> dict[str, str]:
             others.append(beside(lambda: save(read(policy), enabled=False)))
             eventually(somebody_waits_for_a_lock)
-            check(self, row)
+            return check(self, row, changed)
 
-        monkeypatch.setattr(Policies, "check", meet)
+        monkeypatch.setattr(Policies, "problems", meet)
         assert program.patch(f"policies/{policy.pk}", {"priority": 7}).status_code == 200
         others[0].result(PATIENCE)
         schedule = Schedule.objects.get()
         assert (schedule.enabled, schedule.priority) == (False, 7)
 
-    def test_are_told_by_the_etag_when_the_schedule_was_edited_meanwhile(self) -> None:
+    def test_an_etag_is_stale_when_the_schedule_was_edited_meanwhile(self) -> None:
         policy, program = make_policy(), Program()
         etag = program.get(f"policies/{policy.pk}")["ETag"]
         with transaction.atomic():

@@ -176,20 +176,10 @@ class TestWhatIsCheckedWhenAPolicyIsSaved:
             Policies().fill(make_policy(), fields)
         return caught.value.message_dict
 
-    def test_a_wrong_range_and_a_wrong_excluded_date_are_named_each_on_its_field(self) -> None:
-        found = self.problems(window=[{"start": "25:00", "end": "06:00"}], excluded_dates=["02-30"])
-        assert "range 1, start" in found["window"][0]
-        assert "'02-30' does not exist" in found["excluded_dates"][0]
-
     def test_excluded_dates_that_leave_no_opening_are_said_on_their_field(self) -> None:
         assert self.problems(window=NIGHTS, excluded_dates=["2020-01-01..2040-01-01"]) == {
             "excluded_dates": ["leave no opening within two years; take some of them away"]
         }
-
-    def test_periods_without_an_opening_are_warned_of(self) -> None:
-        weekend = [{"days": "sat", "start": "00:00", "end": "00:00"}]
-        [warning] = Policies().edit(make_policy(cron="0 0 * * *"), {"window": weekend}).warnings
-        assert "of the next 10 periods have no opening" in warning
 
 
 class TestAScheduleOfEvents:

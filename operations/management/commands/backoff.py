@@ -1,5 +1,4 @@
 import json
-import os
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -63,7 +62,7 @@ class Command(BaseCommand):
         check_size(options["jobs"], options["retries"])
         everything, path = options["all"], options["output"]
         rules = _every_rule(options) if everything else _rules(options)
-        form = _form_of_new_file(path, force=options["force"]) if path else ""
+        form = _form_of(path) if path else ""
         sizes = {name: options[name] for name in ("jobs", "retries", "seed")}
         studies = [study(name, rule, **sizes) for name, rule in rules]
         if form:
@@ -155,41 +154,26 @@ def _parameter(written: str) -> tuple[str, Any]:
         return name, value
 
 
-def _form_of_new_file(path: Path, *, force: bool) -> str:
-    """Raises: ValueError for a file that cannot be written, or that is there, before anything is worked out."""
+def _form_of(path: Path) -> str:
+    """Raises: ValueError, before anything is worked out."""
     if (form := path.suffix.lower().removeprefix(".")) not in FORMATS:
         raise ValueError(f"--output {path}: a picture's name ends in .svg or .png")
     if lacking := missing():
         raise ValueError(lacking)
-    try:
-        if path.is_dir():
-            raise ValueError(f"--output {path} is a directory; name a file in it")
-        if not path.parent.is_dir():
-            raise ValueError(f"--output {path}: there is no directory {path.parent}; make it first")
-        _check_free(path, force=force)
-    except OSError as error:
-        raise ValueError(f"--output {path}: {error.strerror}") from error
     return form
 
 
-def _check_free(path: Path, *, force: bool) -> None:
-    if path.exists() and not force:
-        raise ValueError(f"--output {path} is there already; add --force to overwrite it")
-
-
 def _write(path: Path, picture: bytes, *, force: bool) -> None:
-    """Write under another name beside it, then give it its own: no reader sees half a picture.
-
-    A file that has come up meanwhile is overwritten only by `force`. Raises: ValueError.
-    """
-    part = path.with_name(f".backoff-{os.getpid()}")
+    """Raises: ValueError for a file that is there, or cannot be written; half a picture is not left behind."""
     try:
-        try:
-            with part.open("xb") as file:
+        with path.open("wb" if force else "xb") as file:
+            try:
                 file.write(picture)
-            _check_free(path, force=force)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+                file.flush()
+            except OSError:
+                path.unlink()
+                raise
+    except FileExistsError as error:
+        raise ValueError(f"--output {path} is there already; add --force to overwrite it") from error
     except OSError as error:
         raise ValueError(f"--output {path} cannot be written: {error.strerror}") from error

@@ -101,7 +101,7 @@ class TestCreating:
 
     def test_of_two_policies_of_one_name_one_is_made_with_one_schedule(self, programs: tuple[Program, Program]) -> None:
         repository = Repository.objects.create(name="vault", location="/srv/backups")
-        body = {"name": "twin", "cron": "0 9 * * *", "repository": repository.pk}
+        body = {"name": "twin", "cron": "0 9 * * *", "repository": repository.name}
         one, other = programs
         answers = at_once(lambda: one.post("policies", body), lambda: other.post("policies", body))
         assert sorted(answer.status_code for answer in answers) == [201, 422]

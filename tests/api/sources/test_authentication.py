@@ -5,14 +5,9 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
-from django.http import HttpRequest
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.urls import path
-from ninja import NinjaAPI
 
-from api.auth import Staff
-from api.errors import add_handlers
 from sources import tokens
 from sources.models import AgentToken
 from tests.api.asking import problem_of
@@ -20,18 +15,6 @@ from tests.api.sources.agents import Agent
 from tests.sources.factories import make_assignment, make_source
 
 pytestmark = pytest.mark.django_db
-
-scratch = NinjaAPI(urls_namespace="scratch", auth=Staff())
-add_handlers(scratch)
-
-
-@scratch.post("/change")
-def change(request: HttpRequest) -> dict[str, bool]:
-    return {"changed": True}
-
-
-urlpatterns = [path("api/", scratch.urls)]
-"""An operation of staff that changes something; the product has none yet."""
 
 
 def with_header(header: str | None) -> Any:
@@ -46,15 +29,12 @@ class TestToken:
         valid = Agent()
         headers = [
             None,
-            "",
-            "Bearer",
             "Bearer ",
             f"Bearer {revoked.token}",
             "Bearer bsa_" + "A" * 43,
             f"Bearer {valid.token[:-1]}",
             f"Bearer {valid.token} ",
             f"Basic {valid.token}",
-            valid.token,
             f"Bearer {AgentToken.objects.order_by('-pk')[0].digest}",
             "Bearer \xff\xfe",
             "Bearer " + "x" * 5000,
@@ -104,7 +84,7 @@ class TestToken:
 
 
 class TestAnotherSource:
-    @pytest.mark.parametrize("named", ["exists", "does not exist", 7, ["exists"], "", True])
+    @pytest.mark.parametrize("named", ["exists", "does not exist", ["exists"], ""])
     def test_a_body_that_names_one_is_refused_whether_it_exists_or_not(self, named: Any) -> None:
         agent = Agent(make_source(name="own"))
         other = make_assignment(None, make_source(name="exists"))
@@ -141,27 +121,6 @@ class TestRotation:
 
 
 class TestStaff:
-    def test_documents_are_for_staff(self, client: Client, admin_client: Client) -> None:
-        for page in ("/api/docs", "/api/openapi.json"):
-            answer = client.get(page)
-            assert (answer.status_code, answer.headers["Location"].partition("?")[0]) == (302, "/admin/login/")
-            assert admin_client.get(page).status_code == 200
-
-    def test_the_documentation_page_needs_nothing_of_other_hosts(self, admin_client: Client) -> None:
-        page = admin_client.get("/api/docs").content.decode()
-        assert "/static/ninja/swagger-ui-bundle.js" in page
-        assert "https://" not in page
-        assert "cdn" not in page
-
-    def test_the_description_names_operations_and_their_problems(self, admin_client: Client) -> None:
-        found = admin_client.get("/api/openapi.json").json()
-        agents = {"enrol", "check-in", *(f"agent/{each}" for each in ("back-up-now", "rotate", "snooze", "status"))}
-        resources = {"sources", "policies", "assignments", "repositories", "backups", "schedules", "throttles"}
-        assert set(found["paths"]) >= {f"/api/{each}" for each in agents | resources}
-        answers = found["paths"]["/api/check-in"]["post"]["responses"]
-        assert set(answers) == {"200", "400", "401", "403", "411", "413", "415", "422", "429", "503"}
-        assert answers["422"]["$ref"] == "#/components/responses/Problem422"
-
     @pytest.mark.parametrize(("staff", "status"), [(None, 401), (False, 403)])
     def test_other_people_see_no_policies(self, client: Client, staff: bool | None, status: int) -> None:
         if staff is not None:
@@ -174,13 +133,12 @@ class TestStaff:
         assert Agent().get("policies/x/preview").status_code == 401
 
 
-@pytest.mark.urls("tests.api.sources.test_authentication")
-class TestCsrf:
-    def test_a_change_by_session_needs_the_csrf_token(self) -> None:
-        client = Client(enforce_csrf_checks=True)
-        client.force_login(User.objects.create_user("staff", is_staff=True))
-        refused = client.post("/api/change")
-        assert refused.status_code == 403
-        problem_of(refused)
-        client.cookies["csrftoken"] = "x" * 32
-        assert client.post("/api/change", headers={"X-CSRFToken": "x" * 32}).json() == {"changed": True}
+def test_a_change_by_session_needs_the_csrf_token() -> None:
+    client, body = Client(enforce_csrf_checks=True), {"name": "gentle", "max_in_flight": 1}
+    client.force_login(User.objects.create_superuser("staff"))
+    refused = client.post("/api/throttles", body, content_type="application/json")
+    assert refused.status_code == 403
+    problem_of(refused)
+    client.cookies["csrftoken"] = "x" * 32
+    headers = {"X-CSRFToken": "x" * 32}
+    assert client.post("/api/throttles", body, content_type="application/json", headers=headers).status_code == 201

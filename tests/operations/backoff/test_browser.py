@@ -1,8 +1,5 @@
 """The pictures in a real browser: they change with what is typed, and fit the page, light and dark."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from tests.factories import make_retry_policy
@@ -31,12 +28,6 @@ def picture_of(browser: test_pages.Browser) -> str:
     return str(browser.run(f"const i = {found}; return i ? decodeURIComponent(i.src) + ' ' + i.alt : ''"))
 
 
-def seen(browser: test_pages.Browser, name: str) -> None:
-    """Keeps a screenshot where a person asks for them."""
-    if directory := os.environ.get("SCREENSHOTS"):
-        browser.picture(Path(directory) / f"{name}.png")
-
-
 class TestAPolicyThatIsEdited:
     def test_the_picture_follows_what_is_typed(self, browser: test_pages.Browser) -> None:
         policy = make_retry_policy(name="often", algorithm="constant", parameters={"base": 60})
@@ -51,7 +42,6 @@ class TestAPolicyThatIsEdited:
         eventually(lambda: browser.value_of("id_algorithm") == "phased")
         eventually(lambda: browser.value_of("id_parameters") == '{"unit": 1}')
         eventually(lambda: "unit=1" in picture_of(browser))
-        seen(browser, "policy")
         assert browser.complaints() == []
 
 

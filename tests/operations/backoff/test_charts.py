@@ -11,7 +11,7 @@ from PIL import Image
 from jobs.durations import span
 from jobs.retries import Rule
 from operations.backoff import FORMATS, charts
-from operations.backoff.study import Study, every_algorithm, study
+from operations.backoff.study import Study, study
 from tests.waiting import PATIENCE
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -45,10 +45,9 @@ class TestDots:
 
 
 class TestFiles:
-    @pytest.mark.parametrize(("name", "rule"), list(every_algorithm())[::2])
-    def test_equal_input_gives_equal_bytes(self, name: str, rule: Rule) -> None:
+    def test_equal_input_gives_equal_bytes(self) -> None:
         for form in FORMATS:
-            twice = [charts.draw([study(name, rule, jobs=5, retries=3)], form) for _ in range(2)]
+            twice = [charts.draw([studied("buckets")], form) for _ in range(2)]
             assert twice[0] == twice[1]
 
     @pytest.mark.parametrize(("theme", "background"), [("light", "fffffe"), ("dark", "111827")])
@@ -74,26 +73,21 @@ class TestFiles:
         assert all(picture == expected[name] for name, picture in found)
 
 
-class TestForThoseWhoDoNotSeeIt:
-    def test_it_has_a_role_a_title_and_a_description(self) -> None:
-        root = tree_of(charts.draw([studied("sidekiq", max_failures=25)]))
-        assert root.get("role") == "img"
-        assert root[0].text == "Backoff: sidekiq"
-        assert "10 jobs fail together" in (root[1].text or "")
-        assert "It gives up at failure 25" in (root[1].text or "")
+def test_it_has_a_role_a_title_and_a_description() -> None:
+    root = tree_of(charts.draw([studied("sidekiq", max_failures=25)]))
+    assert (root.get("role"), root[0].text) == ("img", "Backoff: sidekiq")
+    assert "10 jobs fail together" in (root[1].text or "")
+    assert "It gives up at failure 25" in (root[1].text or "")
 
 
-@pytest.mark.parametrize("name", ["$x^$", "<b>&\"'", "名前 🎉", "a\x01b\x1b", "]]>" + "x" * 300, "\\frac{} %s {x}"])
+@pytest.mark.parametrize("name", ["$x^$ <b>&\"' 名前 🎉", "a\x01b\x1b ]]>" + "x" * 300, "\\frac{} %s {x}"])
 def test_any_name_can_be_drawn(name: str) -> None:
     found = study(name, Rule("constant"), jobs=2, retries=2)
-    for form in FORMATS:
-        assert charts.draw([found], form)
+    assert charts.draw([found], "png")
     assert (tree_of(charts.draw([found]))[0].text or "").startswith("Backoff: ")
 
 
 def test_a_rule_that_retries_nothing_has_a_picture_that_says_so() -> None:
-    for form in FORMATS:
-        assert charts.draw([studied("constant", max_failures=1)], form)
     assert "nothing is retried" in words_of(charts.draw([studied("constant", max_failures=1)]))
 
 

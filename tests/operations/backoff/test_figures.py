@@ -22,11 +22,6 @@ class TestRetries:
     def test_fibonacci_counts_from_the_first_failure(self) -> None:
         assert jobs_of(Rule("fibonacci", {"unit": 60}), 1, 5) == ((60, 120, 240, 420, 720),)
 
-    def test_a_job_ends_at_the_failure_that_is_its_last(self) -> None:
-        assert jobs_of(Rule("constant", {"base": 10}, max_failures=3), 1, 9) == ((10, 20),)
-        assert jobs_of(Rule("constant", {"base": 10}, give_up_after=25), 1, 9) == ((10, 20, 30),)
-        assert jobs_of(Rule("constant", max_failures=1), 2, 9) == ((), ())
-
     def test_phased_takes_the_places_of_each_records_own_phase(self) -> None:
         line = phases.Line(15, 86_400)
         for record_id, job in enumerate(jobs_of(Rule("phased", {"unit": 15}), 3, 4), 1):
@@ -62,6 +57,8 @@ class TestRetries:
 
 
 def test_a_job_gives_up_at_the_failure_that_its_rule_names() -> None:
+    assert jobs_of(Rule("constant", {"base": 10}, give_up_after=25), 1, 9) == ((10, 20, 30),)
+    assert jobs_of(Rule("constant", max_failures=1), 2, 9) == ((), ())
     assert giving_up(Rule("constant")) is None
     assert giving_up(Rule("constant", {"base": 10}, max_failures=3)) == (3, 20)
     assert giving_up(Rule("constant", {"base": 10}, give_up_after=25)) == (4, 30)

@@ -11,11 +11,8 @@ class TestBounds:
         ("rule", "failures", "expected"),
         [
             (Rule("constant", {"base": 7}), 5, (7, 7)),
-            (Rule("exponential", {"least": 180, "unit": 60}), 3, (420, 420)),
-            (Rule("exponential", {"least": 180, "unit": 60, "jitter": "full"}), 3, (0, 420)),
             (Rule("exponential", {"least": 180, "unit": 60, "jitter": "equal"}), 3, (210, 420)),
             (Rule("sidekiq"), 3, (31, 121)),
-            (Rule("buckets"), 3, (8, 64)),
             (Rule("buckets", max_delay=20), 3, (8, 20)),
             (Rule("phased"), 3, (36, 76)),
         ],
