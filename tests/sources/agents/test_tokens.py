@@ -10,7 +10,7 @@ from django.db import OperationalError, connection, transaction
 from pytest_django import DjangoAssertNumQueries
 
 from jobs.clock import database_clock
-from sources import tokens
+from sources.agents import tokens
 from sources.models import AgentToken, EnrolmentCode
 from tests.factories import NOON
 from tests.sources.factories import make_source

@@ -8,8 +8,9 @@ import pytest
 from bench.fleets.statements import counted
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status, WaitingFor
-from sources import checkins, planning
-from sources.checkins import Facts, check_in, clock_skew, reachable_at
+from sources import planning
+from sources.agents import checkins
+from sources.agents.checkins import Facts, check_in, clock_skew, reachable_at
 from sources.models import Source
 from tests.factories import NOON
 from tests.sources.factories import make_assignment, make_source, record_of
