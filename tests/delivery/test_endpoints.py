@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from jobs.throttle_verbs import InUse
 
 from declarations.problems import validated
+from declarations.service import InUse
 from delivery import declarations
 from delivery.encryption import unseal
 from delivery.endpoints import Endpoints, endpoint_facts, rotate, secret_facts, undelivered

@@ -11,11 +11,11 @@ from django.db.models import ProtectedError
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from declarations import queue
 from declarations.problems import validated
 from jobs.models import RetryPolicy
 from jobs.retries import ALGORITHMS, LARGEST, LONGEST, SHORTEST, Failure, Rule, delay, validate
 from jobs.states import Status
+from operations import declarations as queue
 from tests.factories import install_presets, make_record, make_retry_policy, make_schedule
 
 DAY = 86_400
