@@ -7,10 +7,18 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from ninja import Field, Schema
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, StrictBool, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    StrictBool,
+    StringConstraints,
+    model_validator,
+)
 
 from api.fields import DURATION, Instant, printable, written_out
-from sources.checkins import MAX_ADDRESSES, Facts, is_address
+from sources.agents.checkins import MAX_ADDRESSES, Facts, is_address
 from sources.previews import LARGEST_COUNT
 
 LONGEST_SNOOZE_SECONDS = 7 * 86_400
@@ -46,7 +54,7 @@ class EnrolAnswer(Schema):
     server_time: datetime
 
 
-class CheckInRequest(Schema):
+class CheckInRequest(BaseModel):  # without what a Schema of django-ninja does for each field
     """What an agent knows of its source's present state. Whatever it leaves out or sends as null is unknown."""
 
     hostname: Hostname | None = None

@@ -19,11 +19,15 @@ class ObjectParser(Parser):
     """Reads objects only: a schema whose fields may all be left out would be content with a list, too."""
 
     def parse_body(self, request: HttpRequest) -> dict[str, Any]:
-        """Raises: ValueError for JSON that is no object, or no JSON: it knows neither NaN nor infinity."""
-        body: object = json.loads(request.body, parse_constant=_refuse, parse_float=_finite)
-        if not isinstance(body, dict):
-            raise ValueError("not an object")
-        return body
+        return object_of(request.body)
+
+
+def object_of(body: bytes) -> dict[str, Any]:
+    """Raises: ValueError for JSON that is no object, or no JSON: it knows neither NaN nor infinity."""
+    found: object = json.loads(body, parse_constant=_refuse, parse_float=_finite)
+    if not isinstance(found, dict):
+        raise ValueError("not an object")
+    return found
 
 
 def _refuse(text: str) -> float:

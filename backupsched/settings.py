@@ -1,35 +1,4 @@
-"""Settings of the project. Everything an operator changes comes from the environment.
-
-| variable | meaning | default |
-|---|---|---|
-| `DATABASE_URL` | the PostgreSQL (≥ 14) to use | an embedded PostgreSQL 18 in `BACKUPSCHED_VAR` |
-| `BACKUPSCHED_VAR` | directory of everything that is written | `var/` of a checkout; `/var/lib/backupsched`, … |
-| `SECRET_KEY` | Django's secret | made once, kept in `BACKUPSCHED_VAR/secret_key` |
-| `SECRET_KEY_FALLBACKS` | comma-separated earlier ones, while sealed secrets and sessions move on | none |
-| `ALLOWED_HOSTS` | comma-separated host names of the web pages | `localhost,127.0.0.1,[::1]` |
-| `CSRF_TRUSTED_ORIGINS` | comma-separated origins, when behind a proxy with TLS | none |
-| `BACKUPSCHED_TLS` | `1`: pages are asked for by HTTPS only, through a proxy that does TLS | off |
-| `BACKUPSCHED_PROXY` | the proxy whose `X-Forwarded-*` is believed | none; with TLS `127.0.0.1` |
-| `BACKUPSCHED_SECRETS_DIRECTORIES` | colon-separated; `file:` secrets lie below one of them | `/etc/backupsched`, … |
-| `BACKUPSCHED_FOLDERS` | colon-separated; what accounts without a permission for more may name | `/home`, `/srv`, … |
-| `BACKUPSCHED_RESERVE` | percent of a repository's file system that backups leave free; 0: none | 1 |
-| `BACKUPSCHED_ENGINE_MEMORY` | MiB that the program of one backup may use | half of the host's, at least 1024 |
-| `BACKUPSCHED_UMASK` | octal; who else may read the repositories, as `022` for everybody | 077 |
-| `DEBUG` | `1` shows Django's debug pages; never in production | off |
-| `LOG_LEVEL` | level of the log on standard error | `INFO` |
-| `BACKUPSCHED_LEASE` | seconds a worker owns a record without renewing | 60 |
-| `BACKUPSCHED_WAKE` | `listen`, or `poll`: behind PgBouncer in transaction mode | `listen` |
-| `BACKUPSCHED_KEEP_DAYS` | days that finished records and their attempts are kept | 90 |
-| `BACKUPSCHED_KEEP_LOG_DAYS` | days that the log of decisions is kept | 14 |
-| `BACKUPSCHED_CHECK_IN_EVERY` | seconds after which agents announce their source again | 300 |
-| `BACKUPSCHED_SWEEP_MAX_RECORDS` | how many records a sweep of the progressive schedule takes at most | 10000 |
-| `BACKUPSCHED_BREAKER_AFTER` | failures in a row that open the breaker of a repository | 3 |
-| `BACKUPSCHED_BREAKER_PROBE` | seconds until an open breaker lets its first trial through | 60 |
-| `BACKUPSCHED_BREAKER_LONGEST` | seconds between trials at most | 900 |
-| `BACKUPSCHED_CALLBACKS_ALLOWED` | comma-separated networks and hosts, not public, that may get events | none |
-| `BACKUPSCHED_WAKE_NETWORKS` | comma-separated networks, not of this host, that magic packets may go to | none |
-| `BACKUPSCHED_CONSIDERING` | `1`: also log what each claim considered, and which key decided | off |
-"""
+"""Settings of the project. Everything an operator changes comes from the environment: docs/operations.md, Settings."""
 
 import os
 from pathlib import Path

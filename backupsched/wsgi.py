@@ -6,4 +6,8 @@ from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backupsched.settings")
 
-application = get_wsgi_application()
+django_application = get_wsgi_application()
+
+from api.usual_check_ins import usual_check_ins  # noqa: E402  (its models need the applications)
+
+application = usual_check_ins(django_application)

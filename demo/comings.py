@@ -11,7 +11,7 @@ from sources.models import Assignment, Progress
 from sources.planning import subject_of
 
 VANISHES_AFTER_BYTES = 500_000
-AWAY_SECONDS = 20.0
+AWAY_SECONDS = 10.0
 """Longer than the grace of its policy, so it is let go, and its next check-in puts it first in line."""
 
 

@@ -58,14 +58,12 @@ def doing(
     `record`: the claimed record that it was done to; without one, `kind` and `subject` say about whom it is. In a
     transaction the line is written, or not, with everything else. `now` (aware): when; by default the clock's.
     """
-    row = Decision(level=Level.DOING, what=what, text=_bounded(text), facts=facts or {}, at=now or database_clock())
+    about: dict[str, Any] = {"kind": kind, "subject": subject}
     if record is not None:
-        row.kind, row.queue, row.subject = record.kind, record.queue, record.subject
-        row.record_id, row.worker_id = record.id, record.worker_id
-    else:
-        row.kind, row.subject = kind, subject
-    row.save(force_insert=True)
-    _tell(row)
+        about = {name: getattr(record, name) for name in ("kind", "queue", "subject", "worker_id")}
+        about["record_id"] = record.id
+    at, text = now or database_clock(), _bounded(text)
+    _log(Decision.objects.create(what=what, text=text, facts=facts or {}, at=at, **about))
 
 
 def _bounded(text: str) -> str:
@@ -87,7 +85,7 @@ def doing_all(lines: Iterable[Line], now: datetime) -> None:
     """Write many lines in one statement a thousand."""
     rows = [Decision(level=Level.DOING, at=now, **(asdict(line) | {"text": _bounded(line.text)})) for line in lines]
     for row in Decision.objects.bulk_create(rows, batch_size=1000):
-        _tell(row)
+        _log(row)
 
 
 def consider(
@@ -117,10 +115,8 @@ def consider(
         "left": [_keys(record) for record in left],
         "decided_by": decided,
     }
-    row = Decision(level=Level.CONSIDERING, what="claimed", text=text, facts=facts, at=instant, queue=queue)
-    row.kind, row.worker_id = (claimed or left)[0].kind, worker_id
-    row.save(force_insert=True)
-    _tell(row)
+    row = {"what": "claimed", "text": text, "facts": facts, "at": instant, "queue": queue, "worker_id": worker_id}
+    _log(Decision.objects.create(level=Level.CONSIDERING, kind=(claimed or left)[0].kind, **row))
 
 
 def _left(queue: str, now: datetime) -> list[BacklogRecord]:
@@ -147,7 +143,7 @@ def _keys(record: Claimed | BacklogRecord) -> dict[str, Any]:
     }
 
 
-def _tell(row: Decision) -> None:
+def _log(row: Decision) -> None:
     LOGGERS[Level(row.level)].info(
         "%s: %s", row.what, row.text, extra={"subject": row.subject, "record": row.record_id, "facts": row.facts}
     )

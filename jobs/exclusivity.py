@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from django.db import connection
-
 from jobs.outcomes import Claimed, Handoff, Outcome
+from jobs.prepared import execute
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from jobs.transitions import Transition
 
@@ -31,7 +30,7 @@ SELECT key
 TAKEN = f"""
 SELECT exclusive_key
   FROM jobs_backlogrecord b
- WHERE exclusive_key = ANY(%(keys)s) AND status IN ({Status.READY}, {Status.RUNNING})
+ WHERE exclusive_key = ANY(%(keys)s::text[]) AND status IN ({Status.READY}, {Status.RUNNING})
    AND NOT EXISTS (
        SELECT FROM unnest(%(ids)s::bigint[], %(tokens)s::uuid[]) AS own(id, token)
         WHERE own.id = b.id AND own.token = b.lease_token)
@@ -41,12 +40,12 @@ SELECT exclusive_key
 # SKIP LOCKED: the caller holds rows of its own, so a wait out of id order could go round in a circle.
 OPEN = f"""
 UPDATE jobs_backlogrecord
-   SET run_after = %(now)s
+   SET run_after = %(now)s::timestamptz
  WHERE id = ANY(ARRAY(
        SELECT id
          FROM jobs_backlogrecord
-        WHERE exclusive_key = ANY(%(keys)s) AND status = {Status.WAITING}
-          AND waiting_for = {WaitingFor.THROTTLE} AND run_after > %(now)s
+        WHERE exclusive_key = ANY(%(keys)s::text[]) AND status = {Status.WAITING}
+          AND waiting_for = {WaitingFor.THROTTLE} AND run_after > %(now)s::timestamptz
         ORDER BY id
           FOR UPDATE SKIP LOCKED))
 """
@@ -64,9 +63,8 @@ def lock_keys(results: Sequence[tuple[Claimed, Outcome]], *, skip_locked: bool =
     keys = sorted({key for result in results for key in keys_of(*result)})
     if not keys:
         return set()
-    with connection.cursor() as cursor:
-        cursor.execute(TRY_KEYS if skip_locked else LOCK_KEYS, {"keys": keys})
-        return {row[0] for row in cursor.fetchall()} if skip_locked else set()
+    rows = execute(TRY_KEYS if skip_locked else LOCK_KEYS, {"keys": keys}).fetchall()
+    return {row[0] for row in rows} if skip_locked else set()
 
 
 def gate(changes: list[tuple[Claimed, Transition]], now: datetime) -> list[tuple[Claimed, Transition]]:
@@ -74,10 +72,8 @@ def gate(changes: list[tuple[Claimed, Transition]], now: datetime) -> list[tuple
     keys = [change.exclusive_key for _, change in changes if change.exclusive_key is not None]
     if not keys:
         return changes
-    with connection.cursor() as cursor:
-        ids, tokens = [record.id for record, _ in changes], [record.lease_token for record, _ in changes]
-        cursor.execute(TAKEN, {"keys": keys, "ids": ids, "tokens": tokens})
-        taken = {row[0] for row in cursor.fetchall()}
+    ids, tokens = [record.id for record, _ in changes], [record.lease_token for record, _ in changes]
+    taken = {row[0] for row in execute(TAKEN, {"keys": keys, "ids": ids, "tokens": tokens}).fetchall()}
     gated = []
     for record, change in changes:
         if change.exclusive_key in taken:
@@ -108,6 +104,5 @@ def open_gates(keys: Iterable[str | None], now: datetime) -> None:
     moment comes before or after both.
     """
     if held := sorted({key for key in keys if key is not None}):
-        with connection.cursor() as cursor:
-            cursor.execute(LOCK_KEYS, {"keys": held})
-            cursor.execute(OPEN, {"keys": held, "now": now})
+        execute(LOCK_KEYS, {"keys": held})
+        execute(OPEN, {"keys": held, "now": now})

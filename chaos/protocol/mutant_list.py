@@ -132,8 +132,8 @@ MUTANTS = [
          "    with transaction.atomic():\n        # no_key", NO_TRANSACTION + "        # no_key"),
     _one("the watermark is not moved", "schedules/statements.py", "SET next_trigger_at = r.next_trigger_at",
          "SET next_trigger_at = s.next_trigger_at"),
-    _one("what waits is promoted early", EMITTER, "AND run_after <= %(now)s\n        ORDER BY run_after",
-         "AND run_after <= %(now)s + interval '40 s'\n        ORDER BY run_after"),
+    _one("what waits is promoted early", EMITTER, "AND run_after <= %(now)s::timestamptz\n        ORDER BY run_after",
+         "AND run_after <= %(now)s::timestamptz + interval '40 s'\n        ORDER BY run_after"),
     # edits
     _one("a cancel does not lock", "jobs/backlog/rows.py", " ORDER BY id\n   FOR UPDATE\n", " ORDER BY id\n"),
     _one("an edit of a retry policy locks in no order", "schedules/rescheduling.py", '.order_by("pk").only(*FACTS)',

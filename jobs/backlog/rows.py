@@ -5,11 +5,10 @@ can wait for the other in a circle.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from jobs.prepared import execute
-from jobs.states import Status
 
 BATCH = 1000
 """Records a transaction: a running worker that wants one of them waits some milliseconds."""
@@ -23,26 +22,21 @@ SELECT id, kind, subject, queue, status, exclusive_key, breaker_id
 """
 
 
-@dataclass(frozen=True)
-class LockedRow:
+class LockedRow(NamedTuple):
     """A record as it is now, and stays until the transaction ends."""
 
     id: int
     kind: str
     subject: str
     queue: str
-    status: Status
+    status: int
     exclusive_key: str | None
-    breaker_id: int | None = None
+    breaker_id: int | None
 
 
 def lock(ids: Iterable[int]) -> list[LockedRow]:
     """Lock these records until the transaction ends. Returns those that exist, in id order."""
-    rows = execute(LOCK, {"ids": sorted(set(ids))}).fetchall()
-    return [
-        LockedRow(record_id, kind, subject, queue, Status(status), key, breaker_id)
-        for record_id, kind, subject, queue, status, key, breaker_id in rows
-    ]
+    return [LockedRow(*row) for row in execute(LOCK, {"ids": sorted(set(ids))}).fetchall()]
 
 
 def in_batches(ids: Iterable[int], size: int = BATCH) -> Iterator[list[int]]:

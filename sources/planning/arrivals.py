@@ -26,7 +26,6 @@ from sources.planning.standings import Standing, standings_of
 MOVED = ("queue", "status", "waiting_for", "run_after", "priority", "rank_day", "tried_at")
 
 
-@transaction.atomic(savepoint=False)
 def check_in(source: Source, now: datetime | None = None, standings: list[Standing] | None = None) -> int:
     """Move the due records of a source that says it is here to their true places in `arrivals`. Returns how many moved.
 
@@ -41,11 +40,15 @@ def check_in(source: Source, now: datetime | None = None, standings: list[Standi
         if each.is_active and not source.unwilling(instant, on_battery=each.on_battery, on_metered=each.on_metered)
     ]
     due = [each for each in willing if each.status is None and each.is_due(instant)]
-    if due:
-        emit_due(instant, [each.id for each in due])
     concerned = {each.subject: each for each in willing if each.waits_for_an_answer or each in due}
-    if not concerned:
-        return 0
+    return _move(concerned, [each.id for each in due], instant) if concerned else 0
+
+
+@transaction.atomic(savepoint=False)
+def _move(concerned: dict[str, Standing], due: list[int], instant: datetime) -> int:
+    """Emit what is `due` by assignment id, and move what has `concerned` for its subjects. Returns how many moved."""
+    if due:
+        emit_due(instant, due)
     unfinished = BacklogRecord.objects.filter(kind=KIND, subject__in=concerned).unfinished()
     records = unfinished.select_for_update().order_by("pk")
     moved = sum(_arrived(record, concerned[record.subject], instant) for record in records)

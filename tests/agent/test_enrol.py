@@ -1,20 +1,24 @@
 """Enrolling: a code becomes a token in a file that only its owner reads."""
 
+import socket
 import stat
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
-from tests.agent.contract import CODE, TOKEN, Answer, Asked, ContractServer, no
-from tests.agent.processes import BAD_USAGE, FINE, REFUSED, UNREACHABLE, Machine
+from tests.agent.contract import CODE, TOKEN, Answer, Asked, no
+from tests.agent.processes import BAD_USAGE, FINE, REFUSED, UNREACHABLE, as_module
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
+PLAIN = "http:// shows the token to everyone on the way"
+
 
 class TestEnrol:
-    def test_a_code_becomes_a_token_for_the_owner_alone(self, machine: Machine, server: ContractServer) -> None:
-        done = machine.agent("enrol", server.url + "/", "-", stdin=f"{CODE}\n")  # or as an argument
+    def test_a_code_becomes_a_token_for_the_owner_alone(self, machine, server):
+        done = machine.agent("enrol", server.url + "/", CODE)
         [asked] = server.asked
         assert (done.returncode, done.stderr) == (FINE, "")
         assert (asked.body["code"], asked.token) == (CODE, "")
@@ -24,7 +28,7 @@ class TestEnrol:
         assert list(machine.config.parent.iterdir()) == [machine.config]
         assert TOKEN not in done.stdout
 
-    def test_an_enrolled_machine_keeps_its_token_unless_forced(self, enrolled: Machine, server: ContractServer) -> None:
+    def test_an_enrolled_machine_keeps_its_token_unless_forced(self, enrolled, server):
         enrolled.store(url=server.url, token="bsa_an-older-one", source="laptop")
         refused = enrolled.agent("enrol", server.url, CODE)
         assert (refused.returncode, server.asked) == (BAD_USAGE, [])
@@ -33,45 +37,40 @@ class TestEnrol:
         assert enrolled.agent("enrol", server.url, CODE, "--force").returncode == FINE
         assert enrolled.stored()["token"] == TOKEN
 
-    def test_a_refused_code_leaves_nothing_behind(self, machine: Machine, server: ContractServer) -> None:
+    def test_a_refused_code_leaves_nothing_behind(self, machine, server):
         server.always = no(401, "the code is not accepted", "ask for another")
         done = machine.agent("enrol", server.url, CODE)
         assert done.returncode == REFUSED
         assert "the code is not accepted\n  → ask for another" in done.stderr
         assert list(machine.config.parent.iterdir()) == []
 
-    def test_no_code_is_spent_when_the_token_cannot_be_kept(self, machine: Machine, server: ContractServer) -> None:
+    def test_no_code_is_spent_when_the_token_cannot_be_kept(self, machine, server):
         machine.config.parent.write_text("a file where the directory should be")
         done = machine.agent("enrol", server.url, CODE)
         assert (done.returncode, server.asked) == (BAD_USAGE, [])
         assert "cannot be written" in done.stderr
 
-    def test_the_usual_place_is_the_users_config_directory(self, machine: Machine, server: ContractServer) -> None:
-        from tests.agent.processes import as_module
-
+    def test_the_usual_place_is_the_users_config_directory(self, monkeypatch):
         agent = as_module()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("XDG_CONFIG_HOME", "/home/ada/.config")
-            patch.setattr(agent.os, "geteuid", lambda: 1000)
-            assert agent.default_config() == Path("/home/ada/.config/backupsched/agent.json")
-            patch.setattr(agent.os, "geteuid", lambda: 0)
-            assert agent.default_config() == Path("/etc/backupsched/agent.json")
+        monkeypatch.setenv("XDG_CONFIG_HOME", "/home/ada/.config")
+        for user, place in ((1000, "/home/ada/.config/backupsched"), (0, "/etc/backupsched")):
+            monkeypatch.setattr(agent.os, "geteuid", lambda user=user: user)
+            assert agent.default_config() == Path(place) / "agent.json"
 
     @pytest.mark.parametrize(
         ("url", "words"),
         [
-            ("backups.example.org", "not an address of a server"),
-            ("ftp://backups.example.org/", "not an address of a server"),
-            ("https://", "not an address of a server"),
-            ("https://host:99999/", "not an address of a server"),
-            ("https://host/a b", "not an address of a server"),
+            *[
+                (url, "not an address of a server")
+                for url in ("backups.example.org", "ftp://a.example/", "https://", "https://a:99999/", "https://a/a b")
+            ],
             ("https://ada:secret@host/", "the address holds more than host and path"),
             ("https://host/?token=x", "the address holds more than host and path"),
-            ("http://192.0.2.1/", "http:// shows the token to everyone on the way"),
-            ("http://localhost.example.org/", "http:// shows the token to everyone on the way"),
+            ("http://192.0.2.1/", PLAIN),
+            ("http://localhost.example.org/", PLAIN),
         ],
     )
-    def test_an_address_that_a_token_must_not_go_to_is_refused(self, machine: Machine, url: str, words: str) -> None:
+    def test_an_address_that_a_token_must_not_go_to_is_refused(self, machine, url, words):
         done = machine.agent("enrol", url, CODE)
         assert done.returncode == BAD_USAGE
         assert words in done.stderr
@@ -79,33 +78,23 @@ class TestEnrol:
 
 
 class TestTheConfigFile:
-    def test_one_that_others_can_read_is_warned_of(self, enrolled: Machine) -> None:
-        enrolled.config.chmod(0o644)
-        done = enrolled.agent("status")
+    @pytest.mark.parametrize(("mode", "variables", "warned"), [
+        (0o644, {}, True),
+        (0o440, {"CREDENTIALS_DIRECTORY": "own"}, False),  # handed over by systemd
+        (0o440, {"CREDENTIALS_DIRECTORY": "/elsewhere"}, True),
+    ])  # fmt: skip
+    def test_one_that_others_can_read_is_warned_of(self, enrolled, mode, variables, warned):
+        enrolled.config.chmod(mode)
+        own = {name: value.replace("own", str(enrolled.config.parent)) for name, value in variables.items()}
+        done = enrolled.agent("status", **own)
         assert done.returncode == FINE
-        assert "others can read the token" in done.stderr
-        assert "chmod 600" in done.stderr
+        assert ("others can read the token" in done.stderr and "chmod 600" in done.stderr) == warned
 
-    def test_a_credential_handed_over_by_systemd_is_not_warned_of(self, enrolled: Machine) -> None:
-        enrolled.config.chmod(0o440)
-        assert enrolled.agent("status", CREDENTIALS_DIRECTORY=str(enrolled.config.parent)).stderr == ""
-        assert "others can read" in enrolled.agent("status", CREDENTIALS_DIRECTORY="/elsewhere").stderr
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "",
-            "[]",
-            "null",
-            "{",
-            '{"url": 5}',
-            '{"url": "https://a/", "token": 7, "source": "x"}',
-            "[" * 100_000,
-            "\xff",
-            '{"url": "https://a/", "token": "bsa_12345678", "source": "x", "ca_file": 7}',
-        ],
-    )
-    def test_a_damaged_one_is_said_without_a_traceback(self, machine: Machine, text: str) -> None:
+    @pytest.mark.parametrize("text", [
+        "", "[]", "null", "{", '{"url": 5}', "[" * 100_000, "\xff", '{"url": "https://a/", "token": 7, "source": "x"}',
+        '{"url": "https://a/", "token": "bsa_12345678", "source": "x", "ca_file": 7}',
+    ])  # fmt: skip
+    def test_a_damaged_one_is_reported_without_a_traceback(self, machine, text):
         machine.store()
         machine.config.write_bytes(text.encode("latin-1"))
         done = machine.agent("status")
@@ -113,18 +102,19 @@ class TestTheConfigFile:
         assert f"{machine.config} is damaged" in done.stderr
         assert "--force" in done.stderr
 
-    def test_one_that_was_edited_to_plain_http_sends_nothing(self, machine: Machine) -> None:
-        machine.store(url="http://192.0.2.1", token=TOKEN, source="laptop")
+    @pytest.mark.parametrize(("edited", "words"), [
+        ({"url": "http://192.0.2.1"}, "http:// shows the token"),
+        ({"token": "bsa_first\r\nX-Evil: 1"}, ""),
+    ])  # fmt: skip
+    def test_one_that_was_edited_to_show_the_token_or_to_forge_a_header_sends_nothing(
+        self, machine, server, edited, words
+    ):
+        machine.store(**{"url": server.url, "token": TOKEN, "source": "laptop"} | edited)
         done = machine.agent("status")
-        assert done.returncode == BAD_USAGE
-        assert "http:// shows the token" in done.stderr
+        assert (done.returncode, server.asked) == (BAD_USAGE, [])
+        assert words in done.stderr
 
-    def test_a_token_that_would_not_fit_a_header_sends_nothing(self, machine: Machine, server: ContractServer) -> None:
-        machine.store(url=server.url, token="bsa_first\r\nX-Evil: 1", source="laptop")
-        assert machine.agent("status").returncode == BAD_USAGE
-        assert server.asked == []
-
-    def test_a_write_that_fails_leaves_the_old_one_whole(self, enrolled: Machine, server: ContractServer) -> None:
+    def test_a_write_that_fails_leaves_the_old_one_whole(self, enrolled, server):
         """The directory vanishes between the check and the write: nothing half-written replaces the config."""
         before = enrolled.config.read_bytes()
         kept = enrolled.home / "moved"
@@ -139,25 +129,39 @@ class TestTheConfigFile:
         assert "cannot be written" in done.stderr
         assert [(path.name, path.read_bytes()) for path in kept.iterdir()] == [("agent.json", before)]
 
-    def test_it_is_replaced_at_one_stroke(self, enrolled: Machine) -> None:
+    def test_it_is_replaced_at_one_stroke(self, enrolled):
         """A reader that has the old file open goes on reading it."""
         with enrolled.config.open() as old:
             assert enrolled.agent("rotate").returncode == FINE
             assert TOKEN in old.read()
         assert enrolled.stored()["token"] != TOKEN
 
-    def test_a_whole_port_that_answers_no_http_is_not_reachable(self, machine: Machine) -> None:
-        import socket
 
+class TestAnswersThatAreNone:
+    @pytest.mark.parametrize(("answer", "words"), [
+        *[
+            (Answer(200, body), "is not the scheduler (HTTP 200)")
+            for body in (b"", b"<html>log in first</html>", b"[1]", b"\xff", b'"text"', b"[" * 100_000)
+        ],
+        (Answer(200, b'{"source": "laptop"}' + b" " * 1_000_000), "is not the scheduler"),  # longer than a megabyte
+        (Answer(502, b"<html>bad gateway</html>"), "a problem of its own: the server answered with HTTP 502"),
+    ])  # fmt: skip
+    def test_a_page_in_the_servers_place_is_named(self, enrolled, server, answer, words):
+        server.always = answer
+        done = enrolled.agent("announce")
+        assert done.returncode == UNREACHABLE
+        assert words in done.stderr
+        assert ("A network that asks for a log-in" in done.stderr) == (answer.status == 200)
+
+    def test_a_port_that_speaks_no_http_is_not_reachable(self, machine):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             machine.store(url=f"https://127.0.0.1:{listener.getsockname()[1]}", token=TOKEN, source="laptop")
             listener.settimeout(PATIENCE)
-            from threading import Thread
 
             def greet() -> None:
                 connection, _ = listener.accept()
-                connection.sendall(b"220 this is a mail server\r\n")
-                connection.close()
+                with connection:
+                    connection.sendall(b"220 this is a mail server\r\n")
 
             thread = Thread(target=greet)
             thread.start()
@@ -165,25 +169,3 @@ class TestTheConfigFile:
             thread.join()
         assert done.returncode == UNREACHABLE
         assert "is not reachable" in done.stderr
-
-
-class TestAnswersThatAreNone:
-    @pytest.mark.parametrize("body", [b"", b"<html>log in first</html>", b"[1]", b"\xff", b'"text"', b"[" * 100_000])
-    def test_a_page_in_the_servers_place_is_named(self, enrolled: Machine, server: ContractServer, body: bytes) -> None:
-        server.always = Answer(200, body)
-        done = enrolled.agent("announce")
-        assert done.returncode == UNREACHABLE
-        assert "is not the scheduler (HTTP 200)" in done.stderr
-        assert "A network that asks for a log-in" in done.stderr
-
-    def test_a_longer_answer_than_a_megabyte_is_not_read(self, enrolled: Machine, server: ContractServer) -> None:
-        server.always = Answer(200, b'{"source": "laptop"}' + b" " * 1_000_000)
-        assert enrolled.agent("status").returncode == UNREACHABLE
-
-    def test_a_server_in_trouble_that_speaks_html_is_in_trouble(
-        self, enrolled: Machine, server: ContractServer
-    ) -> None:
-        server.always = Answer(502, b"<html>bad gateway</html>")
-        done = enrolled.agent("status")
-        assert done.returncode == UNREACHABLE
-        assert "has a problem of its own: the server answered with HTTP 502" in done.stderr

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.contract import ContractServer
-from tests.agent.processes import FINE, Machine, as_module
+from tests.agent.processes import FINE, as_module
 
 agent = as_module("backupsched_agent_facts")
 
@@ -39,9 +38,7 @@ class TestOnBattery:
             ({"BAT0": {}}, None),
         ],
     )
-    def test_linux_says_it_in_sysfs(
-        self, tmp_path: Path, supplies: dict[str, dict[str, str]], expected: bool | None
-    ) -> None:
+    def test_linux_says_it_in_sysfs(self, tmp_path, supplies, expected):
         for name, files in supplies.items():
             supply(tmp_path, name, **files)
         assert agent.on_battery(str(tmp_path)) is expected
@@ -50,9 +47,7 @@ class TestOnBattery:
         ("said", "expected"),
         [("Now drawing from 'Battery Power'", True), ("Now drawing from 'AC Power'", False), ("", None)],
     )
-    def test_macos_says_it_by_a_program(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, expected: bool | None
-    ) -> None:
+    def test_macos_says_it_by_a_program(self, tmp_path, monkeypatch, said, expected):
         program(tmp_path, "pmset", f'[ "$*" = "-g batt" ] && echo "{said}"')
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
         monkeypatch.setattr(agent.sys, "platform", "darwin")
@@ -73,7 +68,7 @@ class TestMetered:
             ("", None),
         ],
     )
-    def test_network_manager_says_it_on_the_bus(self, tmp_path: Path, said: str, expected: bool | None) -> None:
+    def test_network_manager_says_it_on_the_bus(self, tmp_path, said, expected):
         program(tmp_path, "busctl", f'echo "{said}"')
         assert agent.metered() is expected
 
@@ -84,22 +79,22 @@ class TestMetered:
             ("GENERAL.METERED:unknown", None),
         ],
     )
-    def test_or_by_its_own_program(self, tmp_path: Path, lines: str, expected: bool | None) -> None:
+    def test_or_by_its_own_program(self, tmp_path, lines, expected):
         program(tmp_path, "busctl", "exit 1")
         program(tmp_path, "nmcli", f"printf '{lines}\\n'")
         assert agent.metered() is expected
 
-    def test_without_either_it_is_unknown(self) -> None:
+    def test_without_either_it_is_unknown(self):
         assert agent.metered() is None
 
 
 class TestAddresses:
-    def test_those_that_others_can_reach_are_kept(self) -> None:
+    def test_those_that_others_can_reach_are_kept(self):
         found = ["127.0.0.1", "::1", "169.254.1.1", "fe80::1%eth0", "224.0.0.1", "0.0.0.0", "no address", "192.0.2.5",
                  "2001:db8::5%eth0"]  # fmt: skip
         assert agent.useful(found) == ["192.0.2.5", "2001:db8::5"]
 
-    def test_the_systems_own_are_found_without_a_name_server(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_systems_own_are_found_without_a_name_server(self, monkeypatch):
         def refuse(*_: Any, **__: Any) -> None:
             raise AssertionError("a name server was asked")
 
@@ -107,13 +102,11 @@ class TestAddresses:
         found = agent.own_addresses()
         assert found == agent.useful(found)
 
-    def test_the_interfaces_of_linux_are_read(self) -> None:
+    def test_the_interfaces_of_linux_are_read(self):
         assert "127.0.0.1" in agent.ipv4_of_interfaces()
         assert all(ipaddress.IPv6Address(address) for address in agent.ipv6_of_interfaces())
 
-    def test_the_one_towards_the_server_comes_first_and_there_are_at_most_twenty(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_one_towards_the_server_comes_first_and_there_are_at_most_twenty(self, monkeypatch):
         many = [f"192.0.2.{number}" for number in range(1, 60)]
         monkeypatch.setattr(agent, "own_addresses", lambda: many)
         monkeypatch.setattr(agent, "outgoing", lambda family, target: ["192.0.2.30"])
@@ -124,9 +117,7 @@ class TestAddresses:
 
 @pytest.mark.slow
 class TestBounds:
-    def test_programs_that_hang_delay_a_check_in_by_two_seconds_at_most(
-        self, enrolled: Machine, server: ContractServer, tmp_path: Path
-    ) -> None:
+    def test_programs_that_hang_delay_a_check_in_by_two_seconds_at_most(self, enrolled, server, tmp_path):
         for name in ("busctl", "nmcli"):
             program(tmp_path, name, "exec sleep 3600")
         supply(tmp_path, "BAT0", type="Battery", status="Discharging")
@@ -136,9 +127,7 @@ class TestBounds:
         [body] = server.check_ins()
         assert (body["metered"], body["on_battery"]) == (None, True)
 
-    def test_a_fact_that_breaks_or_hangs_is_unknown_and_the_others_are_sent(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_fact_that_breaks_or_hangs_is_unknown_and_the_others_are_sent(self, monkeypatch):
         def broken(*_: Any) -> None:
             raise RuntimeError("no such thing")
 

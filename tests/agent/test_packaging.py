@@ -26,10 +26,10 @@ NEWER_THAN_3_8 = {
 
 
 class TestTheFile:
-    def test_python_3_8_can_read_it(self) -> None:
+    def test_python_3_8_can_read_it(self):
         ast.parse(AGENT.read_text(encoding="utf-8"), feature_version=(3, 8))
 
-    def test_it_uses_no_names_that_came_after_python_3_8(self) -> None:
+    def test_it_uses_no_names_that_came_after_python_3_8(self):
         tree = ast.parse(AGENT.read_text(encoding="utf-8"))
         attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
@@ -37,18 +37,18 @@ class TestTheFile:
         assert (attributes | names) & NEWER_THAN_3_8 == set()
         assert keywords & {"strict", "slots", "kw_only"} == set()
 
-    def test_its_annotations_are_never_evaluated(self) -> None:
+    def test_its_annotations_are_never_evaluated(self):
         """They are written as Python 3.10 has them."""
         first, *_ = (node for node in ast.parse(AGENT.read_text()).body if isinstance(node, ast.ImportFrom))
         assert (first.module, [alias.name for alias in first.names]) == ("__future__", ["annotations"])
 
-    def test_it_needs_the_standard_library_only(self) -> None:
+    def test_it_needs_the_standard_library_only(self):
         tree = ast.parse(AGENT.read_text(encoding="utf-8"))
         imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
         imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         assert {name.split(".")[0] for name in imported} <= sys.stdlib_module_names
 
-    def test_the_page_has_its_commands_and_exit_codes(self) -> None:
+    def test_the_page_has_its_commands_and_exit_codes(self):
         page = ROOT / "docs/agent.md"
         described = {cells[0].strip("`").split()[0] for cells in table_rows(page, "Commands")}
         agent = as_module("backupsched_agent_packaging")
@@ -56,7 +56,7 @@ class TestTheFile:
         codes = {str(code) for code in (agent.FINE, agent.REFUSED, agent.BAD_USAGE, agent.UNREACHABLE)}
         assert described == commands | codes
 
-    def test_the_page_has_every_field_that_is_sent(self) -> None:
+    def test_the_page_has_every_field_that_is_sent(self):
         agent = as_module("backupsched_agent_packaging")
         described = {cells[0].strip("`") for cells in table_rows(ROOT / "docs/agent.md", "What it sends")}
         assert described == set(agent.facts(agent.Config("http://127.0.0.1", "", ""), "timer", "/sys"))
@@ -67,7 +67,7 @@ class TestTheSystemdUnit:
         lines = UNIT.read_text(encoding="utf-8").splitlines()
         return dict(line.split("=", 1) for line in lines if re.match(r"\w+=", line))
 
-    def test_it_runs_the_agent_under_an_account_of_its_own(self) -> None:
+    def test_it_runs_the_agent_under_an_account_of_its_own(self):
         found = self.settings()
         assert found["DynamicUser"] == found["NoNewPrivileges"] == found["ProtectHome"] == "yes"
         assert (found["ProtectSystem"], found["CapabilityBoundingSet"]) == ("strict", "")
@@ -78,7 +78,7 @@ class TestTheSystemdUnit:
         assert os.access(AGENT, os.X_OK)
         assert AGENT.read_text(encoding="utf-8").startswith("#!/usr/bin/env python3\n")
 
-    def test_systemd_finds_nothing_wrong_with_it(self, tmp_path: Path) -> None:
+    def test_systemd_finds_nothing_wrong_with_it(self, tmp_path):
         analyze = shutil.which("systemd-analyze")
         if not analyze:
             pytest.skip("systemd-analyze is not installed")
@@ -90,7 +90,7 @@ class TestTheSystemdUnit:
 
 
 class TestTheLaunchdJob:
-    def test_it_keeps_the_agent_running(self) -> None:
+    def test_it_keeps_the_agent_running(self):
         job = plistlib.loads(PLIST.read_bytes())
         assert job["Label"] == PLIST.name.removesuffix(".plist")
         assert job["ProgramArguments"] == ["/usr/bin/python3", "/usr/local/bin/backupsched-agent", "run"]
@@ -117,12 +117,12 @@ class TestTheNetworkManagerSnippet:
         called = snippet.parent / "called"
         return called.read_text().splitlines() if called.exists() else []
 
-    def test_a_shell_can_read_it(self) -> None:
+    def test_a_shell_can_read_it(self):
         assert os.access(SNIPPET, os.X_OK)
         assert subprocess.run(("sh", "-n", SNIPPET), check=False).returncode == 0
 
     @pytest.mark.parametrize("action", ["up", "dhcp4-change", "dhcp6-change", "vpn-up"])
-    def test_a_connection_is_announced_whatever_its_interface_is_called(self, snippet: Path, action: str) -> None:
+    def test_a_connection_is_announced_whatever_its_interface_is_called(self, snippet, action):
         subprocess.run(
             ("sh", snippet, "--token $(touch evil)", action), check=True, cwd=snippet.parent, timeout=PATIENCE
         )
@@ -131,12 +131,12 @@ class TestTheNetworkManagerSnippet:
         assert not (snippet.parent / "evil").exists()
 
     @pytest.mark.parametrize("arguments", [("eth0", "down"), ("eth0", "pre-up"), ("eth0",), ()])
-    def test_everything_else_is_left_alone(self, snippet: Path, arguments: tuple[str, ...]) -> None:
+    def test_everything_else_is_left_alone(self, snippet, arguments):
         subprocess.run(("sh", snippet, *arguments), check=True)
         eventually(lambda: not is_running(snippet))
         assert self.calls(snippet) == []
 
-    def test_network_manager_is_not_kept_waiting(self, snippet: Path) -> None:
+    def test_network_manager_is_not_kept_waiting(self, snippet):
         gate = snippet.parent / "gate"
         os.mkfifo(gate)
         (snippet.parent / "agent").write_text(f"#!/bin/sh\nread word < {gate}\n")
@@ -146,14 +146,14 @@ class TestTheNetworkManagerSnippet:
         eventually(lambda: not is_running(snippet))
 
     @pytest.mark.parametrize(("code", "times"), [(3, 3), (1, 1), (2, 1)])
-    def test_only_an_unreachable_server_is_tried_again(self, snippet: Path, code: int, times: int) -> None:
+    def test_only_an_unreachable_server_is_tried_again(self, snippet, code, times):
         (snippet.parent / "code").write_text(str(code))
         subprocess.run(("sh", snippet, "eth0", "up"), check=True, timeout=PATIENCE)
         eventually(lambda: len(self.calls(snippet)) >= times)
         eventually(lambda: not is_running(snippet))
         assert len(self.calls(snippet)) == times
 
-    def test_a_machine_that_is_not_enrolled_announces_nothing(self, snippet: Path) -> None:
+    def test_a_machine_that_is_not_enrolled_announces_nothing(self, snippet):
         (snippet.parent / "agent.json").unlink()
         subprocess.run(("sh", snippet, "eth0", "up"), check=True)
         assert self.calls(snippet) == []

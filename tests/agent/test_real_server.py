@@ -11,7 +11,7 @@ from django.core.cache import caches
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status, WaitingFor
-from sources import tokens
+from sources.agents import tokens
 from sources.models import AgentToken, Assignment, Source
 from sources.planning import AVAILABILITY, KIND, subject_of
 from tests.agent.processes import FINE, REFUSED, Machine
@@ -66,9 +66,7 @@ def enrolled(machine: Machine, live_server: Any, laptop: Assignment) -> Machine:
 
 
 @pytest.mark.promise
-def test_an_announcement_makes_what_waited_for_its_recheck_ready_at_its_true_place(
-    enrolled: Machine, laptop: Assignment, now: datetime
-) -> None:
+def test_an_announcement_makes_what_waited_for_its_recheck_ready_at_its_true_place(enrolled, laptop, now):
     done = enrolled.agent("announce", "--reason", "network")
     assert (done.returncode, done.stderr) == (FINE, "")
     assert done.stdout.startswith(f"{laptop.policy}: due, about to run, last backup ")
@@ -85,7 +83,7 @@ def test_an_announcement_makes_what_waited_for_its_recheck_ready_at_its_true_pla
     assert said.facts["reason"] == "network"
 
 
-def test_a_code_works_once(enrolled: Machine, live_server: Any, laptop: Assignment) -> None:
+def test_a_code_works_once(enrolled, live_server, laptop):
     code = tokens.make_code(laptop.source)
     assert enrolled.agent("enrol", live_server.url, code, "--force").returncode == FINE
     before = enrolled.stored()
@@ -95,7 +93,7 @@ def test_a_code_works_once(enrolled: Machine, live_server: Any, laptop: Assignme
     assert enrolled.stored() == before
 
 
-def test_a_snooze_holds_the_backup_back_until_it_is_ended(enrolled: Machine, laptop: Assignment, now: datetime) -> None:
+def test_a_snooze_holds_the_backup_back_until_it_is_ended(enrolled, laptop, now):
     done = enrolled.agent("snooze", "2h")
     assert done.returncode == FINE
     source = Source.objects.get()
@@ -108,14 +106,14 @@ def test_a_snooze_holds_the_backup_back_until_it_is_ended(enrolled: Machine, lap
     assert record_of(laptop).status == Status.READY
 
 
-def test_now_asks_for_a_backup_out_of_turn(enrolled: Machine, laptop: Assignment) -> None:
+def test_now_asks_for_a_backup_out_of_turn(enrolled, laptop):
     assert enrolled.agent("now").stdout.startswith("it begins as soon as")
     record = record_of(laptop)
     assert (record.status, record.priority > 0) == (Status.READY, True)
 
 
 class TestTokens:
-    def test_rotating_ends_the_old_token_when_the_new_one_is_used(self, enrolled: Machine) -> None:
+    def test_rotating_ends_the_old_token_when_the_new_one_is_used(self, enrolled):
         old = enrolled.stored()
         assert enrolled.agent("rotate").returncode == FINE
         assert enrolled.agent("status").returncode == FINE
@@ -125,21 +123,21 @@ class TestTokens:
         enrolled.store(**new)
         assert enrolled.agent("status").returncode == FINE
 
-    def test_the_old_token_works_while_the_new_one_was_never_used(self, enrolled: Machine) -> None:
+    def test_the_old_token_works_while_the_new_one_was_never_used(self, enrolled):
         """As after a machine that died between the two."""
         token = AgentToken.objects.get()
         assert enrolled.agent("status").returncode == FINE
         tokens.rotate(token)
         assert enrolled.agent("announce").returncode == FINE
 
-    def test_a_revoked_one_says_what_to_do(self, enrolled: Machine, laptop: Assignment) -> None:
+    def test_a_revoked_one_says_what_to_do(self, enrolled, laptop):
         tokens.revoke(laptop.source)
         done = enrolled.agent("announce")
         assert done.returncode == REFUSED
         assert "the token of laptop is not accepted" in done.stderr
         assert "manage.py enrol SOURCE" in done.stderr
 
-    def test_nothing_that_is_printed_or_stored_at_the_server_holds_one(self, enrolled: Machine) -> None:
+    def test_nothing_that_is_printed_or_stored_at_the_server_holds_one(self, enrolled):
         token = enrolled.stored()["token"]
         said = [enrolled.agent(command, "--json") for command in ("announce", "status", "now", "unsnooze")]
         assert all(token not in done.stdout + done.stderr for done in said)
@@ -148,7 +146,7 @@ class TestTokens:
         )
 
 
-def test_run_announces_at_its_start_and_on_sighup(enrolled: Machine, laptop: Assignment) -> None:
+def test_run_announces_at_its_start_and_on_sighup(enrolled, laptop):
     with enrolled.running() as agent:
         eventually(lambda: record_of(laptop).status == Status.READY)
         BacklogRecord.objects.update(

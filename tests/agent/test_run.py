@@ -5,12 +5,11 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from tests.agent.contract import RENEWED, STATUS, TOKEN, Answer, ContractServer, no
-from tests.agent.processes import FINE, ROOT, Machine, Running
+from tests.agent.processes import FINE, ROOT, Running
 from tests.sources.engines.peers import loopback_address
 from tests.waiting import PATIENCE, eventually
 
@@ -25,27 +24,25 @@ QUICK = {**OFTEN, "SETTLE": 0.2, "NETWORK_GAP": 0.0, "unresponsive": True}
 
 
 class TestWhenItAnnounces:
-    def test_at_its_start(self, enrolled: Machine, server: ContractServer) -> None:
+    def test_at_its_start(self, enrolled, server):
         with enrolled.running() as agent:
             agent.wait_for("laptops: protected")
         assert server.reasons() == ["start"]
 
-    def test_on_sighup_at_once(self, enrolled: Machine, server: ContractServer) -> None:
+    def test_on_sighup_at_once(self, enrolled, server):
         with enrolled.running(SELDOM) as agent:
             agent.wait_for("laptops: protected")
             agent.announce_now()
             eventually(lambda: len(server.asked) == 2)
         assert server.reasons() == ["start", "user"]
 
-    def test_as_often_as_the_server_says(self, enrolled: Machine, server: ContractServer) -> None:
+    def test_as_often_as_the_server_says(self, enrolled, server):
         server.always = Answer(200, {**STATUS, "interval": 0.5})
         with enrolled.running({"SHORTEST_INTERVAL": 0.1}):
             eventually(lambda: len(server.asked) >= 4)
         assert server.reasons()[:4] == ["start", "timer", "timer", "timer"]
 
-    def test_when_its_addresses_change_where_nothing_tells_of_it(
-        self, enrolled: Machine, server: ContractServer, tmp_path: Path
-    ) -> None:
+    def test_when_its_addresses_change_where_nothing_tells_of_it(self, enrolled, server, tmp_path):
         addresses = tmp_path / "addresses"
         addresses.write_text("192.0.2.5")
         with enrolled.running({**QUICK, "addresses_from": str(addresses)}) as agent:
@@ -57,9 +54,7 @@ class TestWhenItAnnounces:
         assert server.reasons() == ["start", "network", "user"]
         assert "198.51.100.7" in server.check_ins()[1]["addresses"]
 
-    def test_changes_within_the_settling_time_are_one_announcement(
-        self, enrolled: Machine, server: ContractServer, tmp_path: Path
-    ) -> None:
+    def test_changes_within_the_settling_time_are_one_announcement(self, enrolled, server, tmp_path):
         addresses = tmp_path / "addresses"
         addresses.write_text("192.0.2.5")
         with enrolled.running({**QUICK, "SETTLE": 2.0, "addresses_from": str(addresses)}) as agent:
@@ -72,7 +67,7 @@ class TestWhenItAnnounces:
         assert server.reasons() == ["start", "network"]
         assert "198.51.100.3" in server.check_ins()[1]["addresses"]
 
-    def test_when_linux_tells_that_an_address_came(self) -> None:
+    def test_when_linux_tells_that_an_address_came(self):
         """In a network namespace of its own, with looks an hour apart: only the kernel's message can have told it."""
         if subprocess.run(("unshare", "-n", "true"), check=False, capture_output=True).returncode:
             pytest.skip("no network namespace may be made here; the way without messages is tested above")
@@ -86,7 +81,7 @@ class TestWhenItAnnounces:
         )
         assert (done.returncode, done.stdout) == (0, "start\nnetwork 10.99.0.1\n"), done.stderr
 
-    def test_when_the_machine_wakes(self, enrolled: Machine, server: ContractServer, tmp_path: Path) -> None:
+    def test_when_the_machine_wakes(self, enrolled, server, tmp_path):
         slept = tmp_path / "slept"
         slept.write_text("0")
         with enrolled.running({**OFTEN, "NETWORK_GAP": 0.0, "boot_clock_from": str(slept)}) as agent:
@@ -95,7 +90,7 @@ class TestWhenItAnnounces:
             eventually(lambda: len(server.asked) == 2)
         assert server.reasons() == ["start", "network"]
 
-    def test_when_it_is_enrolled_anew_with_the_new_token(self, enrolled: Machine, server: ContractServer) -> None:
+    def test_when_it_is_enrolled_anew_with_the_new_token(self, enrolled, server):
         server.next_answers.append(no(401))
         with enrolled.running(OFTEN) as agent:
             agent.wait_for("not accepted")
@@ -110,9 +105,7 @@ def waits_of(agent: Running) -> list[int]:
 
 
 class TestWhenTheServerSaysNo:
-    def test_a_revoked_token_says_what_to_do_and_is_tried_rarely(
-        self, enrolled: Machine, server: ContractServer, tmp_path: Path
-    ) -> None:
+    def test_a_revoked_token_says_what_to_do_and_is_tried_rarely(self, enrolled, server, tmp_path):
         server.always = no(401)
         addresses = tmp_path / "addresses"
         addresses.write_text("192.0.2.5")
@@ -126,9 +119,7 @@ class TestWhenTheServerSaysNo:
         assert server.reasons() == ["start", "user"]
         assert TOKEN not in agent.said()
 
-    def test_it_waits_as_long_as_it_is_told_whatever_the_network_does(
-        self, enrolled: Machine, server: ContractServer, tmp_path: Path
-    ) -> None:
+    def test_it_waits_as_long_as_it_is_told_whatever_the_network_does(self, enrolled, server, tmp_path):
         addresses = tmp_path / "addresses"
         addresses.write_text("192.0.2.5")
         server.next_answers.append(no(429, "too many requests", Retry_After="4"))
@@ -139,7 +130,7 @@ class TestWhenTheServerSaysNo:
         assert server.asked[1].at - server.asked[0].at >= 4
         assert server.reasons()[0] == "start"
 
-    def test_a_config_that_is_deleted_is_said_and_waited_for(self, enrolled: Machine, server: ContractServer) -> None:
+    def test_a_config_that_is_deleted_is_said_and_waited_for(self, enrolled, server):
         with enrolled.running(OFTEN) as agent:
             agent.wait_for("laptops: protected")
             enrolled.config.unlink()
@@ -149,7 +140,7 @@ class TestWhenTheServerSaysNo:
 
 
 class TestWhenTheServerIsAway:
-    def test_it_backs_off_and_is_there_again_when_the_server_is(self, machine: Machine) -> None:
+    def test_it_backs_off_and_is_there_again_when_the_server_is(self, machine):
         address = loopback_address()  # where nobody else is given the port meanwhile
         with ContractServer(address=address) as gone:
             machine.store(url=gone.url, token=TOKEN, source="laptop")
@@ -159,7 +150,7 @@ class TestWhenTheServerIsAway:
                 agent.wait_for("laptops: protected")
         assert back.reasons() == ["timer"]
 
-    def test_failures_that_are_over_count_no_more(self, enrolled: Machine, server: ContractServer) -> None:
+    def test_failures_that_are_over_count_no_more(self, enrolled, server):
         server.next_answers.extend([no(503)] * 4 + [Answer(200, STATUS)] + [no(503)])
         with enrolled.running({**SELDOM, "FIRST_BACKOFF": 1000.0, "LONGEST_BACKOFF": 1e6}) as agent:
             for tried in range(1, 7):
@@ -169,7 +160,7 @@ class TestWhenTheServerIsAway:
         assert 4000 <= waits[3] <= 8000
         assert 500 <= waits[5] <= 1000
 
-    def test_a_server_that_drips_bytes_does_not_hold_it(self, machine: Machine) -> None:
+    def test_a_server_that_drips_bytes_does_not_hold_it(self, machine):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             machine.store(url=f"http://127.0.0.1:{listener.getsockname()[1]}", token=TOKEN, source="laptop")
             with machine.running({**OFTEN, "WHOLE_REQUEST": 1.0, "FIRST_BACKOFF": 0.2}) as agent:
@@ -178,13 +169,13 @@ class TestWhenTheServerIsAway:
 
 class TestHowItEnds:
     @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, FINE), (signal.SIGINT, 130)])
-    def test_at_once_while_it_waits(self, enrolled: Machine, number: signal.Signals, code: int) -> None:
+    def test_at_once_while_it_waits(self, enrolled, number, code):
         with enrolled.running(SELDOM) as agent:
             agent.wait_for("laptops: protected")
             assert ended(agent.process, number) == code
             assert "Traceback" not in agent.said()
 
-    def test_at_once_while_a_server_keeps_it_waiting(self, machine: Machine) -> None:
+    def test_at_once_while_a_server_keeps_it_waiting(self, machine):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             machine.store(url=f"http://127.0.0.1:{listener.getsockname()[1]}", token=TOKEN, source="laptop")
             with machine.running(PATIENT) as agent:
@@ -202,7 +193,7 @@ def ended(process: subprocess.Popen[bytes], number: signal.Signals) -> int:
 
 
 class TestSystemd:
-    def test_it_is_told_of_readiness_life_and_state(self, enrolled: Machine, tmp_path: Path) -> None:
+    def test_it_is_told_of_readiness_life_and_state(self, enrolled, tmp_path):
         address = str(tmp_path / "notify")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
             manager.bind(address)
@@ -213,7 +204,7 @@ class TestSystemd:
         assert said[1].startswith("STATUS=laptops: protected")
         assert said[2:] == ["WATCHDOG=1", "WATCHDOG=1"]
 
-    def test_a_manager_that_is_gone_is_no_error(self, enrolled: Machine, tmp_path: Path) -> None:
+    def test_a_manager_that_is_gone_is_no_error(self, enrolled, tmp_path):
         with enrolled.running(NOTIFY_SOCKET=str(tmp_path / "nobody")) as agent:
             agent.wait_for("laptops: protected")
             assert agent.process.poll() is None

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.agent.contract import CODE, STATUS, TOKEN, Answer, ContractServer
-from tests.agent.processes import BAD_USAGE, FINE, REFUSED, UNREACHABLE, Machine
+from tests.agent.processes import BAD_USAGE, FINE, REFUSED, UNREACHABLE
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +49,7 @@ def serving(path: Path) -> ContractServer:
 
 
 class TestCertificates:
-    def test_an_authority_of_ones_own_is_named_once_and_remembered(self, machine: Machine, tmp_path: Path) -> None:
+    def test_an_authority_of_ones_own_is_named_once_and_remembered(self, machine, tmp_path):
         path = certificate(tmp_path, "127.0.0.1")
         with serving(path) as server:
             url = server.url.replace("https", "HTTPS")
@@ -57,14 +57,14 @@ class TestCertificates:
             assert machine.agent("announce").returncode == FINE
         assert [asked.token for asked in server.asked] == ["", TOKEN]
 
-    def test_an_unknown_authority_is_shown_neither_code_nor_token(self, machine: Machine, tmp_path: Path) -> None:
+    def test_an_unknown_authority_is_shown_neither_code_nor_token(self, machine, tmp_path):
         with serving(certificate(tmp_path, "127.0.0.1")) as server:
             done = machine.agent("enrol", server.url, CODE)
         assert (done.returncode, server.asked) == (UNREACHABLE, [])
         assert "does not prove who it is: self" in done.stderr
         assert "--ca-file" in done.stderr
 
-    def test_a_certificate_of_another_host_is_refused(self, machine: Machine, tmp_path: Path) -> None:
+    def test_a_certificate_of_another_host_is_refused(self, machine, tmp_path):
         path = certificate(tmp_path, "192.0.2.1")
         with serving(path) as server:
             done = machine.agent("enrol", server.url, CODE, "--ca-file", str(path))
@@ -72,9 +72,7 @@ class TestCertificates:
         assert "does not prove who it is: IP address mismatch" in done.stderr
 
     @pytest.mark.parametrize("text", [None, "no certificate"])
-    def test_a_bad_ca_file_is_said_before_the_code_is_spent(
-        self, machine: Machine, server: ContractServer, tmp_path: Path, text: str | None
-    ) -> None:
+    def test_a_bad_ca_file_is_said_before_the_code_is_spent(self, machine, server, tmp_path, text):
         path = tmp_path / "authorities.pem"
         if text:
             path.write_text(text)
@@ -85,7 +83,7 @@ class TestCertificates:
 
 class TestRedirects:
     @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-    def test_none_is_followed(self, enrolled: Machine, server: ContractServer, status: int) -> None:
+    def test_none_is_followed(self, enrolled, server, status):
         with ContractServer() as other:
             server.always = Answer(status, b"", {"Location": f"{other.url}/api/agent/status"})
             done = enrolled.agent("status")
@@ -95,14 +93,14 @@ class TestRedirects:
 
 
 class TestProxies:
-    def test_one_of_the_environment_is_used(self, machine: Machine) -> None:
+    def test_one_of_the_environment_is_used(self, machine):
         with ContractServer() as proxy:
             proxy.always = Answer(200, STATUS)
             machine.store(url="http://192.0.2.7", token=TOKEN, source="laptop", insecure_http=True)
             assert machine.agent("status", http_proxy=proxy.url).returncode == FINE
         assert [asked.path for asked in proxy.asked] == ["http://192.0.2.7/api/agent/status"]
 
-    def test_loopback_needs_none(self, enrolled: Machine, server: ContractServer) -> None:
+    def test_loopback_needs_none(self, enrolled, server):
         with ContractServer() as proxy:
             assert enrolled.agent("status", http_proxy=proxy.url).returncode == FINE
         assert (len(server.asked), proxy.asked) == (1, [])

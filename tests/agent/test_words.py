@@ -4,7 +4,6 @@ import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from time import tzset
-from typing import Any
 
 import pytest
 from freezegun import freeze_time
@@ -29,7 +28,7 @@ class TestSnooze:
         ("words", "seconds"),
         [("2h", 7200), ("90m", 5400), ("90min", 5400), ("1h30m", 5400), ("1h 30m", 5400), ("45s", 45), ("7d", 604800)],
     )
-    def test_a_duration_is_sent_as_seconds(self, words: str, seconds: float) -> None:
+    def test_a_duration_is_sent_as_seconds(self, words, seconds):
         assert agent.snooze_body(words, NOON) == {"for": seconds}
 
     @pytest.mark.parametrize(
@@ -44,10 +43,10 @@ class TestSnooze:
             ("2026-11-22T09:00:00.5+02:00", "2026-11-22T07:00:00+00:00"),
         ],
     )
-    def test_a_time_is_the_places_own_and_sent_in_utc(self, words: str, until: str) -> None:
+    def test_a_time_is_the_places_own_and_sent_in_utc(self, words, until):
         assert agent.snooze_body(words, NOON) == {"until": until}
 
-    def test_an_hour_after_the_clock_change_is_that_days_hour(self) -> None:
+    def test_an_hour_after_the_clock_change_is_that_days_hour(self):
         saturday_night = datetime(2026, 10, 24, 20, tzinfo=UTC)  # 22:00 there; at 03:00 summer time ends
         assert agent.snooze_body("until 09:00", saturday_night) == {"until": "2026-10-25T08:00:00+00:00"}
 
@@ -55,14 +54,14 @@ class TestSnooze:
         "words",
         ["", "7d1s", "h", "25:00", "yesterday", "9999-12-31T23:59:59Z", "2026-02-30", "9999d",],
     )  # fmt: skip
-    def test_what_is_no_time_within_a_week_is_refused(self, words: str) -> None:
+    def test_what_is_no_time_within_a_week_is_refused(self, words):
         with pytest.raises(agent.Problem) as caught:
             agent.snooze_body(words, NOON)
         assert caught.value.code == BAD_USAGE
 
 
 class TestWaits:
-    def test_after_success_it_is_the_servers_interval_within_a_fifth(self) -> None:
+    def test_after_success_it_is_the_servers_interval_within_a_fifth(self):
         waits = [agent.wait_after_success(300, random.Random(seed)) for seed in range(500)]
         assert 240 <= min(waits) < 250
         assert 350 < max(waits) <= 360
@@ -72,10 +71,10 @@ class TestWaits:
         ("interval", "usual"),
         [(0, 10), (float("inf"), 86_400), ("60", 300), (10**400, 86_400),],
     )  # fmt: skip
-    def test_an_absurd_interval_is_bounded(self, interval: Any, usual: float) -> None:
+    def test_an_absurd_interval_is_bounded(self, interval, usual):
         assert 0.8 * usual <= agent.wait_after_success(interval, random.Random(1)) <= 1.2 * usual
 
-    def test_failures_double_the_wait_up_to_a_quarter_of_an_hour(self) -> None:
+    def test_failures_double_the_wait_up_to_a_quarter_of_an_hour(self):
         away = agent.Problem(agent.UNREACHABLE, "away", "wait")
         drawn = [[agent.wait_after_problem(away, k, random.Random(seed)) for seed in range(300)] for k in range(1, 12)]
         longest = [max(waits) for waits in drawn]
@@ -84,7 +83,7 @@ class TestWaits:
         assert all(min(waits) >= bound / 2 for waits, bound in zip(drawn, expected, strict=True))
         assert agent.wait_after_problem(away, 10**9, random.Random(1)) <= 900
 
-    def test_it_never_asks_sooner_than_the_server_wants(self) -> None:
+    def test_it_never_asks_sooner_than_the_server_wants(self):
         busy = agent.Problem(agent.REFUSED, "busy", "wait", status=429, retry_after=60.0)
         waits = [agent.wait_after_problem(busy, 1, random.Random(seed)) for seed in range(300)]
         assert min(waits) >= 60
@@ -92,7 +91,7 @@ class TestWaits:
         assert len(set(waits)) == 300
 
     @pytest.mark.parametrize("status", [401, 403])
-    def test_what_only_a_person_can_mend_is_tried_hourly(self, status: int) -> None:
+    def test_what_only_a_person_can_mend_is_tried_hourly(self, status):
         refused = agent.Problem(agent.REFUSED, "no", "ask", status=status)
         assert 2880 <= agent.wait_after_problem(refused, 1, random.Random(1)) <= 4320
 
@@ -100,12 +99,12 @@ class TestWaits:
         ("header", "seconds"),
         [(None, None), ("soon", None), ("0", 1), ("1e999", None), ("Sat, 21 Nov 2020 12:01:00 GMT", 1),],
     )  # fmt: skip
-    def test_retry_after_is_seconds_or_a_date_and_bounded(self, header: str | None, seconds: float | None) -> None:
+    def test_retry_after_is_seconds_or_a_date_and_bounded(self, header, seconds):
         with freeze_time(NOON):
             assert agent.seconds_of(header) == seconds
 
 
-def test_a_config_does_not_show_its_token() -> None:
+def test_a_config_does_not_show_its_token():
     assert "secret" not in repr(agent.Config("https://host", "bsa_secret", "laptop"))
 
 
@@ -119,5 +118,5 @@ class TestRefusals:
             ({"detail": ["no", "text"], "hint": 7}, "['no', 'text']\n  → 7"),
         ],
     )
-    def test_the_servers_words_are_said_whatever_its_age(self, answer: dict[str, Any], said: str) -> None:
+    def test_the_servers_words_are_said_whatever_its_age(self, answer, said):
         assert str(agent.refusal(self.CONFIG, 409, answer, None)) == said

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from operations.declarations import Throttles
 from django.db import transaction
 
 from api import idempotency
@@ -12,6 +11,7 @@ from api.models import IdempotencyKey
 from delivery import endpoints
 from jobs import throttles
 from jobs.models import Throttle
+from operations.declarations import Throttles
 from schedules.editing import Schedules
 from tests.api.asking import Program, fields_of, problem_of
 from tests.schedules.event_records import make_event_schedule

@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from operations.declarations import Throttles
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
@@ -15,6 +14,7 @@ from api.pruning import prune
 from delivery.models import Endpoint
 from jobs.clock import database_clock
 from jobs.models import Throttle
+from operations.declarations import Throttles
 from tests.api.asking import Program, fields_of, make_user, problem_of
 from tests.factories import NOON, make_lane, make_record, make_schedule, make_throttle
 

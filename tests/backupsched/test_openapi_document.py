@@ -30,18 +30,18 @@ def kinds_of(schema: type[Schema]) -> Iterator[type[Schema]]:
         yield from kinds_of(each)
 
 
-def test_it_is_openapi_3_1(document: dict[str, Any]) -> None:
+def test_it_is_openapi_3_1(document):
     assert document["openapi"].startswith("3.1")
 
 
-def test_no_two_shapes_share_a_name() -> None:
+def test_no_two_shapes_share_a_name():
     """In the document the one would be told in the other's place."""
     ours = {each for each in kinds_of(Schema) if each.__module__.startswith(("jobs.", "sources."))}
     names = Counter(each.__name__ for each in ours)
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_every_operation_that_asks_who_it_is_says_how_it_refuses(document: dict[str, Any]) -> None:
+def test_every_operation_that_asks_who_it_is_says_how_it_refuses(document):
     for where, operation in operations(document):
         if where == "POST /api/enrol":
             continue

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
 from django.utils import timezone
 from django_q.brokers import get_broker
 from django_q.models import Failure, OrmQ, Schedule, Success
@@ -30,7 +29,7 @@ def a_success(func: str, *args: object) -> Success:
 
 
 @pytest.mark.parametrize("table", ["schedule", "success", "failure", "ormq"])
-def test_staff_with_every_permission_on_the_periodic_tasks_gets_no_page_of_them(table: str) -> None:
+def test_staff_with_every_permission_on_the_periodic_tasks_gets_no_page_of_them(table):
     client = staff(*EVERY_RIGHT)
     assert client.get(f"/admin/django_q/{table}/").status_code == 403
     form = {"name": "x", "func": "os.system", "args": "'id'", "schedule_type": "O", "repeats": -1}
@@ -38,7 +37,7 @@ def test_staff_with_every_permission_on_the_periodic_tasks_gets_no_page_of_them(
     assert not Schedule.objects.exists()
 
 
-def test_a_superuser_sees_them_and_repeats_or_deletes_none(admin_client: Client) -> None:
+def test_a_superuser_sees_them_and_repeats_or_deletes_none(admin_client):
     done = a_success("os.system", "id")
     page = admin_client.get("/admin/django_q/success/")
     assert page.status_code == 200
@@ -51,7 +50,7 @@ def test_a_superuser_sees_them_and_repeats_or_deletes_none(admin_client: Client)
         assert admin_client.get(f"/admin/django_q/{table}/").status_code == 200
 
 
-def test_the_cluster_is_never_handed_a_function_that_is_no_periodic_task(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_cluster_is_never_handed_a_function_that_is_no_periodic_task(caplog):
     Schedule.objects.create(name="attack", func="os.system", args="'id'", schedule_type=Schedule.ONCE)
     broker = get_broker()
     scheduler(broker=broker)
@@ -68,18 +67,18 @@ def test_the_cluster_is_never_handed_a_function_that_is_no_periodic_task(caplog:
     {"hook": "os.system"},
     {"chain": [("os.system", ("id",))]},
 ])  # fmt: skip
-def test_nor_one_that_hangs_on_a_periodic_task(way: dict[str, object]) -> None:
+def test_nor_one_that_hangs_on_a_periodic_task(way):
     async_task("jobs.periodic.prune", broker=get_broker(), **way)
     assert not get_broker().dequeue()
     assert Failure.objects.get().func == "os.system"
 
 
-def test_nor_a_function_itself(tmp_path: Path) -> None:
+def test_nor_a_function_itself(tmp_path):
     async_task(Path(tmp_path).rmdir, broker=get_broker())
     assert not get_broker().dequeue()
 
 
-def test_the_periodic_tasks_themselves_are_handed_over() -> None:
+def test_the_periodic_tasks_themselves_are_handed_over():
     for name in sorted(ALLOWED):
         async_task(name, broker=get_broker())
         assert len(get_broker().dequeue() or []) == 1
@@ -95,7 +94,7 @@ class TestAccounts:
         "date_joined_1": "00:00",
     }
 
-    def test_an_account_that_may_edit_accounts_gives_itself_no_rights(self) -> None:
+    def test_an_account_that_may_edit_accounts_gives_itself_no_rights(self):
         client = staff("change_user", "view_user")
         me = User.objects.get(username="staff 0")
         answer = client.post(f"/admin/auth/user/{me.pk}/change/", {**self.FORM, "is_superuser": "on"})
@@ -104,7 +103,7 @@ class TestAccounts:
         assert (me.username, me.is_superuser) == ("anna", False)
 
     @pytest.mark.parametrize("rights", [{"is_superuser": True}, {"permission": "change_source"}])
-    def test_it_sets_no_password_of_an_account_with_more_rights(self, rights: dict[str, object]) -> None:
+    def test_it_sets_no_password_of_an_account_with_more_rights(self, rights):
         client = staff("change_user", "view_user")
         if "permission" in rights:
             staff(str(rights["permission"]))
@@ -120,7 +119,7 @@ class TestAccounts:
         other.refresh_from_db()
         assert not other.check_password("swordfish-7-lanterns")
 
-    def test_it_gives_its_group_no_rights(self) -> None:
+    def test_it_gives_its_group_no_rights(self):
         client = staff("change_group", "view_group")
         group = User.objects.get().groups.create(name="ours")
         permission = User.user_permissions.rel.model.objects.get(codename="change_source")

@@ -5,10 +5,12 @@ import logging
 import re
 from collections.abc import Iterator
 from copy import copy
+from functools import cache
 from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Permission, User
 from django.db import transaction
 from django.template.response import SimpleTemplateResponse
@@ -17,7 +19,8 @@ from django.urls import URLPattern, get_resolver
 
 from api import tokens as api_tokens
 from api.root import api
-from sources import tokens
+from operations.backoff import charts
+from sources.agents import tokens
 from sources.models import Assignment
 from tests.api.asking import make_user
 from tests.backupsched.one_of_each import make_one_of_each
@@ -53,9 +56,14 @@ def people() -> dict[str, User | None]:
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Who is let in is decided before a page is drawn, and other tests draw them all. Refusals are no news."""
+def _quick(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[None]:
+    """Who is let in is decided before a page is drawn, and other tests draw them all. Each account is read once, and
+    its session never. Refusals are no news."""
     monkeypatch.setattr(SimpleTemplateResponse, "render", drawn_empty)
+    monkeypatch.setattr(type(admin.site), "each_context", lambda *_: {})
+    monkeypatch.setattr(charts, "draw", lambda *_, **__: b"")
+    monkeypatch.setattr(ModelBackend, "get_user", staticmethod(cache(ModelBackend().get_user)))
+    settings.SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
@@ -107,7 +115,7 @@ def rows_on_hand() -> dict[str, Any]:
     return {name: row.pk for name, row in found.items() if row is not None}
 
 
-def test_each_role_at_each_page(people: dict[str, User | None]) -> None:
+def test_each_role_at_each_page(people):
     make_one_of_each()
     rows, wrong, unknown = rows_on_hand(), [], []
     sessions = {role: session_of(user) for role, user in people.items()}
@@ -137,7 +145,7 @@ def test_each_role_at_each_page(people: dict[str, User | None]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_each_role_is_offered_its_actions(people: dict[str, User | None]) -> None:
+def test_each_role_is_offered_its_actions(people):
     for role, user in people.items():
         if user is None or not user.is_staff:
             continue  # has no list to choose from
@@ -162,9 +170,7 @@ def operations(values: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield f"{method} {path.removeprefix('/api/')}", method, address
 
 
-def test_each_role_at_each_operation(
-    people: dict[str, User | None], on_hand: tuple[dict[str, Any], Assignment]
-) -> None:
+def test_each_role_at_each_operation(people, on_hand):
     values, assignment = on_hand
     values["name"] = assignment.policy.schedule.name
     root = make_user(is_superuser=True)
@@ -189,6 +195,6 @@ def test_each_role_at_each_operation(
     assert seen == set(OPERATIONS)
 
 
-def test_the_table_of_the_document_has_these_roles(people: dict[str, User | None]) -> None:
+def test_the_table_of_the_document_has_these_roles(people):
     rows = table_rows(ROOT / "docs" / "security.md", "Who may do what")
     assert [row[0].split("*")[1] for row in rows] == [*people, *(f"token: {s}" for s in SCOPES), "agent", "host"]

@@ -1,4 +1,4 @@
-"""`manage.py web`, as a real process."""
+"""`manage.py web`, as a real process behind a proxy that does TLS."""
 
 import http.client
 import os
@@ -7,24 +7,27 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SLOW = 60
+from tests.documents import ROOT
+
+HOST = "backup.example.org"
+TLS = {"BACKUPSCHED_TLS": "1", "ALLOWED_HOSTS": HOST, "DATABASE_URL": "postgresql://127.0.0.1:1/none"}
+FORWARDED = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
 FORM = (
     b"POST /admin/login/ HTTP/1.1\r\nHost: localhost\r\nCookie: csrftoken=abcdefghijklmnopqrstuvwxyzabcdef\r\n"
     b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\nx"
 )
 
 
-def served(**variables: str) -> Iterator[int]:
+@pytest.fixture(scope="module")
+def web() -> Iterator[int]:
+    """Its port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     command = [sys.executable, "manage.py", "web", "--listen", f"127.0.0.1:{port}"]
-    environment = {**os.environ, "DATABASE_URL": "postgresql://127.0.0.1:1/none", **variables}
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, cwd=ROOT, env=os.environ | TLS, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == f"http://127.0.0.1:{port}/\n"
@@ -35,67 +38,45 @@ def served(**variables: str) -> Iterator[int]:
             process.kill()
 
 
-@pytest.fixture(scope="module")
-def web() -> Iterator[int]:
-    yield from served()
-
-
-@pytest.fixture(scope="module")
-def web_behind_tls() -> Iterator[int]:
-    yield from served(BACKUPSCHED_TLS="1", ALLOWED_HOSTS="backup.example.org")
-
-
-def ask(port: int, path: str = "/", host: str = "localhost", **headers: str) -> http.client.HTTPResponse:
+def ask(port: int, path: str, **headers: str) -> http.client.HTTPResponse:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    connection.request("GET", path, headers={"Host": host, "Connection": "close", **headers})
+    connection.request("GET", path, headers={"Host": HOST, "Connection": "close", **headers})
     answer = connection.getresponse()
     answer.read()
     return answer
 
 
 @pytest.mark.slow
-class TestSlowConnections:
-    def test_requests_are_answered_beside_connections_that_never_finish_theirs(self, web: int) -> None:
+class TestAProcess:
+    def test_plain_http_is_redirected_also_beside_connections_that_never_finish_their_request(self, web):
         with ExitStack() as held:
-            for number in range(SLOW):
+            for number in range(60):
                 slow = held.enter_context(socket.create_connection(("127.0.0.1", web), 20))
                 slow.sendall(FORM if number % 2 else FORM[:40])
-            assert ask(web).status == 302
+            answer = ask(web, "/admin/login/")
+        assert (answer.status, answer.headers["Location"]) == (301, f"https://{HOST}/admin/login/")
 
-
-@pytest.mark.slow
-class TestBehindAProxyWithTls:
-    def test_plain_http_is_redirected(self, web_behind_tls: int) -> None:
-        answer = ask(web_behind_tls, "/admin/login/", "backup.example.org")
-        assert (answer.status, answer.headers["Location"]) == (301, "https://backup.example.org/admin/login/")
-
-    def test_what_the_proxy_got_by_tls_is_answered_with_hsts_and_secure_cookies(self, web_behind_tls: int) -> None:
-        forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
-        answer = ask(web_behind_tls, "/admin/login/", "backup.example.org", **forwarded)
+    def test_what_the_proxy_got_by_tls_is_answered_with_hsts_and_secure_cookies(self, web):
+        answer = ask(web, "/admin/login/", **FORWARDED)
         assert answer.status == 200
         assert "max-age=31536000" in answer.headers["Strict-Transport-Security"]
         assert "Secure" in answer.headers["Set-Cookie"]
 
+    def test_a_long_address_is_answered_and_one_beyond_the_servers_bound_is_refused(self, web):
+        assert ask(web, "/?" + "x" * 20_000, **FORWARDED).status == 302
+        assert ask(web, "/?" + "x" * 300_000, **FORWARDED).status == 431
 
-def test_check_deploy_has_nothing_to_say_with_tls() -> None:
-    environment = {**os.environ, "BACKUPSCHED_TLS": "1", "DATABASE_URL": "postgresql://127.0.0.1:1/none"}
+
+def test_check_deploy_has_nothing_to_say_with_tls():
     command = [sys.executable, "manage.py", "check", "--deploy", "--tag", "security", "--fail-level", "WARNING"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | TLS, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "System check identified no issues (2 silenced).\n"), done.stderr
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_a_port_that_is_taken_is_named():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
-        environment = {**os.environ, "DATABASE_URL": "postgresql://127.0.0.1:1/none"}
         command = [sys.executable, "manage.py", "web", "--listen", place]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, cwd=ROOT, env=os.environ | TLS, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stderr == f"CommandError: cannot listen on {place}: [Errno 98] Address already in use\n"
-
-
-@pytest.mark.slow
-class TestLongAddresses:
-    def test_a_long_one_reaches_the_application_and_one_beyond_the_servers_bound_is_refused(self, web: int) -> None:
-        assert ask(web, "/?" + "x" * 20_000).status == 302
-        assert ask(web, "/api/openapi.json?" + "x" * 300_000).status == 431

@@ -6,9 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.conf import settings
@@ -16,33 +14,9 @@ from django.conf import settings
 LONGEST_SECONDS = 300
 """A quarter of a minute on two idle cores, which six processes may share."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(LONGEST_SECONDS + 60)]
-
-SMALL = ("--repeats", "1", "--jobs", "100", "--others", "0")
-
-
-def start(tmp_path: Path, *arguments: str) -> "subprocess.Popen[str]":
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("DATABASE_", "DJANGO_"))}
-    return subprocess.Popen(
-        [sys.executable, "-m", "bench", *arguments],
-        cwd=settings.BASE_DIR,
-        env={**environment, "TMPDIR": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def measure(tmp_path: Path, *arguments: str) -> dict[str, Any]:
-    process = start(tmp_path, *arguments, "--json")
-    output, said = process.communicate(timeout=LONGEST_SECONDS)
-    assert process.returncode == 0, said + output
-    found: dict[str, Any] = json.loads(output)
-    return found
-
 
 @pytest.fixture
-def directory() -> Iterator[Path]:
+def directory():
     """Not pytest's: the server's user must be able to reach it."""
     path = Path(tempfile.mkdtemp(prefix="test-bench-"))
     path.chmod(0o711)
@@ -50,12 +24,20 @@ def directory() -> Iterator[Path]:
     shutil.rmtree(path, ignore_errors=True)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(LONGEST_SECONDS + 60)
 def test_a_drain_is_measured(directory):
-    found = measure(directory, "drain", *SMALL, "--only", "ours-async")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("DATABASE_", "DJANGO_"))}
+    few = ("--repeats", "1", "--jobs", "100", "--others", "0", "--only", "ours-async", "--json")
+    ended = subprocess.run(
+        [sys.executable, "-m", "bench", "drain", *few],
+        cwd=settings.BASE_DIR, env={**kept, "TMPDIR": str(directory)}, capture_output=True, text=True,
+        timeout=LONGEST_SECONDS,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr + ended.stdout
+    found = json.loads(ended.stdout)
     assert found["failures"] == []
-    assert {(row["case"], row["contestant"]) for row in found["measured"]} == {
-        ("1 worker", "ours-async"),
-        ("2 workers", "ours-async"),
-    }
+    measured = {(row["case"], row["contestant"]) for row in found["measured"]}
+    assert measured == {("1 worker", "ours-async"), ("2 workers", "ours-async")}
     assert found["machine"]["postgresql"]["fsync"] == "on"
     assert list(directory.iterdir()) == []

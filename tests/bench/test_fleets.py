@@ -1,14 +1,13 @@
 """The fleets that the bench makes: that they are what the parts say they are."""
 
-from pathlib import Path
-
 import pytest
 
 from bench.fleets import arrivals, decisions, making, sweep
 from jobs import tick
 from jobs.models import BacklogRecord, Throttle
 from jobs.states import Status, WaitingFor
-from sources import planning, tokens
+from sources import planning
+from sources.agents import tokens
 from sources.models import Assignment
 
 pytestmark = pytest.mark.django_db
@@ -53,7 +52,7 @@ class TestWhatADecisionLooksAt:
 
 
 class TestASweepToBe:
-    def test_everybody_is_ready_in_that_order(self, tmp_path: Path):
+    def test_everybody_is_ready_in_that_order(self, tmp_path):
         sweep.make(absent=4, present=2, behind=1, port=2022, directory=str(tmp_path), connect_timeout=2, bandwidth="1M")
         kinds = [
             Assignment.objects.get(pk=record.payload["assignment"]).source.kind
@@ -63,7 +62,7 @@ class TestASweepToBe:
 
 
 class TestArrivalsToBe:
-    def test_silent_sources_wait_for_their_re_check_and_a_check_in_ends_that(self, tmp_path: Path):
+    def test_silent_sources_wait_for_their_re_check_and_a_check_in_ends_that(self, tmp_path):
         found = arrivals.make(2, str(tmp_path))
         waiting = BacklogRecord.objects.filter(status=Status.WAITING, waiting_for=WaitingFor.RECHECK)
         assert waiting.count() == 2

@@ -1,7 +1,5 @@
 """The parts of the bench that decide something."""
 
-from pathlib import Path
-
 import pytest
 
 from bench.__main__ import main
@@ -36,7 +34,7 @@ class TestRatios:
 
 
 class TestTally:
-    def test_is_exact_once_settled_whatever_threads_wrote_last(self, tmp_path: Path):
+    def test_is_exact_once_settled_whatever_threads_wrote_last(self, tmp_path):
         tally = Tally.create(tmp_path / "tally")
         tally.take_slot()
         tally.tick()

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from bench.contestants.virtual import PRESETS
 from bench.fleets import outage, poison
 from bench.fleets.outage import Outage
 from bench.fleets.poison import Load
@@ -22,12 +21,7 @@ from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, Breaker, Decision, RetryPolicy
 from jobs.order import in_claim_order
 from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
-from schedules import providers
-from schedules.models import Schedule
-from tests.bench.test_bench_command import directory
 from tests.factories import install_presets, make_record, make_retry_policy
-
-__all__ = ["directory"]
 
 pytestmark = pytest.mark.django_db
 
@@ -37,10 +31,10 @@ AT_MOST = 1.10
 
 @pytest.fixture(autouse=True)
 def _kind() -> Any:
-    kinds, known = dict(registry.kinds), dict(providers.known)
+    kinds = dict(registry.kinds)
     registry.add(Kind("bench", home_queue="bench"))
     yield
-    registry.kinds, providers.known = kinds, known
+    registry.kinds = kinds
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +71,8 @@ class TestVirtualTime:
         backlog.run(HOUR)
         assert starts(backlog) == [("a", 0), ("b", 0), ("c", 10), ("a", 40), ("b", 40), ("c", 50)]
         assert [tried.end - tried.start for tried in backlog.tried] == [TEN] * 6
+        first = Attempt.objects.order_by("pk")[0]
+        assert (first.started_at, first.ended_at) == (instant(0), instant(10))
 
     def test_records_are_tried_in_claim_order(self):
         days = [None, START.date(), START.date() + timedelta(days=1)]
@@ -98,25 +94,6 @@ class TestVirtualTime:
         expected = [record.subject for record in in_claim_order(BacklogRecord.objects.all())]
         assert [tried.subject for tried in backlog.tried] == expected
 
-    def test_the_rows_know_no_other_time(self):
-        backlog = Backlog(1, succeed)
-        put(backlog, 60, "a")
-        backlog.run(HOUR)
-        record, attempt = BacklogRecord.objects.get(), Attempt.objects.get()
-        assert record.inserted_at == attempt.started_at == instant(60)
-        assert record.finished_at == attempt.ended_at == instant(70)
-
-    def test_triggers_are_emitted_on_time_however_busy_the_units_are(self):
-        emitted: list[float] = []
-        providers.add_provider("bench", lambda triggers, now: emitted.append((now - START).total_seconds()) or 0)
-        Schedule.objects.create(
-            name="hourly", cron="0 * * * *", kind="bench", provider="bench", next_trigger_at=instant(HOUR)
-        )
-        backlog = Backlog(1, lambda record, at: (5 * HOUR, Succeeded()))
-        put(backlog, 0, "long")
-        backlog.run(3 * HOUR)
-        assert emitted == [HOUR, 2 * HOUR, 3 * HOUR]
-
 
 SMALL = Load(poison=300, batches=2)
 
@@ -124,9 +101,9 @@ SMALL = Load(poison=300, batches=2)
 @cache
 def waits_without_poison(within_a_day: bool) -> tuple[float, float]:
     """Mean and p99, in seconds: the retry policy has no part in it."""
-    told = poison.figures(replace(SMALL, poison=0, within_a_day=within_a_day), preset("fibonacci, a day at most"))
+    found = poison.figures(replace(SMALL, poison=0, within_a_day=within_a_day), preset("fibonacci, a day at most"))
     poison.empty()
-    return told.mean, told.p99
+    return found.mean, found.p99
 
 
 @pytest.mark.slow
@@ -134,33 +111,28 @@ class TestPoison:
     @pytest.mark.parametrize("name", ["every 5 minutes", "progressive"])
     def test_good_records_wait_no_longer_beside_it_within_a_day(self, name):
         mean, p99 = waits_without_poison(True)
-        told = poison.figures(replace(SMALL, within_a_day=True), preset(name))
-        assert told.mean <= AT_MOST * mean
-        assert told.p99 <= AT_MOST * p99
-        assert told.unfinished == 0
-        assert told.attempts > SMALL.poison
-
-
-GROWING = [name for name in PRESETS if name not in ("every 5 minutes", "progressive")]
+        found = poison.figures(replace(SMALL, within_a_day=True), preset(name))
+        assert found.mean <= AT_MOST * mean
+        assert found.p99 <= AT_MOST * p99
+        assert found.unfinished == 0
+        assert found.attempts > SMALL.poison
 
 
 @pytest.mark.slow
 class TestAnOutage:
-    @pytest.mark.parametrize("name", ["fibonacci, a day at most"])
-    def test_what_is_away_is_called_less_and_less(self, name):
-        told = outage.run(Outage(12 * HOUR, jobs=20), preset(name))
-        assert is_called_less(told.calls, 4)
-        assert sum(told.calls[8:]) < sum(told.calls[:4]) / 2
-        assert told.charged == sum(told.calls)
-        assert len(told.recovered) == 20
+    def test_what_is_away_is_called_less_and_less(self):
+        found = outage.run(Outage(12 * HOUR, jobs=20), preset("fibonacci, a day at most"))
+        assert is_called_less(found.calls, 4)
+        assert sum(found.calls[8:]) < sum(found.calls[:4]) / 2
+        assert found.charged == sum(found.calls)
+        assert len(found.recovered) == 20
 
-    @pytest.mark.parametrize("name", ["every 5 minutes"])
-    def test_a_breaker_lets_nothing_through_but_trials(self, name):
-        told = outage.run(Outage(6 * HOUR, jobs=30, guarded=True, units=5), preset(name))
+    def test_a_breaker_lets_nothing_through_but_trials(self):
+        found = outage.run(Outage(6 * HOUR, jobs=30, guarded=True, units=5), preset("every 5 minutes"))
         trials = Decision.objects.filter(what="trial", at__lt=instant(6 * HOUR)).count()
-        assert sum(told.calls) <= 5 + trials
-        assert told.charged < conf.breaker_after()
-        assert max(told.calls[1:]) <= HOUR / conf.breaker_longest_seconds() + 1
-        assert len(told.recovered) == 30
-        assert told.recovered[-1] <= conf.breaker_longest_seconds() + 30 / 5 * outage.CALL + MINUTE
+        assert sum(found.calls) <= 5 + trials
+        assert found.charged < conf.breaker_after()
+        assert max(found.calls[1:]) <= HOUR / conf.breaker_longest_seconds() + 1
+        assert len(found.recovered) == 30
+        assert found.recovered[-1] <= conf.breaker_longest_seconds() + 30 / 5 * outage.CALL + MINUTE
         assert not Breaker.objects.get().is_open

@@ -1,6 +1,7 @@
 """The audit of what really ran: reasons that excuse, and what nothing excuses."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,140 +10,115 @@ from chaos.facts import Facts, ProcessFact, Samples
 from jobs.states import AttemptOutcome
 from tests.chaos.books import CAPPED, KILLED, LIVED, UNCAPPED, books, ran, record
 
-RESCUED, SUCCEEDED, RELEASED = AttemptOutcome.RESCUED, AttemptOutcome.SUCCEEDED, AttemptOutcome.RELEASED
+RESCUED, RELEASED, FAILED = AttemptOutcome.RESCUED, AttemptOutcome.RELEASED, AttemptOutcome.FAILED
+AGAIN = ran(1, 57, number=2)
+CUT_OFF: dict[str, Any] = {"pid": KILLED, "returned": None, "outcome": RESCUED}
 
 
-def only(facts: Facts) -> str:
-    [found] = audit(facts).discrepancies
-    return found
+def with_process(facts: Facts, pid: int, *fields: Any, **more: Any) -> Facts:
+    return replace(facts, processes={**facts.processes, pid: ProcessFact(pid, 0, *fields, **more)})
 
 
-def standing_still(facts: Facts, since: float, until: float) -> Facts:
-    stood = ProcessFact(LIVED, 0, 1000, "ended cleanly", stood=((since, until),))
-    return replace(facts, processes={**facts.processes, LIVED: stood})
+def elsewhere() -> tuple[Any, Any]:
+    """A run of which the history names another worker."""
+    attempt, execution = ran(1, 10)
+    return replace(attempt, worker_id=2), execution
+
+
+def feeding(number: int) -> tuple[Any, Any]:
+    attempt, execution = ran(number, 10, throttles=(CAPPED,))
+    return replace(attempt, queue="ask"), replace(execution, queue="ask", outcome="Succeeded")
+
+
+def left_behind() -> tuple[Any, Any]:
+    attempt, execution = ran(2, 10, returned=None, outcome=RESCUED, kind="unresponsive")
+    return replace(attempt, ended=16.0), execution
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [ran(1, 10)],
+        # its settle died with its worker, or nothing was settled at all
+        [ran(1, 48, pid=KILLED, outcome=RESCUED, settled=56), AGAIN],
+        [ran(1, 48, **CUT_OFF, settled=56), AGAIN],
+        # a handler that cannot be stopped is left behind by a worker that ends
+        [ran(1, 10, returned=None, outcome=RELEASED), left_behind()],
+        # one after the other, until the kill that cut the first one off, or what only feeds
+        [ran(1, 10, throttles=(CAPPED,)), ran(2, 11, throttles=(CAPPED,))],
+        [ran(1, 49, **CUT_OFF, settled=60, throttles=(CAPPED,)), ran(1, 61, number=2), ran(2, 50, throttles=(CAPPED,))],
+        [feeding(1), feeding(2)],
+    ],
+)
+def test_what_has_a_reason_is_right(runs):
+    assert audit(books([record(1), record(2, kind="unresponsive")], runs)).discrepancies == []
+
+
+@pytest.mark.parametrize(
+    ("message", "runs"),
+    [
+        ("handed out 2 times", [ran(1, 10), (ran(1, 10)[0], ran(1, 10)[1])]),
+        ("its history has worker 2", [elsewhere()]),
+        ("returned Succeeded, its history says released", [ran(1, 48, outcome=RELEASED, settled=56), AGAIN]),
+        ("never ended", [ran(1, 10, returned=None, outcome=FAILED)]),
+        ("before its lease was over", [ran(1, 48, **CUT_OFF, settled=51), AGAIN]),
+        ("which lived", [ran(1, 48, outcome=RESCUED, returned="Failed", settled=54, seconds=6), AGAIN]),
+        ("ran on for 3.00 s", [ran(1, 10, seconds=5, settled=12)]),
+        (
+            "2 records ran at once",
+            [ran(1, 49, **CUT_OFF, settled=60, throttles=(CAPPED,)), ran(2, 49.5, throttles=(CAPPED,))],
+        ),
+        (
+            "the exclusive key 'key'",
+            [ran(1, 10, exclusive_key="key"), ran(2, 10.5, exclusive_key="key"), ran(3, 10, exclusive_key="other")],
+        ),
+    ],
+)
+def test_what_has_none_is_found(message, runs):
+    found = audit(books([record(1), record(2), record(3)], runs)).discrepancies
+    assert any(message in line for line in found)
+
+
+@pytest.mark.parametrize(
+    ("message", "more"),
+    [
+        ("no handler said so", {"executions": []}),
+        ("not in the history", {"attempts": {}}),
+        ("the database counted 2 records under throttle 1", {"samples": Samples(9, {CAPPED: 2}, frozenset())}),
+        (
+            "two running records under the exclusive key 'key'",
+            {"samples": Samples(9, {CAPPED: 1}, frozenset({"key"}))},
+        ),
+    ],
+)
+def test_what_only_one_side_knows_is_found(message, more):
+    [found] = audit(replace(books([record(1)], [ran(1, 10)]), **more)).discrepancies
+    assert message in found
 
 
 @pytest.mark.parametrize("how", ["ended by itself with code 1", "did not end after SIGTERM"])
-def test_a_worker_must_end_as_it_was_told(how):
-    facts = books([record(1)], [ran(1, 10)])
-    ended = ProcessFact(KILLED, 0, 50, how)
-    assert how in only(replace(facts, processes={**facts.processes, KILLED: ended}))
+def test_a_worker_must_end_as_it_was_made_to(how):
+    [found] = audit(with_process(books([record(1)], [ran(1, 10)]), KILLED, 50, how)).discrepancies
+    assert how in found
 
 
-class TestHandedOut:
-    def test_once_is_right(self):
-        assert audit(books([record(1)], [ran(1, 10)])).discrepancies == []
-
-    def test_twice_is_not(self):
-        facts = books([record(1)], [ran(1, 10)])
-        facts.executions.extend(facts.executions)
-        assert "handed out 2 times" in only(facts)
-
-    def test_without_a_history_is_not(self):
-        assert "not in the history" in only(replace(books([record(1)], [ran(1, 10)]), attempts={}))
-
-    def test_to_another_worker_than_the_history_says_is_not(self):
-        attempt, execution = ran(1, 10)
-        assert "its history has worker 2" in only(books([record(1)], [(replace(attempt, worker_id=2), execution)]))
+def test_what_is_released_over_the_head_of_a_worker_that_ends_may_still_return():
+    facts = books([record(1)], [ran(1, 48, outcome=RELEASED), AGAIN])
+    assert audit(with_process(facts, LIVED, 1000, "ended cleanly", asked_to_end=47)).discrepancies == []
 
 
-class TestResults:
-    def test_a_success_that_nobody_ran(self):
-        assert "no handler said so" in only(replace(books([record(1)], [ran(1, 10)]), executions=[]))
-
-    def test_a_success_whose_settle_died_with_its_worker_ran_again(self):
-        runs = [ran(1, 48, pid=KILLED, outcome=RESCUED, settled=56), ran(1, 57, number=2)]
-        findings = audit(books([record(1)], runs))
-        assert (findings.discrepancies, findings.ran_again) == ([], 1)
-
-    def test_a_success_whose_worker_lived_must_not_be_lost(self):
-        runs = [ran(1, 48, outcome=RELEASED, settled=56), ran(1, 57, number=2)]
-        assert "returned Succeeded, its history says released" in only(books([record(1)], runs))
-
-    def test_what_is_released_over_the_head_of_a_worker_that_ends_may_still_return(self):
-        facts = books([record(1)], [ran(1, 48, outcome=RELEASED), ran(1, 57, number=2)])
-        ending = ProcessFact(LIVED, 0, 1000, "ended cleanly", asked_to_end=47)
-        assert audit(replace(facts, processes={**facts.processes, LIVED: ending})).discrepancies == []
-
-    def test_a_handler_that_never_ended_in_a_worker_that_did(self):
-        facts = books([record(1)], [ran(1, 10, returned=None, outcome=AttemptOutcome.FAILED)])
-        assert "never ended" in only(facts)
-
-    def test_a_handler_that_listens_to_nobody_is_left_behind_by_a_worker_that_ends(self):
-        runs = [
-            ran(1, 10, returned=None, outcome=RELEASED),
-            ran(2, 10, returned=None, outcome=RESCUED, kind="unresponsive"),
-        ]
-        runs[1] = (replace(runs[1][0], ended=16.0), runs[1][1])
-        facts = books([record(1), record(2, kind="unresponsive")], runs)
-        assert audit(facts).discrepancies == []
+def test_a_rescue_of_a_worker_that_stood_still_is_explained_and_counted():
+    facts = books([record(1)], [ran(1, 48, outcome=RESCUED, settled=54, seconds=9), ran(1, 58, number=2)])
+    findings = audit(with_process(facts, LIVED, 1000, "ended cleanly", stood=((49, 56),)))
+    assert findings.discrepancies == []
+    assert (findings.ran_again, findings.ran_on, findings.ran_on_seconds) == (1, 1, 3.0)
 
 
-class TestRescues:
-    def test_of_a_worker_that_was_killed_need_no_other_reason(self):
-        runs = [ran(1, 48, pid=KILLED, returned=None, outcome=RESCUED, settled=56), ran(1, 57, number=2)]
-        assert audit(books([record(1)], runs)).discrepancies == []
-
-    def test_of_a_worker_that_stood_still_are_explained(self):
-        runs = [ran(1, 48, outcome=RESCUED, settled=54, seconds=9), ran(1, 58, number=2)]
-        facts = standing_still(books([record(1)], runs), 49, 56)
-        findings = audit(facts)
-        assert findings.discrepancies == []
-        assert (findings.ran_on, findings.ran_on_seconds) == (1, 3.0)
-
-    def test_of_a_worker_that_lived_are_not(self):
-        runs = [ran(1, 48, outcome=RESCUED, returned="Failed", settled=54, seconds=6), ran(1, 57, number=2)]
-        found = audit(books([record(1)], runs)).discrepancies
-        assert any("which lived" in line for line in found)
-
-    def test_before_the_lease_was_over_are_not_even_of_a_dead_worker(self):
-        runs = [ran(1, 48, pid=KILLED, returned=None, outcome=RESCUED, settled=51), ran(1, 57, number=2)]
-        assert "before its lease was over" in only(books([record(1)], runs))
-
-    def test_a_handler_that_ran_on_in_a_worker_that_lived_has_no_reason(self):
-        facts = books([record(1)], [ran(1, 10, seconds=5, settled=12)])
-        assert "ran on for 3.00 s" in only(facts)
-
-
-class TestTooMuchAtOnce:
-    def test_under_a_throttle(self):
-        runs = [ran(1, 10, throttles=(CAPPED, UNCAPPED)), ran(2, 10.5, throttles=(CAPPED, UNCAPPED))]
-        findings = audit(books([record(1), record(2)], runs))
-        assert findings.peaks == {CAPPED: 2, UNCAPPED: 2}
-        assert ["under throttle 1" in line for line in findings.discrepancies] == [True]
-
-    def test_one_after_the_other_is_right(self):
-        runs = [ran(1, 10, throttles=(CAPPED,)), ran(2, 11, throttles=(CAPPED,))]
-        assert audit(books([record(1), record(2)], runs)).discrepancies == []
-
-    def test_what_only_feeds_is_not_counted(self):
-        runs = [ran(number, 10, throttles=(CAPPED,)) for number in (1, 2)]
-        asks = [
-            (replace(attempt, queue="ask"), replace(execution, queue="ask", outcome="Succeeded"))
-            for attempt, execution in runs
-        ]
-        assert audit(books([record(1), record(2)], asks)).discrepancies == []
-
-    def test_what_a_kill_cut_off_counts_until_the_kill(self):
-        cut = ran(1, 49, pid=KILLED, returned=None, outcome=RESCUED, settled=60, throttles=(CAPPED,))
-        again = ran(1, 61, number=2)
-        during, after = ran(2, 49.5, throttles=(CAPPED,)), ran(2, 50, throttles=(CAPPED,))
-        assert "2 records ran at once" in only(books([record(1), record(2)], [cut, again, during]))
-        assert audit(books([record(1), record(2)], [cut, again, after])).discrepancies == []
-
-    def test_under_an_exclusive_key(self):
-        runs = [ran(1, 10, exclusive_key="key"), ran(2, 10.5, exclusive_key="key"), ran(3, 10, exclusive_key="other")]
-        assert "the exclusive key 'key'" in only(books([record(1), record(2), record(3)], runs))
-
-    @pytest.mark.parametrize(
-        ("samples", "said"),
-        [
-            (Samples(9, {CAPPED: 2}, frozenset()), "the database counted 2 records under throttle 1"),
-            (Samples(9, {CAPPED: 1}, frozenset({"key"})), "two running records under the exclusive key 'key'"),
-        ],
-    )
-    def test_in_the_database_alone(self, samples, said):
-        assert said in only(books([record(1)], [ran(1, 10)], samples=samples))
+def test_under_a_throttle_the_peak_is_counted_and_what_is_above_its_cap_found():
+    both = (CAPPED, UNCAPPED)
+    findings = audit(books([record(1), record(2)], [ran(1, 10, throttles=both), ran(2, 10.5, throttles=both)]))
+    assert findings.peaks == {CAPPED: 2, UNCAPPED: 2}
+    assert ["under throttle 1" in line for line in findings.discrepancies] == [True]
 
 
 def test_intervals_are_half_open_and_the_peak_says_since_when():

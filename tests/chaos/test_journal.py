@@ -1,7 +1,6 @@
 """The journals of the workers, written and read back."""
 
 import json
-from pathlib import Path
 
 from chaos import journal
 from chaos.collect import complaints, standstills
@@ -61,7 +60,7 @@ def test_a_worker_that_stands_still_before_its_first_handler_has_stood_still(tmp
     assert stood[1] == first + 60
 
 
-def test_errors_that_no_deed_explains_are_complaints(tmp_path: Path):
+def test_errors_that_no_deed_explains_are_complaints(tmp_path):
     log = tmp_path / "log-1"
     log.write_text(
         "12:00:00 ERROR   jobs.worker.places handler of flaky flaky 1 raised\n"

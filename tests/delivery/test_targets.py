@@ -126,12 +126,6 @@ class TestAnOpenBreaker:
         assert isinstance(first, Held)
         assert isinstance(second, Succeeded)
 
-    def test_of_another_port_is_another_hosts(self):
-        with receiving() as receiver, receiving() as other:
-            open_it(guarded=guarded(other))
-            [outcome] = deliver(make_event(url=receiver.url))
-        assert isinstance(outcome, Succeeded)
-
 
 def a_claim(receiver: Receiver) -> Claimed:
     """An event for this receiver, claimed."""

@@ -19,9 +19,10 @@ from tests.waiting import PATIENCE, eventually
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 
 
-@pytest.fixture
-def var_dir(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "var"
+@pytest.fixture(scope="module")
+def var_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Of all demos here: a later one deletes what the last one left."""
+    path = tmp_path_factory.mktemp("demo") / "var"
     yield path
     Server(path).destroy()
 

@@ -1,36 +1,26 @@
-"""The parts of the demo, each for itself."""
+"""The parts of the demo that judge it, or end it, each for itself."""
 
-import socket
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
+from demo import agents
 from demo.compare import differences
-from demo.display import summary_table
 from demo.files import AWKWARD_NAMES, generate
-from demo.sleeper import magic_packet
 from demo.summary import SourceSummary, Summary
-from tests.waiting import PATIENCE
-
-MAC = "02:00:5e:00:00:01"
-
-
-def test_equal_seeds_give_equal_files_and_other_seeds_give_others(tmp_path):
-    for name, seed in (("one", "a"), ("same", "a"), ("other", "b")):
-        generate(tmp_path / name, seed=seed, total_bytes=50_000)
-    assert differences(tmp_path / "one", tmp_path / "same") == []
-    assert differences(tmp_path / "one", tmp_path / "other")
-    names = {path.name for path in (tmp_path / "one").iterdir()}
-    assert set(AWKWARD_NAMES) <= names
-    assert (tmp_path / "one" / "empty file").stat().st_size == 0
+from tests.documents import ROOT
+from tests.sources.factories import make_source
+from tests.waiting import PATIENCE, eventually
 
 
 def test_one_changed_byte_a_missing_and_a_surplus_file_are_found(tmp_path):
     for name in ("original", "copy"):
         generate(tmp_path / name, seed="a", total_bytes=50_000)
+    assert differences(tmp_path / "original", tmp_path / "copy") == []
+    assert set(AWKWARD_NAMES) <= {path.name for path in (tmp_path / "copy").iterdir()}
     changed = tmp_path / "copy" / "notes with spaces.txt"
     content = bytearray(changed.read_bytes() or b"x")
     content[-1] ^= 1
@@ -44,60 +34,45 @@ def test_one_changed_byte_a_missing_and_a_surplus_file_are_found(tmp_path):
     ]
 
 
-@pytest.mark.slow
-def test_a_sleeper_wakes_for_its_own_packet_only(tmp_path):
-    woken = tmp_path / "woken"
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    program = [sys.executable, "-c", f"import pathlib; pathlib.Path({str(woken)!r}).touch()"]
-    sleeper = subprocess.Popen(
-        [sys.executable, "-m", "demo.sleeper", "127.0.0.1", str(port), MAC, "--", *program],
-        cwd=Path(__file__).parents[2],
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert sleeper.stdout is not None
-        assert b"asleep" in sleeper.stdout.readline()
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as network:
-            network.sendto(magic_packet("02:00:5e:00:00:99"), ("127.0.0.1", port))
-            network.sendto(b"noise", ("127.0.0.1", port))
-            assert not woken.exists()
-            network.sendto(magic_packet(MAC), ("127.0.0.1", port))
-        assert sleeper.wait(PATIENCE) == 0
-        assert woken.exists()
-    finally:
-        sleeper.kill()
-        sleeper.communicate()
-
-
-def summary_of(**facts: object) -> SourceSummary:
-    defaults = {
-        "name": "demo-laptop-01",
-        "kind": "sftp",
-        "reachable": True,
-        "outcome": "succeeded",
-        "attempts": 1,
-        "bytes": 10,
-        "seconds": 1.5,
-        "repository": "/r",
-        "next_backup_at": (datetime(2026, 3, 2, tzinfo=UTC) + timedelta(days=1)).isoformat(),
-        "identical": True,
-    }
-    return SourceSummary(**{**defaults, **facts})  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
-    ("source", "complete"),
-    [
-        (summary_of(), True),
-        (summary_of(reachable=False, identical=None, bytes=None), True),
-        (summary_of(identical=False), False),
-        (summary_of(identical=None, bytes=None), False),
-    ],
+    ("reachable", "identical", "size", "complete"),
+    [(True, True, 10, True), (False, None, None, True), (True, False, 10, False), (True, None, None, False)],
 )
-def test_a_run_is_complete_when_every_reachable_source_has_an_identical_copy(source, complete):
-    summary = Summary([source], protected=1, reachable=1, seconds=1.0)
-    assert summary.complete is complete
-    assert summary.as_json()["sources"][0]["name"] == "demo-laptop-01"
-    assert summary_table(summary)
+def test_a_run_is_complete_when_every_reachable_source_has_an_identical_copy(reachable, identical, size, complete):
+    source = SourceSummary(
+        name="demo-laptop-01", kind="sftp", reachable=reachable, outcome="succeeded", attempts=1, bytes=size,
+        seconds=1.5, repository="/r", next_backup_at=None, identical=identical,
+    )  # fmt: skip
+    assert Summary([source], protected=1, reachable=1, seconds=1.0).complete is complete
+
+
+@pytest.mark.django_db
+def test_an_enrolment_that_takes_too_long_is_for_the_next_look(monkeypatch, tmp_path):
+    monkeypatch.setattr(agents, "ENROL_SECONDS", 0.001)
+    host = SimpleNamespace(name=make_source().name, home=tmp_path, agent=None)
+    assert agents.start(host, "http://127.0.0.1:9") is False
+    assert host.agent is None
+
+
+STARTS_ONE_MORE_WHEN_IT_IS_ENDED = """
+import pathlib, signal, subprocess, sys, time
+def end(*_):
+    late = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    pathlib.Path(sys.argv[1], "late").write_text(str(late.pid))
+    raise SystemExit
+signal.signal(signal.SIGTERM, end)
+pathlib.Path(sys.argv[1], "begun").touch()
+while True:
+    time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere orphans are not handed to the keeper")
+def test_what_a_program_starts_while_it_is_being_ended_is_ended_too(tmp_path):
+    program = [sys.executable, "-c", STARTS_ONE_MORE_WHEN_IT_IS_ENDED, str(tmp_path)]
+    keeper = subprocess.Popen([sys.executable, "-m", "demo.keeper", *program], cwd=ROOT, stdin=subprocess.PIPE)
+    eventually((tmp_path / "begun").exists)
+    keeper.communicate(timeout=PATIENCE)  # closes its standard input, as the end of the demo does
+    late = int((tmp_path / "late").read_text())
+    assert not psutil.pid_exists(late)

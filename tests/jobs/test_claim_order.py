@@ -143,38 +143,24 @@ def test_a_claim_beside_throttles_reads_no_table_of_records_from_end_to_end(crow
     assert fetched < 200
 
 
-@pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])
-def test_the_plan_of_a_look_reads_the_heads_of_indexes_only(crowded, cache_mode):
-    plan = plans_of_the_prepared(
-        tick.LOOK.format(steps="".join(f", {each}" for each in emitter.COLUMNS)),
-        {"queues": ["default", "backups"], "now": None, "unreadable": []},
-        cache_mode,
-    )
-    for index in ("backlog_waiting_until", "backlog_ready_closes", "backlog_lease_expires", "backlog_claim_order"):
-        assert index in plan, plan
-    assert "Seq Scan on jobs_backlogrecord" not in plan, plan
-    assert "Sort" not in plan, plan
-
-
 SCANS = "SELECT seq_scan, idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'jobs_backlogrecord'"
 
 SETTLED = {"id": "{1,2}", "attempt": "{1,1}", "worker_id": "{1,1}", "lease_token": None, "facts": None, "now": None}
 
-
-@pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])
-def test_the_plan_of_a_settle_goes_from_the_results_to_the_primary_key(crowded, cache_mode):
-    plan = plans_of_the_prepared(SETTLE_SUCCEEDED, SETTLED, cache_mode)
-    assert "Index Scan using jobs_backlogrecord_pkey" in plan, plan
-    assert "Nested Loop" in plan, plan
-    assert "Seq Scan on jobs_backlogrecord" not in plan, plan
+LOOK = tick.LOOK.format(steps="".join(f", {each}" for each in emitter.COLUMNS))
+LOOKED = {"queues": ["default", "backups"], "now": None, "unreadable": []}
+RESCUED = {"limit": 1000, "lease": 60.0, "now": NOON, "ids": [1], "instants": [NOON], "set_aside": []}
 
 
 @pytest.mark.parametrize("cache_mode", ["force_custom_plan", "force_generic_plan"])
-def test_the_plan_of_a_rescue_reads_the_lease_index(crowded, cache_mode):
-    plan = plans_of_the_prepared(
-        rescuing.EXPIRED,
-        {"limit": 1000, "lease": 60.0, "now": NOON, "ids": [1], "instants": [NOON], "set_aside": []},
-        cache_mode,
-    )
-    assert "Index Scan using backlog_lease_expires" in plan, plan
-    assert "Seq Scan" not in plan, plan
+def test_the_plans_of_look_settle_and_rescue_read_indexes_only(crowded, cache_mode):
+    look = plans_of_the_prepared(LOOK, LOOKED, cache_mode)
+    for index in ("backlog_waiting_until", "backlog_ready_closes", "backlog_lease_expires", "backlog_claim_order"):
+        assert index in look, look
+    assert "Sort" not in look, look
+    settle = plans_of_the_prepared(SETTLE_SUCCEEDED, SETTLED, cache_mode)
+    assert "Index Scan using jobs_backlogrecord_pkey" in settle, settle
+    assert "Nested Loop" in settle, settle
+    rescue = plans_of_the_prepared(rescuing.EXPIRED, RESCUED, cache_mode)
+    assert "Index Scan using backlog_lease_expires" in rescue, rescue
+    assert "Seq Scan on jobs_backlogrecord" not in look + settle + rescue

@@ -154,11 +154,6 @@ class TestTheVerdict:
         )
         assert texts_of(capacity)[text] == "bad"
 
-    @pytest.mark.parametrize("way", ["even", "none"])
-    def test_is_the_same_with_and_without_stagger(self, way: str) -> None:
-        fitting, tight = (found(stagger=way, limits=slow(rate=rate)) for rate in (0.5, 0.25))
-        assert (len(fitting.late), len(tight.late)) == (0, 167)
-
     def test_a_batch_waits_for_another_that_shares_its_throttle(self) -> None:
         flood = demand(name="flood", cron="0 3 * * *", events=10_000)
         capacity = found(flood, limits=slow(), zone="Europe/Berlin")

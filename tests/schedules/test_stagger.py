@@ -78,6 +78,3 @@ class TestStarts:
 
     def test_without_a_window_are_all_at_the_trigger(self):
         assert offsets(3, 0, 1) == [0, 0, 0]
-
-    def test_of_no_event_are_none(self):
-        assert offsets(0, HOUR, 1) == []

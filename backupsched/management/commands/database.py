@@ -1,5 +1,6 @@
 import json
 from argparse import ArgumentParser
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,29 +25,11 @@ class Command(BaseCommand):
         if "EMBEDDED_IN" not in settings.DATABASES["default"]:
             raise CommandError("DATABASE_URL is set, so the embedded PostgreSQL is not used", returncode=2)
         server = Server(Path(settings.DATABASES["default"]["EMBEDDED_IN"]))
-        changed = _act(server, options["action"])
-        status = server.status()
-        facts = {
-            "running": status.running,
-            "changed": changed,
-            "pid": status.pid,
-            "data": str(status.data),
-            "socket_directory": str(status.socket_directory),
-            "log_file": str(status.log_file),
-        }
+        act = {"start": server.ensure_running, "stop": server.stop}.get(options["action"])
+        facts = {"changed": act is not None and act(), **asdict(status := server.status())}
         if options["json"]:
-            self.stdout.write(json.dumps(facts))
+            self.stdout.write(json.dumps(facts, default=str))
             return
         state = f"runs (process {status.pid})" if status.running else "does not run"
         self.stdout.write(f"The embedded PostgreSQL {state}.\n  data    {status.data}")
         self.stdout.write(f"  socket  {status.socket_directory}\n  log     {status.log_file}")
-
-
-def _act(server: Server, action: str) -> bool:
-    """Do what was asked. Returns whether it changed anything. Raises: EmbeddedDatabaseError."""
-    match action:
-        case "start":
-            return server.ensure_running()
-        case "stop":
-            return server.stop()
-    return False

@@ -88,8 +88,8 @@ class TestTheAnswer:
         for _ in range(3):
             make_assignment(make_policy(), agent.source)
         agent.check_in()  # which also writes down the first use of the token, and emits
-        # token, facts, log, answer: 4; the move in its transaction: begin, assignments, records, end: 4
-        with django_assert_max_num_queries(8):
+        # token, facts and answer: 2; the move in its transaction: begin, records, end: 3
+        with django_assert_max_num_queries(5):
             assert agent.check_in().status_code == 200
 
     def test_the_status_is_the_same_answer_and_changes_nothing(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 from jobs import backlog, claiming, closing, settling
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord
-from jobs.outcomes import Failed, Released, Succeeded
+from jobs.outcomes import Released, Succeeded
 from jobs.priorities import FIRST_IN_LINE
 from jobs.states import UNFINISHED, Status, WaitingFor
 from jobs.wakeups import CHANNEL
@@ -70,11 +70,6 @@ class TestRetryWhatEnded:
         backlog.retry([woken.pk, usual.pk])
         assert [fresh(woken).priority, fresh(usual).priority] == [-5, 105]
 
-    def test_the_next_claim_counts_its_attempts_on(self, kind):
-        record = make_record(Status.FAILED, attempt=9)
-        backlog.retry([record.pk], now=NOON)
-        assert claim_one("home").attempt == 10
-
     def test_the_late_result_of_an_old_attempt_is_refused(self, kind):
         make_record(queue="home")
         old = claim_one("home")
@@ -85,12 +80,6 @@ class TestRetryWhatEnded:
         late = make_claimed(**{**old._asdict(), "attempt": old.attempt + 1})
         assert settling.settle([(late, Succeeded())], now=LATER).lost == {old.id}
         assert fresh(BacklogRecord(pk=current.id)).status == Status.RUNNING
-
-    def test_a_retried_record_can_fail_again_and_its_series_starts_at_one(self, kind):
-        record = make_record(Status.FAILED, failures=6)
-        backlog.retry([record.pk], now=NOON)
-        settling.settle([(claim_one("home"), Failed("again"))], now=LATER)
-        assert (fresh(record).failures, fresh(record).first_failure_at) == (1, LATER)
 
     def test_a_window_that_has_closed_is_met_by_the_next_tick(self, monkeypatch):
         tomorrow = NOON + timedelta(days=1)
@@ -151,17 +140,6 @@ class TestRetryBesideEmitters:
         assert result.superseded == {ended.pk: row[0]}
         assert result.ready == [free.pk]
         assert fresh(ended).status == Status.FAILED
-
-    def test_one_that_is_not_emitted_after_all_does_not_count(self):
-        ended = make_record(Status.FAILED, subject="one")
-        with another_connection() as emitting:
-            emitting.execute(
-                "INSERT INTO jobs_backlogrecord (kind, queue, subject, payload, status, run_after, priority, failures,"
-                " last_error, attempt, lane) VALUES ('test', 'default', 'one', '{}', 1, now(), 0, 0, '', 0, 0)"
-            )
-            with held_up(lambda: backlog.retry([ended.pk]), emitting) as retrying:
-                emitting.rollback()
-                assert retrying.result(PATIENCE).ready == [ended.pk]
 
     def test_two_records_of_one_subject_retried_at_once_open_one(self):
         for _ in range(10):

@@ -12,10 +12,12 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS
 
 from jobs import decisions
 from jobs.prepared import execute
 from sources import planning
+from sources.agents import tokens
 from sources.models import Source
 from sources.planning.standings import STANDINGS
 
@@ -30,6 +32,10 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 UNEVENTFUL = ("", "timer")
 """Reasons of a check-in that say nothing: its agent just announces itself again."""
+
+
+READ = ("id", "name", "paused_at", "snoozed_until", "checked_in_at", "on_battery", "metered", "clock_skew")
+"""What is read of a source that checks in as usual, in the order of its fields."""
 
 
 class SourceGone(LookupError):
@@ -72,10 +78,71 @@ def check_in(source: Source, facts: Facts, remote: str, now: datetime) -> Checke
     """
     known = _known(source)
     standings = _store(source, facts, remote, now)
+    is_news = facts.reason not in UNEVENTFUL or _known(source) != known
+    return _moved(source, facts, now, standings, is_news=is_news)
+
+
+def _moved(
+    source: Source, facts: Facts, now: datetime, standings: list[planning.Standing], *, is_news: bool = False
+) -> CheckedIn:
     moved = planning.check_in(source, now, standings)
-    if moved or facts.reason not in UNEVENTFUL or _known(source) != known:
+    if moved or is_news:
         _log(source, facts, now)
     return CheckedIn(source, moved, now, planning.standings_of(source.pk) if moved else standings)
+
+
+# The token by the unique index of its digest. Two columns are written, neither of them indexed. The commit does not
+# wait for the disk: a crash of the database loses what agents repeat within minutes. What is moved is committed after
+# that, and does wait.
+AS_USUAL = f"""
+WITH stored AS (
+    UPDATE sources_source s
+       SET checked_in_at = statement_timestamp(),
+           clock_skew = least(greatest(extract(epoch FROM %(sent_at)s::timestamptz - statement_timestamp()),
+                                       - %(largest)s::float8), %(largest)s::float8)
+      FROM sources_agenttoken t
+     WHERE t.digest = %(digest)s
+       AND t.revoked_at IS NULL
+       AND t.used_at > statement_timestamp() - %(precision)s::interval
+       AND s.id = t.source_id
+       AND s.addresses = %(addresses)s::text::jsonb
+       AND coalesce(%(hostname)s, s.hostname) = s.hostname
+       AND s.on_battery IS NOT DISTINCT FROM %(on_battery)s::boolean
+       AND s.metered IS NOT DISTINCT FROM %(metered)s::boolean
+    RETURNING s.{", s.".join(READ)}
+), standing AS ({STANDINGS.replace("%(source)s", "(SELECT id FROM stored)")})
+SELECT set_config('synchronous_commit', 'off', TRUE), stored.*, standing.*
+  FROM stored
+  LEFT JOIN standing ON TRUE
+ ORDER BY standing.name
+"""
+
+
+def check_in_as_usual(token: str, facts: Facts, remote: str) -> CheckedIn | None:
+    """`check_in` of an agent that has a valid `token` and says what it said last time, in one statement with its token.
+
+    None, and nothing is written: there is more to it, as a first use, an address that is new, or a wrong token.
+    """
+    if facts.reason not in UNEVENTFUL or facts.sent_at is None:
+        return None
+    addresses = reachable_at(facts.addresses, remote)
+    values = {
+        "digest": tokens.digest_of(token),
+        "precision": tokens.USED_AT_PRECISION,
+        "hostname": facts.hostname,
+        "addresses": json.dumps(addresses),
+        "on_battery": facts.on_battery,
+        "metered": facts.metered,
+        "sent_at": facts.sent_at,
+        "largest": LARGEST_SKEW_SECONDS,
+    }
+    rows = [row[1:] for row in execute(AS_USUAL, values, prepare=True).fetchall()]
+    if not rows:
+        return None
+    source = Source.from_db(DEFAULT_DB_ALIAS, READ, rows[0][: len(READ)])
+    source.addresses = addresses
+    standings = [planning.Standing(*row[len(READ) :]) for row in rows if row[len(READ)] is not None]
+    return _moved(source, facts, rows[0][READ.index("checked_in_at")], standings)
 
 
 def enrolled(source: Source, hostname: str, now: datetime) -> None:

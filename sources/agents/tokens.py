@@ -77,7 +77,7 @@ def issue(source: Source) -> str:
 
 def _issue(source: Source) -> str:
     text = PREFIX + secrets.token_urlsafe(32)
-    AgentToken.objects.create(source=source, digest=_digest(text))
+    AgentToken.objects.create(source=source, digest=digest_of(text))
     return text
 
 
@@ -110,7 +110,7 @@ def authenticate(text: str, now: datetime | None = None) -> Agent | None:
     One lookup by digest, whatever the text looks like, so the three take the same time. An accepted token costs a write
     at most once an hour; at its first use the older ones of its source are revoked.
     """
-    found = _valid(_digest(text))
+    found = _valid(digest_of(text))
     if found is None:
         return None
     token, clock = found
@@ -158,7 +158,7 @@ def make_code(source: Source, valid_for: float = VALID_FOR_SECONDS, now: datetim
     letters = "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_LENGTH))
     EnrolmentCode.objects.filter(source=source, expires_at__lte=instant).delete()
     EnrolmentCode.objects.filter(source=source, used_at__isnull=False).delete()
-    EnrolmentCode.objects.create(source=source, digest=_digest(letters), expires_at=expires_at(valid_for, instant))
+    EnrolmentCode.objects.create(source=source, digest=digest_of(letters), expires_at=expires_at(valid_for, instant))
     return "-".join(letters[start : start + CODE_GROUP] for start in range(0, CODE_LENGTH, CODE_GROUP))
 
 
@@ -179,7 +179,7 @@ def redeem(code: str, now: datetime | None = None) -> tuple[Source, str]:
     Of two that redeem the same code at the same moment one gets a token. Raises: Refused.
     """
     instant = now or database_clock()
-    open_codes = EnrolmentCode.objects.filter(digest=_digest(_plain(code)), used_at=None, expires_at__gt=instant)
+    open_codes = EnrolmentCode.objects.filter(digest=digest_of(_plain(code)), used_at=None, expires_at__gt=instant)
     found = open_codes.values_list("source", flat=True).first()
     if found is None:
         raise Refused
@@ -215,5 +215,5 @@ def _plain(code: str) -> str:
     return "".join(code.split()).replace("-", "").upper().translate(MISREAD)
 
 
-def _digest(text: str) -> str:
+def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
