@@ -40,7 +40,7 @@ def schedule() -> Schedule:
 
 
 def make_ended(schedule: Schedule, **fields: Any) -> BacklogRecord:
-    """A failed record of a batch that nobody has seen the end of."""
+    """A failed record of a batch whose end is not noted yet."""
     Trigger.objects.get_or_create(
         schedule=schedule, trigger_at=NOON, defaults={"emitted_at": NOON, "events": 2, **fields}
     )

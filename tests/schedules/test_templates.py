@@ -1,4 +1,4 @@
-"""Payload templates: what is filled in, what keeps its type, what is refused and how it is said."""
+"""Payload templates: what is filled in, what keeps its type, what is refused and in which words."""
 
 import json
 from datetime import UTC, datetime
