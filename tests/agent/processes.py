@@ -95,11 +95,11 @@ class Running:
     process: subprocess.Popen[bytes]
     log: Path
 
-    def said(self) -> str:
+    def printed(self) -> str:
         return self.log.read_text(encoding="utf-8")
 
     def wait_for(self, words: str, times: int = 1) -> None:
-        eventually(lambda: self.said().count(words) >= times)
+        eventually(lambda: self.printed().count(words) >= times)
 
     def announce_now(self) -> None:
         self.process.send_signal(signal.SIGHUP)
