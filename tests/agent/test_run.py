@@ -99,7 +99,7 @@ def waits_of(agent: Running) -> list[int]:
 
 
 class TestWhenTheServerSaysNo:
-    def test_a_revoked_token_says_what_to_do_and_is_tried_rarely(self, enrolled, server, tmp_path):
+    def test_a_revoked_token_says_what_to_do_and_is_tried_rarely(self, enrolled, server, addresses):
         server.always = no(401)
         with enrolled.running({**QUICK, "addresses_from": str(addresses), "FIRST_BACKOFF": 0.1}) as agent:
             agent.wait_for("manage.py enrol SOURCE")
