@@ -108,7 +108,7 @@ class TestBounds:
             program(tmp_path, name, "exec sleep 3600")
         supply(tmp_path, "BAT0", type="Battery", status="Discharging")
         assert agent.FACTS_TIMEOUT == 2
-        done = enrolled.agent("announce", "--sysfs-root", str(tmp_path), PATH=f"{tmp_path}:/usr/bin:/bin")
+        done = enrolled.process("announce", "--sysfs-root", str(tmp_path), PATH=f"{tmp_path}:/usr/bin:/bin")
         assert done.returncode == FINE
         [body] = server.check_ins()
         assert (body["metered"], body["on_battery"]) == (None, True)
