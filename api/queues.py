@@ -15,14 +15,9 @@ from api.schemas import QueueAnswer, QueuesAnswer
 from jobs import backlog
 from jobs.backlog.pausing import check_known
 from jobs.models import PausedQueue
-from operations.backlog.summary import summary
+from operations.backlog.summary import QueueSummary, summary
 
 router = Router(tags=["backlog"], auth=looking())
-
-EMPTY_QUEUE = {
-    "waiting": 0, "backing_off": 0, "ready": 0, "running": 0, "oldest_ready_for": None, "overdue_for": None,
-    "finished_last_minute": 0, "workers": 0, "places": 0, "at_least": (),
-}  # fmt: skip
 
 
 class PauseRequest(Body):
@@ -34,7 +29,7 @@ class PauseRequest(Body):
 @router.get("/queues", response=QueuesAnswer, operation_id="list_queues", summary="Queues")
 def list_queues(request: HttpRequest) -> dict[str, Any]:
     """Those of the settings in their order, then what else holds records or is paused."""
-    return {"items": _queues(), "next": None}
+    return {"items": list(_queues().values()), "next": None}
 
 
 @router.post(
@@ -70,11 +65,14 @@ def _existing(name: str) -> None:
         raise ApiError(404, "there is no such queue", "GET /api/queues lists those there are") from error
 
 
-def _queues() -> list[dict[str, Any]]:
+def _queues() -> dict[str, dict[str, Any]]:
     with patiently():
-        return [asdict(queue) | {"at_least": sorted(queue.at_least)} for queue in summary().queues]
+        return {queue.name: _facts(queue) for queue in summary().queues}
 
 
 def _queue(name: str) -> dict[str, Any]:
-    found = next((queue for queue in _queues() if queue["name"] == name), None)
-    return found or {"name": name, "in_settings": False, "paused_at": None, "paused_reason": "", **EMPTY_QUEUE}
+    return _queues().get(name) or _facts(QueueSummary(name, in_settings=False))
+
+
+def _facts(queue: QueueSummary) -> dict[str, Any]:
+    return asdict(queue) | {"at_least": sorted(queue.at_least)}

@@ -1,4 +1,4 @@
-"""Records of the backlog, events among them: look at them, retry and cancel them."""
+"""Records of the backlog, events and dead letters among them: look at them, retry and cancel them."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
+from ninja import Query
 
 from api.auth import Staff, looking, operating
 from api.choosing import ASK_FOR_LESS, check_known, patiently
@@ -19,14 +20,17 @@ from api.record_schemas import (
     WouldRetryAnswer,
 )
 from api.resources import Resource
+from api.schemas import DeadLettersAnswer, DeadLettersQuery
 from jobs import backlog
 from jobs.backlog.rows import BATCH
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import Status
+from operations.backlog.dead_letters import dead_letters, facts_of
 from operations.backlog.facts import attempt_facts, record_facts
 from operations.backlog.reasons import reasons
 from operations.backlog.selection import filtered, locked_batches, with_answers
+from operations.backlog.verbs import Verb, carried_out, describe
 from operations.web import audit
 
 SHOWN_ATTEMPTS = 1000
@@ -90,14 +94,10 @@ def retry(request: HttpRequest, body: RetryRequest) -> dict[str, Any]:
     if body.dry_run:
         counts = rows.filter(pk__in=ids).order_by().values_list("status").annotate(Count("pk"))
         return {"would_retry": {Status(status).label: count for status, count in counts}, "next": following}
-    missing = set(ids) if body.ids else set()
-    result: dict[str, Any] = asdict(backlog.retry([]))
-    for batch in locked_batches(rows, BATCH, ids):
-        missing -= set(batch)
-        for name, part in asdict(backlog.retry(batch)).items():
-            result[name] = result[name] | part if isinstance(part, dict) else result[name] + part
-    result["missing"] = sorted(missing)
-    audit.note(request, "Retry now", _describe(result))
+    result = carried_out(backlog.retry, locked_batches(rows, BATCH, ids))
+    if body.ids:
+        result["missing"] = sorted(set(ids).difference(*result.values()))
+    audit.note(request, "Retry now", describe(result) or "there was nothing")
     return result | {"next": following}
 
 
@@ -110,9 +110,7 @@ def retry(request: HttpRequest, body: RetryRequest) -> dict[str, Any]:
 )
 def retry_one(request: HttpRequest, record_id: int) -> dict[str, Any]:
     """As for many."""
-    result = asdict(backlog.retry([resource.get(record_id).pk]))
-    audit.note(request, "Retry now", _describe(result), record_id)
-    return result
+    return _one(request, "Retry now", backlog.retry, record_id)
 
 
 @router.post(
@@ -124,9 +122,27 @@ def retry_one(request: HttpRequest, record_id: int) -> dict[str, Any]:
 )
 def cancel_one(request: HttpRequest, record_id: int) -> dict[str, Any]:
     """What runs is told to stop, and ends as cancelled unless it succeeds first."""
-    result = asdict(backlog.cancel([resource.get(record_id).pk]))
-    audit.note(request, "Cancel", _describe(result), record_id)
+    return _one(request, "Cancel", backlog.cancel, record_id)
+
+
+def _one(request: HttpRequest, name: str, verb: Verb, record_id: int) -> dict[str, Any]:
+    result = asdict(verb([resource.get(record_id).pk]))
+    audit.note(request, name, describe(result), record_id)
     return result
+
+
+@router.get(
+    "/dead-letters",
+    auth=looking(),
+    response=DeadLettersAnswer,
+    operation_id="list_dead_letters",
+    summary="Failed records by what they say",
+)
+def list_dead_letters(request: HttpRequest, query: Query[DeadLettersQuery]) -> dict[str, Any]:
+    """As `manage.py backlog errors --json`. `POST /api/records/retry` takes a `group`."""
+    check_known(query.kind, query.queue)
+    with patiently():
+        return facts_of(dead_letters(query.kind, query.queue))
 
 
 def _following(rows: QuerySet[Any], body: RetryRequest) -> list[int]:
@@ -135,7 +151,3 @@ def _following(rows: QuerySet[Any], body: RetryRequest) -> list[int]:
         return sorted({each for each in body.ids if each > body.after})
     following = rows.filter(pk__gt=body.after).order_by("pk")
     return list(following.values_list("pk", flat=True)[: MOST_AT_ONCE + 1])
-
-
-def _describe(result: dict[str, Any]) -> str:
-    return ", ".join(f"{len(found):,} {name}" for name, found in result.items() if found) or "there was nothing"

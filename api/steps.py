@@ -25,8 +25,7 @@ from api.errors import ApiError, not_valid
 from api.etags import check_if_match, etag_of
 from api.idempotency import once
 from declarations.problems import lines_of
-from declarations.service import Service
-from jobs.throttle_verbs import InUse
+from declarations.service import InUse, Service
 
 if TYPE_CHECKING:
     from api.resources import Resource

@@ -8,7 +8,8 @@ from ninja import Schema
 
 from api.fields import Name
 from api.resources import Resource
-from jobs import models, throttles
+from jobs import models
+from operations import throttles
 from operations.declarations import Throttle, Throttles
 
 

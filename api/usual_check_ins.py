@@ -15,9 +15,9 @@ from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
 from django.http.request import split_domain_port, validate_host
 
+from api.agent_auth import REQUESTS
 from api.assignment_schemas import CheckInRequest
 from api.bodies import LARGEST_BODY, object_of
-from api.enrolment_limits import REQUESTS
 from api.errors import NOT_KEPT, ROOT
 from api.source_answers import status_of
 from sources.checkins import check_in_as_usual

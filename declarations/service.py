@@ -19,13 +19,16 @@ from pydantic import BaseModel
 
 from declarations.problems import validated
 from jobs.handlers import registry
-from jobs.throttle_verbs import InUse
 
 Row = TypeVar("Row", bound=Model)
 Value = TypeVar("Value")
 
 MOST_KNOWN = 20
 MOST_NAMED = 5
+
+
+class InUse(ValueError):
+    """A row is not deleted. Its text says what keeps it, and what to do."""
 
 
 class Edit(NamedTuple):
@@ -152,7 +155,7 @@ class Service(Generic[Row]):
         problems = self._put(row, differs)
         changed = set(differs) if row.pk else None
         if "name" in differs and differs["name"] not in self.free and list(self._taken([differs["name"]])):
-            problems.setdefault("name", f"there is a {self.title} of this name already")
+            problems.setdefault("name", f"there is {article(self.title)} of this name already")
         for field, text in self.problems(row, changed).items():
             problems.setdefault(field, text)
         if problems:
@@ -218,6 +221,11 @@ class Service(Generic[Row]):
         """The model that a field refers to; None: it is no reference."""
         field = model._meta.get_field(name)
         return field.related_model if isinstance(field, ForeignKey) else None
+
+
+def article(title: str) -> str:
+    """As `an endpoint`."""
+    return f"{'an' if title[0] in 'aeiou' else 'a'} {title}"
 
 
 def used_by(what: str, users: str, names: Sequence[str], more: str) -> str:

@@ -49,9 +49,10 @@ def _problem_of_header(name: str, value: str) -> str:
 
 def one_line(text: str) -> str:
     """Raises: ValueError, which does not quote it."""
+    text = text.strip()
     if not HEADER_VALUE.fullmatch(text) or len(text) > LONGEST_AUTHORIZATION:
         raise ValueError(f"is one line of up to {LONGEST_AUTHORIZATION} characters that a header can hold, as Bearer …")
-    return text.strip()
+    return text
 
 
 class Endpoint(BaseModel):

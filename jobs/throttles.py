@@ -40,52 +40,73 @@ are claimed from the feeding queue: who waits behind a full throttle is not aske
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import Error, connection
+from django.db import Error
 
 from jobs import conf, wakeups
-from jobs.models import Lane, Throttle
+from jobs.clock import CLOCK
+from jobs.models import Lane
+from jobs.outcomes import RECORD_COLUMNS
 from jobs.prepared import execute
-from jobs.throttle_statements import (
-    BOUND,
-    CLAIM_BESIDE_THROTTLES,
-    HOLD_LANES,
-    HOLD_LANES_OF_RECORDS,
-    HOLD_THROTTLES,
-    LIVE,
-    NEXT_TOKEN,
-)
+from jobs.states import Status
+
+# One row at least: whether any throttle has a rate comes with what was claimed, so no claim has to ask for it.
+CLAIM_BESIDE_THROTTLES = f"""
+SELECT (SELECT id FROM jobs_throttle WHERE rate IS NOT NULL LIMIT 1) IS NOT NULL, named_throttles, tried,
+       {RECORD_COLUMNS}
+  FROM (SELECT) AS one
+  LEFT JOIN jobs_claim_beside_throttles(
+       %(queue)s::text, %(limit)s::int, %(worker)s::bigint, %(token)s::uuid, %(lease)s::float8, %(feeding)s::text[],
+       %(feeds)s::text, %(tried)s::int[], %(now)s::timestamptz) AS claimed ON TRUE
+  LEFT JOIN LATERAL (SELECT (claimed.record).*) AS record ON TRUE
+"""
+
+SECONDS_TO_TOKEN = f"(1 - jobs_tokens(t.tokens, t.tokens_at, t.rate, t.burst, {CLOCK})) / t.rate"
+
+# One probe of `backlog_claim_order` a lane that lacks a token. A lane that lacks something else as well, as room in
+# flight, may be named: its bucket fills, and then it is not.
+NEXT_TOKEN = f"""
+SELECT min(lacking.seconds)
+  FROM jobs_lane l
+ CROSS JOIN LATERAL (
+       SELECT max({SECONDS_TO_TOKEN}) AS seconds
+         FROM jobs_throttle t
+        WHERE t.id = ANY(l.throttle_ids) AND t.rate IS NOT NULL AND t.max_in_flight > 0) AS lacking
+ CROSS JOIN LATERAL (
+       SELECT
+         FROM jobs_backlogrecord b
+        WHERE b.status = {Status.READY} AND b.queue = %(queue)s::text AND b.lane = l.id
+        ORDER BY b.priority DESC, b.rank_day ASC NULLS FIRST, b.tried_at ASC NULLS FIRST,
+                 b.expected_seconds ASC NULLS FIRST, b.id
+        LIMIT 1) AS first
+ WHERE lacking.seconds > 0
+"""
+
+# A claim locks throttles FOR UPDATE, so what puts thousands of records into a lane holds the lane, which no claim does.
+HOLD_LANES = """
+SELECT id FROM jobs_lane WHERE id = ANY(%(ids)s::bigint[]) ORDER BY id FOR KEY SHARE
+"""
+
+HOLD_LANES_OF_RECORDS = """
+SELECT id
+  FROM jobs_lane
+ WHERE id = ANY(ARRAY(SELECT lane FROM jobs_backlogrecord WHERE id = ANY(%(ids)s::bigint[])))
+ ORDER BY id
+   FOR KEY SHARE
+"""
+
+# Only by who makes a lane, once in its life: claims of its throttles wait for that.
+HOLD_THROTTLES = """
+SELECT id FROM jobs_throttle WHERE id = ANY(%(ids)s::bigint[]) ORDER BY id FOR KEY SHARE
+"""
 
 AHEAD_SECONDS = 30.0
 """Tokens that come within this time let questions begin: half of the time for which an answer holds."""
 
 SHORTEST_WAIT_SECONDS = 0.05
 """Between two claims of a worker for the sake of tokens: of a rate of a thousand a second fifty are claimed at once."""
-
-
-@dataclass(frozen=True)
-class Live:
-    """What a throttle does at this moment.
-
-    `in_flight`: its records that run, without those that are only asked whether they are there. `ready` and `waiting`:
-    those on the backlog; at least so many for a name in `at_least`. `tokens`: what lies in its bucket, and
-    `next_token_in` the seconds until a whole one does (0: now); None without a rate.
-    """
-
-    throttle: Throttle
-    in_flight: int
-    ready: int
-    waiting: int
-    tokens: float | None
-    next_token_in: float | None
-    at_least: frozenset[str] = frozenset()
-
-    def describe(self, name: str) -> str:
-        """The number of that name for people, as `10,001+`."""
-        return f"{getattr(self, name):,}{'+' if name in self.at_least else ''}"
 
 
 def lane_of(throttle_ids: Iterable[int]) -> int:
@@ -103,7 +124,7 @@ def lanes_of(keys: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
     """The lanes of any number of sets of throttles (`key_of`), in two questions, three more if some are new.
 
     They are held until the transaction ends: a caller in the one that puts records into a lane keeps the
-    throttles of the lane from being removed in between (`throttle_verbs.remove`). One that was removed before lets
+    throttles of the lane from being removed in between. One that was removed before lets
     everything through.
     """
     wanted = set(keys) - {()}
@@ -192,24 +213,3 @@ def seconds_to_token(queue: str, now: datetime | None = None) -> float | None:
         return None
     row = execute(NEXT_TOKEN, {"queue": queue, "now": now}).fetchone()
     return row[0] if row else None
-
-
-def live(ids: Iterable[int] | None = None, now: datetime | None = None) -> list[Live]:
-    """The numbers of these throttles, by name (None: of all), in one question. `now` (aware) replaces the clock.
-
-    Of what is ready no more than `BOUND` records a lane are counted, of what waits the first `BOUND` of all.
-    """
-    with connection.cursor() as cursor:
-        named = None if ids is None else list(ids)
-        cursor.execute(LIVE, {"ids": named, "feeding": conf.feeding_queues(), "now": now, "bound": BOUND})
-        names = [column.name for column in cursor.description]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    fields = [field.attname for field in Throttle._meta.concrete_fields]
-    return [_live(Throttle.from_db("default", fields, [row[name] for name in fields]), row) for row in rows]
-
-
-def _live(throttle: Throttle, row: dict[str, Any]) -> Live:
-    tokens = row["tokens_now"]
-    next_in = None if tokens is None or throttle.rate is None else max(0.0, (1 - tokens) / throttle.rate)
-    more = frozenset(name for name in ("ready", "waiting") if row[f"more_{name}"])
-    return Live(throttle, row["in_flight"], row["ready"], row["waiting"], tokens, next_in, more)

@@ -9,10 +9,11 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_val
 
 from declarations.service import Service
 from declarations.types import STRICT, JsonObject, Positive, Title, WholeSeconds
-from jobs import conf, models, retries, throttle_verbs, throttles
+from jobs import conf, models, retries
 from jobs.durations import span
 from jobs.models import BacklogRecord
 from jobs.states import FINISHED, UNFINISHED
+from operations import throttles
 from schedules import rescheduling
 
 MOST_IN_FLIGHT = 1_000_000
@@ -117,14 +118,14 @@ class Throttles(Service[models.Throttle]):
         """Warns of what may not be meant."""
         super().write(row, changed)
         [live] = throttles.live([row.pk])
-        return throttle_verbs.warnings(row, live)
+        return throttles.warnings(row, live)
 
     def uses(self, row: models.Throttle) -> list[str]:
         """Also its unfinished records, which would go on unthrottled."""
         [live] = throttles.live([row.pk])
-        found = throttle_verbs.obstacle_to_removing(live)
+        found = throttles.obstacle_to_removing(live)
         return [*super().uses(row), *([f"{found}. Let them end or cancel them first"] if found else [])]
 
     def delete(self, row: models.Throttle) -> None:
         """Behind locks, where its uses are looked for again."""
-        throttle_verbs.remove([row])
+        throttles.remove([row])

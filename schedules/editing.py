@@ -17,9 +17,9 @@ from schedules.declarations import OF_POLICIES
 from schedules.models import Schedule, Trigger
 from schedules.obstacles import obstacle_to_deleting, obstacle_to_editing
 
-GOES_THERE = {"kind", "endpoint", "provider", "enabled"}
-"""A change of these asks whether its events may be delivered there: the address may be allowed where the workers run,
-and unknown to the shell in which something else is edited."""
+GOES_THERE = {"kind", "endpoint", "provider"}
+"""A change of these, or that it is enabled, asks whether its events may be delivered there: the address may be allowed
+where the workers run, and unknown to the shell in which something else is edited."""
 
 
 class Schedules(Service[Schedule]):
@@ -49,7 +49,8 @@ class Schedules(Service[Schedule]):
             found["kind"] = f"no kind {row.kind!r} is registered here; {_known(registry.kinds)}"
         elif not row.provider and not takes_events(row.kind):
             found["kind"] = f"records of the kind {row.kind!r} come from a provider, which knows what each is about"
-        if problem := _problem_of_endpoint(row, changed is None or bool(changed & GOES_THERE)):
+        asks = changed is None or bool(changed & GOES_THERE) or (row.enabled and "enabled" in changed)
+        if problem := _problem_of_endpoint(row, asks):
             found["endpoint"] = problem
         return found
 

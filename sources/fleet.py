@@ -19,12 +19,11 @@ from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import to_jsonable_python
 
 from declarations.problems import lines_of
-from declarations.service import Service
+from declarations.service import InUse, Service
 from declarations.types import STRICT, Reference
 from delivery import declarations as of_delivery
 from delivery.endpoints import Endpoints
 from jobs.models import Throttle
-from jobs.throttle_verbs import InUse
 from operations import declarations as of_queue
 from schedules import declarations as of_schedules
 from schedules.editing import Schedules

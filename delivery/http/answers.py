@@ -44,14 +44,14 @@ class Answer:
     redirects: int = 0
 
     @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
     def facts(self) -> Facts:
         """What is kept with the attempt."""
         facts: Facts = {"status": self.status, "bytes": len(self.body)}
         return {**facts, "redirects": self.redirects} if self.redirects else facts
-
-
-def is_success(answer: Answer) -> bool:
-    return 200 <= answer.status < 300
 
 
 def failure_of(
@@ -64,7 +64,7 @@ def failure_of(
     error = f"{origin} answered {named(answer.status)}"
     if answer.leads_to:
         error = f"{error}, which leads to {answer.leads_to}; {NOT_FOLLOWED}"
-    elif quote := quoted(answer.body, hidden):
+    elif quote := quoted(answer.body.decode("utf-8", "replace"), hidden):
         error = f"{error}: {quote}"
     return Failed(error, fault_of=fault_of, retry_after=retry_after, facts=facts)
 
@@ -91,8 +91,8 @@ def seconds_until(retry_after: str, now: datetime) -> float:
     return min(LONGEST_RETRY_AFTER, max(0.0, seconds))
 
 
-def quoted(body: bytes, hidden: Iterable[str]) -> str:
-    """The beginning of an answer for people, on one line, without our own secrets in it."""
-    text = redacted(body.decode("utf-8", "replace"), [each for each in hidden if len(each) >= SHORTEST_HIDDEN])
+def quoted(text: str, hidden: Iterable[str] = ()) -> str:
+    """The beginning of what a server wrote, for people: on one line, without our own secrets in it."""
+    text = redacted(text, [each for each in hidden if len(each) >= SHORTEST_HIDDEN])
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: QUOTED * 8]).split())
     return line if len(line) <= QUOTED else f"{line[: QUOTED - 1]}…"

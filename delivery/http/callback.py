@@ -29,7 +29,7 @@ from delivery import signing
 from delivery.addresses import Place, Refused, reachable, read
 from delivery.handlers import body_of, event_id_of
 from delivery.http import client
-from delivery.http.answers import FOLLOWED, Answer, failure_of, is_success
+from delivery.http.answers import FOLLOWED, Answer, failure_of
 from delivery.targets import Target, TargetsOfLoop, key_of
 from jobs import breakers
 from jobs.handlers import Run
@@ -78,7 +78,7 @@ async def _post(record: Claimed, target: Target) -> Outcome:
         failed = Failed(text, fault_of=None if client.is_ours(error) else host.guarded, facts=_facts(began))
     else:
         facts = {**_facts(began), **answer.facts}
-        if is_success(answer):
+        if answer.is_success:
             return Succeeded(proves=host.proof(), facts=facts)
         failed = failure_of(answer, host.guarded, exchange.at.origin, target.hidden, facts, datetime.now(UTC))
     if failed.fault_of:

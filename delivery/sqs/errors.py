@@ -9,13 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from delivery.addresses import Refused
-from delivery.http.answers import seconds_until
+from delivery.http.answers import quoted, seconds_until
 
 THROTTLED_FOR = 5.0
 """Seconds that a queue is left alone that refuses what comes too often, and names no time."""
-
-QUOTED = 300
-"""Characters of what others say."""
 
 CODE_IN_XML, MESSAGE_IN_XML = re.compile(r"<Code>([\w.]+)</Code>"), re.compile(r"<Message>([^<]*)</Message>")
 
@@ -107,13 +104,13 @@ def _without_answer(error: Exception, connect_timeout: float, timeout: float) ->
     if isinstance(refused := getattr(error, "kwargs", {}).get("error"), Refused):
         return Meaning(f"nothing may be sent there: {refused}")
     if not NO_CREDENTIALS.isdisjoint(names):
-        return Meaning(f"{FIND_CREDENTIALS} ({_line(error)})", credentials=True)
+        return Meaning(f"{FIND_CREDENTIALS} ({quoted(str(error))})", credentials=True)
     if RAISED_BY_BOTO.isdisjoint(names):  # its parsers', for an answer that is no queue's
-        return Meaning(f"{NO_QUEUES} ({_line(error)})", by_server=True)
+        return Meaning(f"{NO_QUEUES} ({quoted(str(error))})", by_server=True)
     if words := next((SERVER_TROUBLE[name] for name in names if name in SERVER_TROUBLE), None):
-        cause = _line(_cause(error))
+        cause = quoted(str(_cause(error)))
         return Meaning(words.format(cause=cause, connect=connect_timeout, answer=timeout), by_server=True)
-    return Meaning(_line(error) or "boto3 gave no reason")
+    return Meaning(quoted(str(error)) or "boto3 gave no reason")
 
 
 def _of_answer(answer: dict[str, Any], size: int) -> Meaning:
@@ -122,7 +119,7 @@ def _of_answer(answer: dict[str, Any], size: int) -> Meaning:
     status = about.get("HTTPStatusCode")
     if code.isdigit() and (within := CODE_IN_XML.search(message)):  # other servers answer in XML, whatever was asked
         code, message = within[1], next(iter(MESSAGE_IN_XML.findall(message)), "")
-    text = f"{code}: {_line(message)}" if message else code
+    text = f"{code}: {quoted(message)}" if message else code
     if code in THROTTLED or status == 429:
         asked_for = (about.get("HTTPHeaders") or {}).get("retry-after") or ""
         wait = seconds_until(asked_for, datetime.now(UTC)) or THROTTLED_FOR
@@ -149,9 +146,3 @@ def _cause(error: Exception) -> object:
     while (below := getattr(cause, "__cause__", None) or getattr(cause, "__context__", None)) is not None:
         cause = below
     return getattr(cause, "strerror", None) or cause
-
-
-def _line(text: object) -> str:
-    """On one line, and not all of a page that a server answered with."""
-    line = " ".join(str(text).split())
-    return line if len(line) <= QUOTED else f"{line[: QUOTED - 1]}…"

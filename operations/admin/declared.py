@@ -11,9 +11,8 @@ from django.http import HttpRequest
 from pydantic import BaseModel
 from unfold.admin import ModelAdmin
 
-from declarations.service import Service
+from declarations.service import InUse, Service
 from declarations.shapes import shapes_of
-from jobs.throttle_verbs import InUse
 from operations.admin.deleting import ToldObstacles
 from operations.admin.duration_fields import DurationField, WholeDurationField
 

@@ -1,14 +1,8 @@
 """Retry and cancel in the admin: first a question, then the verb, in batches, and a line in the history."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import asdict
-from typing import Any
-
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from unfold.decorators import action
 
 from jobs import backlog
@@ -17,6 +11,7 @@ from jobs.models import BacklogRecord
 from jobs.states import FINISHED, Status
 from operations.admin.asking import AsksFirst, is_confirmed, question
 from operations.backlog.selection import locked_batches
+from operations.backlog.verbs import Verb, carried_out, counted, describe, describe_counts
 from operations.web import audit
 
 SHOWN_TO_CONFIRM = 10
@@ -32,8 +27,6 @@ CANCEL_MEANS = (
 
 LEFT_ALONE = (Status.READY, Status.RUNNING, Status.SUCCEEDED)
 """What *Retry now* does nothing to."""
-
-Verb = Callable[[Iterable[int]], Any]
 
 
 class RecordActions(AsksFirst[Verb]):
@@ -68,33 +61,17 @@ class RecordActions(AsksFirst[Verb]):
     ) -> HttpResponse | None:
         """The question, or None once the answer was yes and it is done."""
         if not is_confirmed(request):
-            return self._question(request, rows, name, means)
-        found: Counter[str] = Counter()
-        one: int | None = None
-        for batch in locked_batches(rows.select_related(None), BATCH):
-            found.update({part: len(ids) for part, ids in asdict(verb(batch)).items()})
-            one = batch[0] if len(batch) == 1 else one
-        words = ", ".join(f"{count:,} {RESULTS.get(part, part)}" for part, count in found.items() if count)
-        words = words or "there was nothing"
-        audit.note(request, name, words, one if found.total() == 1 else None)
-        changed = any(found[part] for part in ("ready", "cancelled", "stopping"))
+            counts = counted(rows)
+            lines: list[object] = list(rows[:SHOWN_TO_CONFIRM])
+            if more := counts.total() - len(lines):
+                lines.append(f"and {more} more")
+            asks = f"{name}: {describe_counts(counts)}?"
+            return question(request, name, means, lines, asks=asks, danger=name == "Cancel")
+        result = carried_out(verb, locked_batches(rows.select_related(None), BATCH))
+        ids = [record_id for found in result.values() for record_id in found]
+        words = describe(result) or "there was nothing"
+        audit.note(request, name, words, ids[0] if len(ids) == 1 else None)
+        changed = any(result.get(part) for part in ("ready", "cancelled", "stopping"))
         level = messages.SUCCESS if changed else messages.WARNING
         self.message_user(request, f"{name}: {words}.", level)  # type: ignore[attr-defined]
         return None
-
-    def _question(
-        self, request: HttpRequest, records: QuerySet[BacklogRecord], name: str, means: str
-    ) -> TemplateResponse:
-        counts = Counter(records.order_by().values_list("status", flat=True).iterator(10_000))
-        words = ", ".join(f"{count:,} {Status(status).label}" for status, count in sorted(counts.items()))
-        lines: list[object] = list(records[:SHOWN_TO_CONFIRM])
-        if more := counts.total() - len(lines):
-            lines.append(f"and {more} more")
-        asks = f"{name}: {counts.total():,} record{'s' if counts.total() != 1 else ''} ({words})?"
-        return question(request, name, means, lines, asks=asks, danger=name == "Cancel")
-
-
-RESULTS = {
-    "stopping": "told to stop", "finished": "had ended before", "missing": "gone",
-    "superseded": "left to another record of the same subject",
-}  # fmt: skip

@@ -46,7 +46,7 @@ from operations.admin.operating import RecordActions
 from operations.backlog.deliveries import deliveries, is_event, shown_payload
 from operations.backlog.facts import took
 from operations.backlog.reasons import reasons
-from operations.backlog.selection import filtered, with_answers
+from operations.backlog.selection import EVENT_ID, filtered, with_answers
 from operations.printable import facts_in_words
 from schedules.models import Trigger
 
@@ -123,7 +123,7 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ShortError, ReadOnlyAdmi
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         about = ("kind", "subject", "status", "waiting_for", "queue", "run_after", "why", "last_error", "log")
-        delivery = [("Delivery", {"fields": ("goes_to", "launch", "lag", "ended", "answer")})]
+        delivery = [("Delivery", {"fields": ("goes_to", "launch_and_lag", "ended", "answer")})]
         return [
             (None, {"fields": about}),
             *(delivery if obj and is_event(obj) else []),
@@ -161,8 +161,8 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ShortError, ReadOnlyAdmi
         self, request: HttpRequest, queryset: QuerySet[BacklogRecord], search_term: str
     ) -> tuple[QuerySet[BacklogRecord], bool]:
         """Of an event id by an index; for all else each row is looked at."""
-        if "T" in search_term and (found := filtered(queryset, {"subject": search_term.strip()})).exists():
-            return found, False
+        if EVENT_ID.fullmatch(search_term.strip()):
+            return filtered(queryset, {"subject": search_term.strip()}), False
         return super().get_search_results(request, queryset, search_term)  # type: ignore[no-any-return]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -200,18 +200,12 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ShortError, ReadOnlyAdmi
     def subject_in_one_line(self, record: BacklogRecord) -> SafeString:
         return format_html('<span class="whitespace-nowrap text-xs">{}</span>', record.subject)
 
-    @admin.display(description="launch")
-    def launch(self, record: BacklogRecord) -> str:
-        return moment(self._delivery(record).get("launch_at")) or "-"
-
-    @admin.display(description="lag")
-    def lag(self, record: BacklogRecord) -> str:
-        lag = self._delivery(record).get("lag")
-        return "-" if lag is None else span(max(0.0, lag))
-
     @admin.display(description="launch, lag")
     def launch_and_lag(self, record: BacklogRecord) -> SafeString:
-        return format_html('<span class="whitespace-nowrap">{}<br>{}</span>', self.launch(record), self.lag(record))
+        delivery = self._delivery(record)
+        lag = "-" if delivery.get("lag") is None else span(max(0.0, delivery["lag"]))
+        launch = moment(delivery.get("launch_at")) or "-"
+        return format_html('<span class="whitespace-nowrap">{}<br>{}</span>', launch, lag)
 
     @admin.display(description="ended", ordering="finished_at")
     def ended(self, record: BacklogRecord) -> SafeString:

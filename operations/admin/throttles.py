@@ -6,13 +6,13 @@ from django.contrib import admin
 from django.http import HttpRequest
 from unfold.decorators import display
 
-from jobs import throttles
 from jobs.durations import span
 from jobs.models import Lane, Throttle
-from jobs.throttles import Live
+from operations import throttles
 from operations.admin.base import ReadOnlyAdmin
 from operations.admin.declared import DeclaredAdmin, DeclaredForm
 from operations.declarations import Throttles
+from operations.throttles import Live
 
 LIVE = ("state", "in_flight", "ready", "waiting", "shown_rate", "shown_tokens", "next_token")
 

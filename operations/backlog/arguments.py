@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django.core.management.base import DjangoHelpFormatter
+from django.db.models import QuerySet
 
 from delivery.models import Endpoint, EndpointKind
 from jobs import durations
@@ -122,15 +123,6 @@ def number(what: str, most: int) -> Callable[[str], int]:
     return read
 
 
-def _one_of(what: str, names: list[str]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in names:
-            raise ArgumentTypeError(f"no {what} {text!r}; there are {', '.join(names)}")
-        return text
-
-    return read
-
-
 def _group(text: str) -> str:
     if not re.fullmatch("[0-9a-f]{12}", text):
         raise ArgumentTypeError(f"{text!r} is no group: 12 digits and letters, as `manage.py backlog errors` shows")
@@ -148,7 +140,7 @@ WHICH: dict[str, dict[str, Any]] = {
     "kind": {"metavar": "KIND", "help": "of this kind, as backup"},
     "queue": {"metavar": "QUEUE", "help": "in this queue"},
     "status": {
-        "type": _one_of("status", list(STATUSES)), "action": "append", "metavar": "STATUS",
+        "choices": STATUSES, "action": "append", "metavar": "STATUS",
         "help": f"in this status; may be given again: {', '.join(STATUSES)}",
     },
     "subject": {"metavar": "SUBJECT", "help": "of this subject, as assignment:7, or the id of an event"},
@@ -165,7 +157,7 @@ WHICH: dict[str, dict[str, Any]] = {
     },
     "endpoint": {"metavar": "NAME", "help": "that go to this endpoint: its name or id"},
     "answer": {
-        "type": _one_of("answer", list(ANSWERS)), "metavar": "ANSWER",
+        "choices": ANSWERS, "metavar": "ANSWER",
         "help": f"what the last attempt at an event was answered: {', '.join(ANSWERS)}",
     },
 }  # fmt: skip
@@ -180,21 +172,23 @@ def find_schedule(named: str) -> dict[str, Any]:
 
 
 def no_schedule(named: str) -> ValueError:
-    """That nothing is known of a schedule, naming some that there are."""
-    delivering = Schedule.objects.filter(kind__in=EndpointKind.values).order_by("name")
-    known = list(delivering.values_list("name", flat=True)[:MOST_KNOWN])
-    there_are = f"there are {', '.join(known)}" if known else "there is none that delivers"
-    return ValueError(f"there is no schedule {named!r}, nor such an event of one that was; {there_are}")
+    """That nothing is known of a schedule, naming some that deliver."""
+    known = named_ones(Schedule.objects.filter(kind__in=EndpointKind.values))
+    return ValueError(f"there is no schedule {named!r}, nor such an event of one that was; {known}")
 
 
 def find_endpoint(named: str) -> int:
     """The id of the one with that name or id; also one that is gone has an id. Raises: ValueError naming some."""
     found = Endpoint.objects.filter(name=named).first()
     if found is None and not is_id(named):
-        known = list(Endpoint.objects.order_by("name").values_list("name", flat=True)[:MOST_KNOWN])
-        there_are = f"there are {', '.join(known)}" if known else "there is none"
-        raise ValueError(f"there is no endpoint {named!r}; {there_are}")
+        raise ValueError(f"there is no endpoint {named!r}; {named_ones(Endpoint.objects.all())}")
     return found.pk if found else int(named)
+
+
+def named_ones(rows: QuerySet[Any], field: str = "name") -> str:
+    """In words which of them there are, the first few."""
+    known = list(rows.order_by(field).values_list(field, flat=True)[:MOST_KNOWN])
+    return f"there are {', '.join(known)}" if known else "there is none"
 
 
 def is_id(named: str) -> bool:

@@ -128,10 +128,6 @@ class DeadLetters:
     read: int
     more: bool
 
-    def group(self, group: str) -> DeadLetter | None:
-        """The group of that name, if it is among them."""
-        return next((each for each in self.groups if each.group == group), None)
-
 
 @dataclass(frozen=True)
 class FailedRow:

@@ -13,6 +13,7 @@ from jobs.formatting import moment
 from jobs.models import BacklogRecord, Lane, PausedQueue, Worker
 from jobs.order import claim_key
 from jobs.worker.claimer import shortage
+from operations.throttles import Live, live
 
 COUNTED = 500
 """Of a lane, no more than so many of those before a record are counted."""
@@ -55,11 +56,11 @@ def unserved(record: BacklogRecord, now: datetime) -> str | None:
 def _held(record: BacklogRecord, now: datetime) -> list[str]:
     """Its throttles that let no more records through now."""
     lane = Lane.objects.filter(pk=record.lane).first() if record.lane else None
-    found = throttles.live(lane.throttle_ids, now) if lane else []
+    found = live(lane.throttle_ids, now) if lane else []
     return [reason for live in found if (reason := _if_held(live, record.queue))]
 
 
-def _if_held(live: throttles.Live, queue: str) -> str | None:
+def _if_held(live: Live, queue: str) -> str | None:
     throttle, most = live.throttle, live.throttle.max_in_flight
     if most == 0:
         return f"its throttle {throttle}: until `manage.py throttles resume {throttle.name!r} N` it lets none through"
@@ -73,7 +74,7 @@ def _if_held(live: throttles.Live, queue: str) -> str | None:
     return None
 
 
-def _if_asked_enough(live: throttles.Live, fed: str) -> str | None:
+def _if_asked_enough(live: Live, fed: str) -> str | None:
     throttle, most = live.throttle, live.throttle.max_in_flight
     lanes = list(Lane.objects.filter(throttle_ids__contains=[throttle.pk]).values_list("pk", flat=True))
     ahead = most + (most + 1) // 2

@@ -4,7 +4,9 @@ An event is a record of a kind that delivers; what its receiver answered stands 
 filter counts anything: there may be millions of records.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import reduce
 from operator import or_
@@ -28,6 +30,9 @@ STATUSES: dict[str, tuple[Status, ...]] = {str(status.label): (status,) for stat
 }
 """What a status is called → the statuses that it stands for."""
 
+EVENT_ID = re.compile(r"(\d{1,18})-(\d{8}T\d{6})Z-\d+")
+"""Schedule, launch time and number."""
+
 ANSWERS = ("2xx", "3xx", "4xx", "5xx", "none")
 """What the last attempt at an event was answered; `none`: it was tried, and nothing answered."""
 
@@ -37,7 +42,7 @@ def filtered(rows: Rows, asked: Mapping[str, Any]) -> Rows:
     for name, value in asked.items():
         rows = FILTERS[name](rows, value)
     if group := asked.get("group"):  # the groups of a kind and queue are made of their own newest records
-        rows = rows.filter(status=Status.FAILED, pk__in=ids_like(group, asked.get("kind"), asked.get("queue")))
+        rows = rows.filter(pk__in=ids_like(group, asked.get("kind"), asked.get("queue")))
     return rows
 
 
@@ -96,13 +101,13 @@ def _events(rows: Rows, only: bool = True) -> Rows:
 
 def _of_subject(rows: Rows, subject: str) -> Rows:
     """By the index of batches, when it is an event id, which tells schedule and launch time."""
-    schedule, _, rest = subject.partition("-")
-    try:
-        launch = datetime.strptime(rest.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-        of_batch = rows.filter(origin_id=int(schedule[:18]), trigger_at=launch, subject=subject)
-    except ValueError:
-        of_batch = rows.none()
-    return of_batch if of_batch.exists() else rows.filter(subject=subject)
+    rows = rows.filter(subject=subject)
+    if found := EVENT_ID.fullmatch(subject):
+        with suppress(ValueError):  # as of the 99th day of a month
+            launch = datetime.strptime(found[2], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+            of_batch = rows.filter(origin_id=int(found[1]), trigger_at=launch)
+            return of_batch if of_batch.exists() else rows
+    return rows
 
 
 def _of_paused_queues(rows: Rows, paused: bool) -> Rows:
@@ -120,7 +125,7 @@ FILTERS: dict[str, Callable[[Rows, Any], Rows]] = {
     "queue": _equal("queue"),
     "subject": _of_subject,
     "error": _equal("last_error__icontains"),
-    "group": lambda rows, group: rows,
+    "group": lambda rows, group: rows.filter(status=Status.FAILED),  # `filtered` knows which of them
     "events": _events,
     "schedule": _equal("origin_id"),
     "schedule_name": _equal("payload__schedule"),  # of a schedule that is gone: no index serves that

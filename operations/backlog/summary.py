@@ -105,11 +105,11 @@ def summary(now: datetime | None = None, *, bound: int = BOUND) -> Summary:
         instant = now or database_clock()
         running = execute(statements.RUNNING, {}).fetchall()
         workers = _workers(instant, running)
-        queues = _queues(_names(running))
+        queues = Queues(running)
+        for name, _, count in running:
+            queues[name].running += count
         _add_ready(queues, instant, bound)
         _add_waiting(queues, instant, bound)
-        for name, _, count in running:
-            _queue(queues, name).running += count
         _add_finished(queues, instant, bound)
         kinds = [kind for (kind,) in execute(statements.UNFINISHED_KINDS, {}).fetchall()]
         opened = _open_breakers(instant)
@@ -123,26 +123,21 @@ def summary(now: datetime | None = None, *, bound: int = BOUND) -> Summary:
     return Summary(instant, list(queues.values()), workers, unknown, opened)
 
 
-Queues = dict[str, QueueSummary]
+class Queues(dict[str, QueueSummary]):
+    """Those of the settings in their order, then what else has ready or running records or is paused; another one as
+    soon as it is asked for."""
 
+    def __init__(self, running: list[tuple[Any, ...]]) -> None:
+        paused = {queue.name: queue for queue in PausedQueue.objects.all()}
+        found = {name for (name,) in execute(statements.QUEUES_WITH_READY, {}).fetchall()}
+        others = sorted((found | {name for name, *_ in running} | set(paused)) - set(conf.queue_rules()))
+        for name in (*conf.queue_rules(), *others):
+            queue = self[name]
+            if name in paused:
+                queue.paused_at, queue.paused_reason = paused[name].paused_at, paused[name].reason
 
-def _names(running: list[tuple[Any, ...]]) -> list[str]:
-    """The queues of the settings in their order, then what else has ready or running records or is paused."""
-    found = {name for (name,) in execute(statements.QUEUES_WITH_READY, {}).fetchall()}
-    found |= {name for name, *_ in running} | set(PausedQueue.objects.values_list("name", flat=True))
-    return [*conf.queue_rules(), *sorted(found - set(conf.queue_rules()))]
-
-
-def _queues(names: list[str]) -> Queues:
-    rules = conf.queue_rules()
-    queues = {name: QueueSummary(name, name in rules) for name in names}
-    for paused in PausedQueue.objects.all():
-        queues[paused.name].paused_at, queues[paused.name].paused_reason = paused.paused_at, paused.reason
-    return queues
-
-
-def _queue(queues: Queues, name: str) -> QueueSummary:
-    return queues.setdefault(name, QueueSummary(name, in_settings=False))
+    def __missing__(self, name: str) -> QueueSummary:
+        return self.setdefault(name, QueueSummary(name, name in conf.queue_rules()))
 
 
 def _add_ready(queues: Queues, now: datetime, bound: int) -> None:
@@ -157,9 +152,8 @@ def _add_ready(queues: Queues, now: datetime, bound: int) -> None:
 def _add_waiting(queues: Queues, now: datetime, bound: int) -> None:
     rows = execute(statements.WAITING, {"bound": bound}).fetchall()
     for name, count, first, backing_off in rows:
-        queue = _queue(queues, name)
-        queue.waiting, queue.backing_off = count, backing_off
-        queue.overdue_for = _age(first, now) if first <= now else None
+        queues[name].waiting, queues[name].backing_off = count, backing_off
+        queues[name].overdue_for = _age(first, now) if first <= now else None
     if sum(count for _, count, *_ in rows) > bound:
         for queue in queues.values():
             queue.at_least |= {"waiting", "backing_off"}
@@ -168,7 +162,7 @@ def _add_waiting(queues: Queues, now: datetime, bound: int) -> None:
 def _add_finished(queues: Queues, now: datetime, bound: int) -> None:
     rows = execute(statements.FINISHED, {"now": now, "bound": bound}).fetchall()
     for name, status, count, minute, hour, _ in rows:
-        queue = _queue(queues, name)
+        queue = queues[name]
         setattr(queue, Status(status).label, count)
         queue.finished_last_minute += minute
         queue.finished_last_hour += hour

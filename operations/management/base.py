@@ -11,10 +11,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import Error, IntegrityError
 from rich.console import RenderableType
 
+from declarations.service import InUse
 from jobs import database_errors
 from jobs.decisions import LOGGERS
 from jobs.models import Level
-from jobs.throttle_verbs import InUse
 from operations.backlog.rendering import plain, text_of
 from operations.patience import TookTooLong, at_most
 

@@ -12,10 +12,9 @@ from django.core.management.base import CommandParser
 from django.db import transaction
 from pydantic import BaseModel
 
-from declarations.service import Edit, Service
+from declarations.service import Edit, InUse, Service, article
 from declarations.shapes import Shape, shapes_of
 from jobs import durations
-from jobs.throttle_verbs import InUse
 from operations.backlog.arguments import Examples
 from operations.backlog.facts import as_json
 from operations.backlog.rendering import plain
@@ -123,13 +122,13 @@ class DeclaredCommand(VerbCommand):
         title, declaration = self.service().title, self.service.declaration
         self.add_verb(verbs, "list", "list them all, as without a verb", named=False)
         self.add_verb(verbs, "show", f"show one {title}")
-        adding = self.add_verb(verbs, "add", f"add a {title}", named=False)
+        adding = self.add_verb(verbs, "add", f"add {article(title)}", named=False)
         for field in self.positional:
             adding.add_argument(field, metavar=field.upper(), help=_help(shapes_of(declaration)[field]) or "its name")
-        setting = self.add_verb(verbs, "set", f"change a {title}: what is not named stays")
+        setting = self.add_verb(verbs, "set", f"change {article(title)}: what is not named stays")
         add_options(adding, declaration, but=self.positional)
         add_options(setting, declaration)
-        removing = self.add_verb(verbs, "remove", f"delete a {title} that nothing uses")
+        removing = self.add_verb(verbs, "remove", f"delete {article(title)} that nothing uses")
         removing.add_argument("--yes", action="store_true", help="do it without asking")
         self.add_verbs(verbs, adding, setting)
 
@@ -181,8 +180,10 @@ class DeclaredCommand(VerbCommand):
 
     def _remove(self, options: dict[str, Any]) -> None:
         row, service = self.found(options), self.service()
-        if found := service.obstacle(row) or ". ".join(service.uses(row)):
-            raise InUse(found)
+        if obstacle := service.obstacle(row):
+            raise ValueError(obstacle)
+        if uses := service.uses(row):
+            raise InUse(". ".join(uses))
         shown, lost = plain(options["which"]).plain, self.lost(row)
         if not options["yes"] and not self.is_confirmed(f"Remove the {service.title} {shown}?{lost}"):
             self.stdout.write("nothing was changed")

@@ -52,7 +52,7 @@ class TestListAndShow:
 
 class TestAddAndSet:
     def test_add_makes_one(self) -> None:
-        assert "hooks is there" in run("add", "hooks", URL, "--timeout", "7", "--headers", '{"X-Tenant": "7"}')
+        assert "hooks is there" in run("add", "hooks", URL, "--timeout", "7s", "--set", 'headers={"X-Tenant": "7"}')
         endpoint = Endpoint.objects.get()
         assert (endpoint.kind, endpoint.timeout, endpoint.headers) == ("http_callback", 7, {"X-Tenant": "7"})
 
@@ -83,7 +83,7 @@ class TestAddAndSet:
 
     def test_set_changes_only_what_is_said(self) -> None:
         make_endpoint(follow_redirects=True, timeout=7, **sealed())
-        run("set", "hooks", "--connect-timeout", "2", "--rename", "calls")
+        run("set", "hooks", "--connect-timeout", "2", "--name", "calls")
         endpoint = Endpoint.objects.get()
         assert (endpoint.name, endpoint.connect_timeout, endpoint.timeout) == ("calls", 2, 7)
         assert endpoint.follow_redirects
@@ -94,10 +94,10 @@ class TestAddAndSet:
     @pytest.mark.parametrize(
         ("arguments", "told"),
         [
-            (["add", "hooks", URL], "already exists; `manage.py endpoints set hooks` changes it"),
-            (["add", "new", URL, "--timeout", "0"], "timeout: Ensure this value is greater"),
-            (["add", "new", URL, "--region", "eu-west-1"], "region: is not for an endpoint of HTTP callbacks"),
-            (["set", "hooks"], "say what to set"),
+            (["add", "hooks", URL], "NAME: there is an endpoint of this name already"),
+            (["add", "new", URL, "--timeout", "0"], "--timeout: must be greater"),
+            (["add", "new", URL, "--region", "eu-west-1"], "--region: is not for an endpoint of HTTP callbacks"),
+            (["set", "hooks"], "say what to change"),
             (["test"], "required: NAME"),
         ],
     )

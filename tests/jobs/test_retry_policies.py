@@ -11,9 +11,11 @@ from django.db.models import ProtectedError
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from declarations.problems import validated
 from jobs.models import RetryPolicy
 from jobs.retries import ALGORITHMS, LARGEST, LONGEST, SHORTEST, Failure, Rule, delay, validate
 from jobs.states import Status
+from operations import declarations as queue
 from tests.factories import install_presets, make_record, make_retry_policy, make_schedule
 
 DAY = 86_400
@@ -117,9 +119,8 @@ class TestValidation:
 
 def refused(**fields: Any) -> dict[str, list[str]]:
     """The fields that the check of a row names, with what it says."""
-    policy = RetryPolicy(**({"name": "bad", "algorithm": "fibonacci"} | fields))
     with pytest.raises(ValidationError) as caught:
-        policy.full_clean(validate_unique=False, validate_constraints=False)
+        validated(queue.RetryPolicy, {"name": "bad", "algorithm": "fibonacci"} | fields)
     return caught.value.message_dict
 
 
@@ -128,16 +129,13 @@ class TestRow:
         policy = RetryPolicy(
             name="x", algorithm="fibonacci", parameters={"unit": 5}, max_delay=99, max_failures=4, give_up_after=77
         )
-        policy.full_clean(validate_unique=False, validate_constraints=False)
         assert policy.as_rule() == Rule("fibonacci", {"unit": 5}, 99.0, 4, 77)
 
     @pytest.mark.parametrize("name", NAMES)
     def test_takes_the_defaults_of_any_algorithm_and_no_parameters_at_all(self, name):
-        for parameters in ({}, None, ALGORITHMS[name].defaults):
-            policy = RetryPolicy(name="x", algorithm=name, parameters=parameters)
-            policy.full_clean(validate_unique=False, validate_constraints=False)
-            validate(policy.as_rule())
-            assert policy.parameters == (parameters or {})
+        for parameters in ({}, ALGORITHMS[name].defaults):
+            declared = validated(queue.RetryPolicy, {"name": "x", "algorithm": name, "parameters": parameters})
+            validate(RetryPolicy(**dict(declared)).as_rule())
 
     @pytest.mark.parametrize("name", NAMES)
     def test_names_every_bad_field_of_any_algorithm(self, name):
@@ -203,7 +201,7 @@ class TestPresets:
         assert sorted({policy.algorithm for policy in policies}) == NAMES
         assert policies.count() == len(names)
         for policy in policies:
-            policy.full_clean()
+            validate(policy.as_rule())
 
     def test_installing_them_again_changes_nothing(self):
         install_presets()

@@ -5,6 +5,7 @@ from typing import Any
 
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import FINISHED, AttemptOutcome, Status, WaitingFor
+from schedules.events import beginning
 from schedules.models import Schedule, Trigger
 from tests.factories import NOON, make_record, make_schedule
 
@@ -18,9 +19,15 @@ def make_event_schedule(**fields: Any) -> Schedule:
 
 
 def make_trigger(schedule: Schedule, trigger_at: datetime = NOON, **fields: Any) -> Trigger:
-    """One that was seen and emitted a second after its launch time."""
-    values = {"seen_at": trigger_at + SECOND, "emitted_at": trigger_at + SECOND, "events": schedule.event_count or 0}
-    return Trigger.objects.create(schedule=schedule, trigger_at=trigger_at, **(values | fields))
+    """One that was seen and emitted a second after its launch time, and keeps what its batch was begun with."""
+    values: dict[str, Any] = {
+        "seen_at": trigger_at + SECOND,
+        "emitted_at": trigger_at + SECOND,
+        "events": schedule.event_count or 0,
+    }
+    values |= {"stagger": schedule.stagger, "late": schedule.late} | fields
+    values.setdefault("begins_at", beginning(trigger_at, values["seen_at"]))
+    return Trigger.objects.create(schedule=schedule, trigger_at=trigger_at, **values)
 
 
 def make_event(

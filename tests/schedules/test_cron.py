@@ -5,12 +5,10 @@ from itertools import islice
 from zoneinfo import ZoneInfo
 
 import pytest
-from django.core.exceptions import ValidationError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schedules.cron import NAMES, Period, check_expression, check_zone
-from schedules.models import Schedule
 from tests.schedules.calendars import CRONS, ZONES, instants, periods, triggers, utc
 
 
@@ -117,13 +115,3 @@ class TestBadInput:
     def test_an_unknown_zone_is_named(self, zone):
         with pytest.raises(ValueError, match="unknown time zone"):
             check_zone(zone)
-
-    @pytest.mark.parametrize(
-        ("field", "value"),
-        [("cron", "0 0 30 2 *"), ("zone", "Mars/Olympus"), ("priority", 100_001), ("priority", -(2**31))],
-    )
-    def test_a_schedule_names_the_field(self, field, value):
-        schedule = Schedule(**{"name": "s", "cron": "0 9 * * *", "zone": "UTC", "event_count": 1, field: value})
-        with pytest.raises(ValidationError) as caught:
-            schedule.clean()
-        assert list(caught.value.message_dict) == [field]

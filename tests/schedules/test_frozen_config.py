@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 from django.db import DataError
 
-from delivery import endpoints
+from delivery.endpoints import Endpoints
 from delivery.models import Endpoint
-from jobs import throttle_verbs, tick
+from jobs import tick
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Decision, Lane
 from jobs.states import Status
-from schedules import batches, chunks, emitter, events, providers, rescheduling, validation, verbs
+from operations import throttles
+from schedules import batches, chunks, emitter, events, providers, rescheduling, verbs
+from schedules.editing import Schedules
 from schedules.models import Schedule, Trigger
 from schedules.stagger import offsets
 from tests.factories import NOON, make_lane, make_retry_policy, make_schedule, make_throttle
@@ -224,26 +226,26 @@ class TestTheFrozenConfig:
         throttle = make_throttle(5)
         begin(throttle=throttle)
         self.end_what_is_out()
-        with pytest.raises(throttle_verbs.InUse, match="a batch that needs it is being emitted"):
-            throttle_verbs.remove([throttle])
+        with pytest.raises(throttles.InUse, match="a batch that needs it is being emitted"):
+            throttles.remove([throttle])
         emit_the_rest()
         self.end_what_is_out()
-        throttle_verbs.remove([throttle])
+        throttles.remove([throttle])
 
     def test_keeps_its_endpoint_from_being_removed(self) -> None:
         endpoint = Endpoint.objects.create(name="first", url="https://first.example.com/")
         begin(endpoint=endpoint)
         self.end_what_is_out()
-        assert "is being emitted" in endpoints.obstacle_to_removing(endpoint)
+        assert "is being emitted" in Endpoints().uses(endpoint)[0]
         emit_the_rest()
-        assert endpoints.obstacle_to_removing(endpoint) == ""
+        assert Endpoints().uses(endpoint) == []
 
     def test_keeps_its_schedule_from_being_given_a_provider(self) -> None:
         schedule = begin()
         schedule.event_count, schedule.provider = None, "assignments"
-        assert "is being put on the backlog" in validation.problems_of(schedule)["provider"]
+        assert "is being put on the backlog" in Schedules().problems(schedule, {"provider"})["provider"]
         emit_the_rest()
-        assert "provider" not in validation.problems_of(schedule)
+        assert "provider" not in Schedules().problems(schedule, {"provider"})
 
     @staticmethod
     def end_what_is_out() -> None:

@@ -1,8 +1,8 @@
 import time
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -31,18 +31,17 @@ from operations.backlog.rendering import (
 )
 from operations.backlog.selection import FILTERS, Rows, check_names, filtered, locked_batches, with_answers
 from operations.backlog.summary import summary
+from operations.backlog.verbs import Verb, carried_out, counted, describe_counts
+from operations.backlog.verbs import describe as describe_result
 from operations.management.base import VerbCommand, patiently
 
 SHOWN_IN_A_DRY_RUN = 20
 WITHOUT_A_STATUS = {"cancel": ["unfinished"], "retry": ["failed"]}
-ENDED = {status.label for status in FINISHED}
+ENDED = {str(status.label) for status in FINISHED}
 ASK_FOR_LESS = "ask for less: --status, --since, or the name of a schedule that is there"
-LEFT_ALONE = {
-    "cancel": ENDED,
-    "retry": {Status.RUNNING.label, Status.SUCCEEDED.label},
-}
-"""Labels of the statuses in which a verb changes nothing: there is nothing to ask."""
-VERBS: dict[str, Callable[[Iterable[int]], Any]] = {"cancel": cancel, "retry": retry}
+LEFT_ALONE = {"cancel": {*FINISHED}, "retry": {Status.RUNNING, Status.SUCCEEDED}}
+"""Statuses in which a verb changes nothing: there is nothing to ask."""
+VERBS: dict[str, Verb] = {"cancel": cancel, "retry": retry}
 
 
 class Command(VerbCommand):
@@ -134,15 +133,15 @@ class Command(VerbCommand):
     def _pause(self, options: dict[str, Any]) -> None:
         changed = pause_queue(options["queue"], options["reason"])
         words = "nothing is claimed from it any more; what runs goes on" if changed else "it was paused before"
-        self._report(options, f"queue {options['queue']}: {words}", paused=True, changed=changed)
+        self._report(options["queue"], options["json"], words, paused=True, changed=changed)
 
     def _resume(self, options: dict[str, Any]) -> None:
         changed = resume_queue(options["queue"])
         words = "it goes on" if changed else "it was not paused"
-        self._report(options, f"queue {options['queue']}: {words}", paused=False, changed=changed)
+        self._report(options["queue"], options["json"], words, paused=False, changed=changed)
 
-    def _report(self, options: dict[str, Any], words: str, **facts: Any) -> None:
-        self.stdout.write(as_json({"queue": options["queue"], **facts}) if options["json"] else words)
+    def _report(self, queue: str, json: bool, words: str, **facts: Any) -> None:
+        self.stdout.write(as_json({"queue": queue, **facts}) if json else f"queue {queue}: {words}")
 
     def _cancel(self, options: dict[str, Any]) -> None:
         self._change("cancel", options)
@@ -160,7 +159,7 @@ class Command(VerbCommand):
         with patiently(ASK_FOR_LESS):
             if not ids:
                 records = filtered(BacklogRecord.objects.all(), {"status": WITHOUT_A_STATUS[verb]} | asked)
-            counts = _counts(records)
+            counts = counted(records)
         if options["dry_run"]:
             self._show_dry_run(verb, records, counts, options["json"])
         if not counts:
@@ -169,36 +168,32 @@ class Command(VerbCommand):
         if options["dry_run"]:
             return
         if not options["yes"] and not options["json"] and set(counts) <= LEFT_ALONE[verb]:
-            self.stdout.write(f"nothing is left to {verb}: {_describe_counts(counts)}")
+            self.stdout.write(f"nothing is left to {verb}: {describe_counts(counts)}")
             return
-        question = f"{verb.capitalize()} {_describe_counts(counts)}?"
+        question = f"{verb.capitalize()} {describe_counts(counts)}?"
         if not options["yes"] and not self.is_confirmed(
             question, f"add --yes to {verb} them, or --dry-run to see them"
         ):
             self.stdout.write("nothing was changed")
             return
         batches = in_batches(ids) if ids else locked_batches(records, BATCH)
-        result = self._in_batches(verb, batches, len(ids) or counts.total())
-        self.stdout.write(as_json(result) if options["json"] else _describe_result(result))
+        total = len(ids) or counts.total()
 
-    def _show_dry_run(self, verb: str, records: Rows, counts: "Counter[str]", json: bool) -> None:
-        if json:
-            self.stdout.write(as_json({"would": verb, "counts": counts}))
-        elif counts:
-            self.print_out(records_view(record_facts(with_answers(records).order_by("pk")[:SHOWN_IN_A_DRY_RUN])))
-            self.stdout.write(f"would {verb} {_describe_counts(counts)}; nothing was changed")
-
-    def _in_batches(self, verb: str, batches: Iterable[list[int]], total: int) -> dict[str, Any]:
-        """Do it batch by batch, and tell how far it is when it is long. Returns the results as one."""
-        result: dict[str, Any] = asdict(VERBS[verb]([]))
-        done = 0
-        for batch in batches:
-            for name, part in asdict(VERBS[verb](batch)).items():
-                result[name] = result[name] | part if isinstance(part, dict) else result[name] + part
-            done += len(batch)
+        def progress(done: int) -> None:
             if total > BATCH:
                 self.stderr.write(f"{done:,} of {total:,}", self.style.NOTICE)
-        return result
+
+        result = carried_out(VERBS[verb], batches, progress)
+        self.stdout.write(as_json(result) if options["json"] else _describe_result(result))
+
+    def _show_dry_run(self, verb: str, records: Rows, counts: "Counter[Status]", json: bool) -> None:
+        if json:
+            self.stdout.write(
+                as_json({"would": verb, "counts": {status.label: count for status, count in counts.items()}})
+            )
+        elif counts:
+            self.print_out(records_view(record_facts(with_answers(records).order_by("pk")[:SHOWN_IN_A_DRY_RUN])))
+            self.stdout.write(f"would {verb} {describe_counts(counts)}; nothing was changed")
 
 
 def _asked(options: dict[str, Any], otherwise: Sequence[str] = ()) -> dict[str, Any]:
@@ -220,23 +215,8 @@ def _asked(options: dict[str, Any], otherwise: Sequence[str] = ()) -> dict[str, 
     return asked
 
 
-def _counts(records: Rows) -> "Counter[str]":
-    """How many records in each status, by its label."""
-    return Counter(
-        Status(status).label for status in records.order_by().values_list("status", flat=True).iterator(10_000)
-    )
-
-
-def _describe_counts(counts: "Counter[str]") -> str:
-    parts = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    return f"{counts.total():,} record{'s' if counts.total() != 1 else ''} ({parts})"
-
-
-WORDS = {"stopping": "told to stop", "finished": "had ended before", "superseded": "left to a later record"}
-
-
 def _describe_result(result: dict[str, Any]) -> str:
-    lines = [f"{len(found):,} {WORDS.get(name, name)}" for name, found in result.items() if found]
+    lines = list(filter(None, describe_result(result).split(", ")))
     if superseded := result.get("superseded"):
         lines += [f"  {old}: record {new} of the same subject goes on" for old, new in list(superseded.items())[:20]]
     if missing := result.get("missing"):

@@ -11,6 +11,7 @@ from jobs.clock import database_clock
 from jobs.durations import span
 from jobs.formatting import moment
 from jobs.models import Breaker
+from operations.backlog.arguments import named_ones
 from operations.backlog.facts import as_json
 from operations.backlog.rendering import columns, plain, table
 from operations.management.base import VerbCommand
@@ -51,8 +52,7 @@ class Command(VerbCommand):
 
     def _change(self, options: dict[str, Any], change: Callable[..., int], done: str) -> None:
         key = options["key"]
-        known = list(Breaker.objects.order_by("key").values_list("key", flat=True)[:20])
-        there_are = f"there are {', '.join(known)}" if known else "there are none yet"
+        there_are = named_ones(Breaker.objects.all(), "key")
         if not key:
             raise ValueError(f"say which: `manage.py breakers {options['verb']} KEY`; {there_are}")
         breaker = Breaker.objects.filter(key=key).first() if "\0" not in key else None

@@ -1,13 +1,13 @@
 from typing import Any
 
 from declarations.service import Edit
-from jobs import throttle_verbs, throttles
 from jobs.durations import span
-from jobs.throttles import Live
+from operations import throttles
 from operations.backlog.facts import as_json
 from operations.backlog.rendering import Column, plain, table
 from operations.declarations import Throttles
 from operations.management.declared import DeclaredCommand
+from operations.throttles import Live
 from schedules.models import Schedule
 
 COLUMNS = (
@@ -48,7 +48,7 @@ class Command(DeclaredCommand):
         else:
             self.print_out(table(COLUMNS, [_row(live)]))
             self.stdout.write(f"schedules: {plain(', '.join(named_by) or 'none').plain}")
-        self._warn(throttle.name, throttle_verbs.warnings(throttle, live))
+        self._warn(throttle.name, throttles.warnings(throttle, live))
 
     def _pause(self, options: dict[str, Any]) -> None:
         self.edited(self.service().edit(self.found(options), {"max_in_flight": 0}), options)

@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from api.enrolment_limits import REQUESTS
 from django.db import close_old_connections, connection
 from django.test import RequestFactory
 from django.utils import timezone
 
+from api.agent_auth import REQUESTS
 from api.usual_check_ins import usual_check_ins
 from bench.fleets.statements import counted
 from jobs.models import BacklogRecord, Decision

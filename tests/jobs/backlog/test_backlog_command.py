@@ -143,34 +143,18 @@ class TestChanging:
         assert json.loads(run("cancel", "--all", "--dry-run", "--json")) == {"would": "cancel", "counts": {"ready": 1}}
         assert status_of(record) == Status.READY
 
-    @pytest.mark.parametrize("answer", ["y", "YES"])
-    def test_asks_how_many_and_does_it_on_yes(self, answer, monkeypatch):
+    @pytest.mark.parametrize(("answer", "after"), [("YES", Status.CANCELLED), ("", Status.READY)])
+    def test_asks_how_many_and_does_it_on_yes_alone(self, answer, after, monkeypatch):
         record = make_record()
         asked = self.answer(monkeypatch, answer)
-        run("cancel", record.pk)
+        assert ("nothing was changed" in run("cancel", record.pk)) == (after == Status.READY)
         assert asked == ["Cancel 1 record (1 ready)? [y/N] "]
-        assert status_of(record) == Status.CANCELLED
+        assert status_of(record) == after
 
-    @pytest.mark.parametrize(
-        "answer",
-        [
-            "",
-        ],
-    )
-    def test_whatever_is_no_yes_changes_nothing(self, answer, monkeypatch):
-        record = make_record()
-        self.answer(monkeypatch, answer)
-        assert "nothing was changed" in run("cancel", record.pk)
-        assert status_of(record) == Status.READY
-
-    @pytest.mark.parametrize(
-        ("verb", "status", "label"),
-        [("retry", Status.SUCCEEDED, "succeeded"),],
-    )  # fmt: skip
-    def test_where_nothing_would_change_nobody_is_asked(self, verb, status, label, monkeypatch):
-        record = make_record(status)
+    def test_where_nothing_would_change_it_does_not_ask(self, monkeypatch):
+        record = make_record(Status.SUCCEEDED)
         asked = self.answer(monkeypatch, "y")
-        assert run(verb, record.pk) == f"nothing is left to {verb}: 1 record (1 {label})\n"
+        assert run("retry", record.pk) == "nothing is left to retry: 1 record (1 succeeded)\n"
         assert not asked
 
     def test_with_nobody_to_ask_it_says_what_to_do(self, monkeypatch):
@@ -189,19 +173,13 @@ class TestChanging:
         monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or said)
         return asked
 
-    @pytest.mark.parametrize(
-        "verb",
-        [
-            "cancel",
-        ],
-    )
-    def test_nothing_that_matches_is_exit_code_1(self, verb):
-        assert refused(verb, 7, 8, "--yes", code=1) == "there is no record 7, 8"
-        assert refused(verb, "--all", "--yes", code=1) == "no record matches"
-        assert refused(verb, "--all", "--dry-run", code=1) == "no record matches"
+    def test_nothing_that_matches_is_exit_code_1(self):
+        assert refused("cancel", 7, 8, "--yes", code=1) == "there is no record 7, 8"
+        assert refused("cancel", "--all", "--yes", code=1) == "no record matches"
+        assert refused("cancel", "--all", "--dry-run", code=1) == "no record matches"
 
     @pytest.mark.parametrize(
-        ("arguments", "said"),
+        ("arguments", "message"),
         [
             (["cancel"], "name the records to cancel: ids, filters as --status, or --all"),
             (["cancel", "--queue", "bakcups"], "no queue 'bakcups'; there are arrivals, availability, backups"),
@@ -209,21 +187,21 @@ class TestChanging:
             (["--watch", 1, "list"], "leave out 'list'"),
         ],
     )
-    def test_bad_usage_is_exit_code_2_and_says_what_to_do(self, arguments, said):
-        assert said in refused(*arguments)
+    def test_bad_usage_is_exit_code_2_and_says_what_to_do(self, arguments, message):
+        assert message in refused(*arguments)
 
     @pytest.mark.parametrize(
-        ("arguments", "said"),
+        ("arguments", "message"),
         [
             (["cancel", "seven"], "'seven' is no id of a record"),
-            (["list", "--status", "done"], "no status 'done'; there are waiting, ready, running"),
+            (["list", "--status", "done"], "invalid choice: 'done'"),
             (["destroy"], "invalid choice: 'destroy'"),
         ],
     )
-    def test_arguments_that_cannot_be_right_are_refused(self, arguments, said):
+    def test_arguments_that_cannot_be_right_are_refused(self, arguments, message):
         with pytest.raises(CommandError, match="Error") as caught:
             run(*arguments)
-        assert said in str(caught.value)
+        assert message in str(caught.value)
 
 
 class TestPausing:

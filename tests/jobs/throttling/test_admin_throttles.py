@@ -127,20 +127,18 @@ class TestDelete:
         address = LIST if many else f"{LIST}{throttle.pk}/delete/"
         answer = {"post": "yes", "action": "delete_selected", "_selected_action": [throttle.pk]}
         page = admin_client.post(address, answer).content.decode()
-        assert "of the records that name it 2 are ready; let them end, or cancel them." in page
+        assert "of the records that name it 2 are ready. Let them end or cancel them first." in page
         assert Throttle.objects.exists()
         BacklogRecord.objects.all().delete()
         admin_client.post(address, answer)
         assert not Throttle.objects.exists()
 
-    @pytest.mark.parametrize("count", [1, 20, 21])
-    def test_names_the_schedules_that_use_it_and_says_what_to_do(self, admin_client: Client, count: int) -> None:
+    def test_names_the_schedules_that_use_it_and_says_what_to_do(self, admin_client: Client) -> None:
         throttle = make_throttle(4)
-        schedules = [make_schedule(name=f"<b>{number:02}", throttle=throttle) for number in range(count)]
+        for number in range(7):
+            make_schedule(name=f"<b>{number}", throttle=throttle)
         page = admin_client.get(f"{LIST}{throttle.pk}/delete/").content.decode()
-        link = f'<a href="/admin/schedules/schedule/{schedules[0].pk}/change/" class="text-link">&lt;b&gt;00</a>'
-        assert f"{throttle}: the schedule {link}; choose another throttle there, or none." in page
-        assert page.count("choose another throttle there, or none") == min(count, 20)
-        assert ("and further schedules" in page) == (count > 20)
+        assert "used by the schedules &lt;b&gt;0, " in page
+        assert "and 2 more: give them another throttle first" in page
         admin_client.post(f"{LIST}{throttle.pk}/delete/", {"post": "yes"})
         assert Throttle.objects.exists()

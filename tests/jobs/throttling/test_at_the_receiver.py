@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from delivery.models import Endpoint
-from jobs import throttles
 from jobs.models import Attempt, BacklogRecord, Throttle, Worker
 from jobs.states import AttemptOutcome, Status
+from operations import throttles
 from schedules import verbs
 from schedules.models import Schedule
 from tests.factories import make_retry_policy

@@ -17,6 +17,7 @@ from jobs.worker import claimer, process
 from jobs.worker import hints as hints_module
 from jobs.worker.hints import Hints
 from jobs.worker.process import WorkerProcess
+from operations.throttles import live
 from tests.factories import NOON, make_lane, make_record, make_throttle
 from tests.jobs.throttling.rated import claim, make_rated, most_above, ready
 from tests.jobs.worker_processes import WorkerProcesses
@@ -168,6 +169,6 @@ class TestWorkers:
         start_worker(**NEVER_LOOKS)
         throttle = make_throttle(0)
         ready(throttle, 3, kind="quick")
-        eventually(lambda: Throttle.objects.exists() and throttles.live()[0].ready == 3)
+        eventually(lambda: Throttle.objects.exists() and live()[0].ready == 3)
         Throttle.objects.update(max_in_flight=2)
         eventually(lambda: Attempt.objects.count() == 3)

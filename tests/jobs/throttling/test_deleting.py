@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from jobs import throttles
 from jobs.models import BacklogRecord, Throttle
 from jobs.states import Status
+from operations import throttles
 from tests.factories import make_lane, make_record, make_throttle
 from tests.people import staff
 

@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from jobs import throttles
 from jobs.states import Status
+from operations import throttles
 from tests.factories import NOON, make_lane, make_record, make_throttle
 from tests.jobs.throttling.rated import claim, make_rated, ready
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jobs import claiming, settling, throttles
 from jobs.models import BacklogRecord, Throttle
 from jobs.outcomes import Released, Succeeded
+from operations.throttles import live
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
 from tests.jobs.throttling.rated import Bucket, claim, make_rated, put, ready, tokens_of
 
@@ -206,6 +207,6 @@ def test_any_claims_at_any_instants_take_what_a_model_of_the_bucket_gives(rate, 
         if settles and running:
             settling.settle([(record, Succeeded()) for record in running], now=at)
             running = []
-    [live] = throttles.live([throttle.pk], at)
-    assert live.tokens == pytest.approx(bucket.held(at), abs=1e-6)
-    assert (live.in_flight, live.ready) == (len(running), left)
+    [found] = live([throttle.pk], at)
+    assert found.tokens == pytest.approx(bucket.held(at), abs=1e-6)
+    assert (found.in_flight, found.ready) == (len(running), left)

@@ -7,10 +7,12 @@ from django.contrib.admin.models import LogEntry
 from django.db import transaction
 from django.test import Client
 
-from jobs import backlog, claiming, throttle_verbs, throttles
+from jobs import backlog, claiming
 from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Throttle
 from jobs.states import Status
+from jobs.throttles import lane_of
+from operations import throttles
 from schedules import emitter
 from schedules.models import Schedule
 from tests.factories import NOON, install_presets, make_lane, make_record, make_schedule, make_throttle, make_worker
@@ -35,7 +37,7 @@ def throttle() -> Throttle:
 
 
 def remove(throttle: Throttle) -> None:
-    throttle_verbs.remove([throttle])
+    throttles.remove([throttle])
 
 
 def refusal(throttle: Throttle) -> str:
@@ -44,7 +46,7 @@ def refusal(throttle: Throttle) -> str:
     def try_to() -> str:
         try:
             remove(throttle)
-        except throttle_verbs.InUse as error:
+        except throttles.InUse as error:
             return str(error)
         return ""
 
@@ -69,7 +71,7 @@ class TestARecordThatComesFirst:
             make_record(lane=make_lane(throttle, other))
             removing = beside(lambda: remove(throttle))
             eventually(somebody_waits_for_a_lock)
-        with pytest.raises(throttle_verbs.InUse, match="1 are ready"):
+        with pytest.raises(throttles.InUse, match="1 are ready"):
             removing.result(PATIENCE)
         assert Throttle.objects.count() == 2
 
@@ -128,8 +130,8 @@ class TestARemovalThatComesFirst:
     def test_of_several_is_one_of_all_or_of_none(self, throttle: Throttle) -> None:
         free = make_throttle(1)
         enter(throttle)
-        with pytest.raises(throttle_verbs.InUse):
-            throttle_verbs.remove([free, throttle])
+        with pytest.raises(throttles.InUse):
+            throttles.remove([free, throttle])
         assert Throttle.objects.count() == 2
 
 
@@ -157,7 +159,7 @@ class TestWhoWorksMeanwhile:
         lane = make_lane(throttle)
         with another_connection() as claiming_now, impatience():
             claiming_now.execute("SELECT FROM jobs_throttle FOR UPDATE")
-            assert throttles.lane_of([throttle.pk]) == lane
+            assert lane_of([throttle.pk]) == lane
 
 
 class TestTheWaysToRemove:
@@ -168,10 +170,8 @@ class TestTheWaysToRemove:
         self, throttle: Throttle, admin_client: Client, monkeypatch: pytest.MonkeyPatch, many: bool
     ) -> None:
         enter(throttle)
-        told, answers = throttle_verbs.obstacle_to_removing, iter(["look"])
-        monkeypatch.setattr(
-            throttle_verbs, "obstacle_to_removing", lambda live: "" if next(answers, "") else told(live)
-        )
+        told, answers = throttles.obstacle_to_removing, iter(["look", "look"])
+        monkeypatch.setattr(throttles, "obstacle_to_removing", lambda live: "" if next(answers, "") else told(live))
         address = "/admin/jobs/throttle/" + ("" if many else f"{throttle.pk}/delete/")
         answer = {"post": "yes", "action": "delete_selected", "_selected_action": [throttle.pk]}
         page = admin_client.post(address, answer, follow=True).content.decode()

@@ -1,0 +1,48 @@
+"""What a verb does to many records, and how that is said: for the admin, the API and the command."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Any
+
+from django.db.models import QuerySet
+
+from jobs.states import Status
+
+Verb = Callable[[Iterable[int]], Any]
+"""`jobs.backlog.retry` or `cancel`."""
+
+WORDS = {
+    "stopping": "told to stop", "finished": "had ended before", "missing": "gone",
+    "superseded": "left to another record of the same subject",
+}  # fmt: skip
+
+
+def carried_out(
+    verb: Verb, batches: Iterable[list[int]], progress: Callable[[int], None] = lambda done: None
+) -> dict[str, Any]:
+    """Do it batch by batch; `progress` gets how many records that were so far. Returns the results as one: what was
+    found → ids of records (for `superseded`: id → id)."""
+    result: dict[str, Any] = asdict(verb([]))
+    done = 0
+    for batch in batches:
+        for name, part in asdict(verb(batch)).items():
+            result[name] = result[name] | part if isinstance(part, dict) else result[name] + part
+        done += len(batch)
+        progress(done)
+    return result
+
+
+def describe(result: dict[str, Any]) -> str:
+    """A result on one line; empty when it is about no record."""
+    return ", ".join(f"{len(found):,} {WORDS.get(name, name)}" for name, found in result.items() if found)
+
+
+def counted(records: QuerySet[Any]) -> "Counter[Status]":
+    """How many records in each status."""
+    return Counter(map(Status, records.order_by().values_list("status", flat=True).iterator(10_000)))
+
+
+def describe_counts(counts: "Counter[Status]") -> str:
+    parts = ", ".join(f"{count:,} {status.label}" for status, count in sorted(counts.items()))
+    return f"{counts.total():,} record{'s' if counts.total() != 1 else ''} ({parts})"
