@@ -1,7 +1,6 @@
 """How schedules are edited, whoever edits them. That of a policy is edited with the policy."""
 
 from collections.abc import Collection
-from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -59,7 +58,7 @@ class Schedules(Service[Schedule]):
         super().write(row, changed)
         verbs.saved(row, changed)
         if changed and "retry_policy" in changed:
-            transaction.on_commit(partial(rescheduling.follow, row), robust=True)
+            transaction.on_commit(lambda: rescheduling.follow(row), robust=True)
         return []
 
     def uses(self, row: Schedule) -> list[str]:

@@ -21,8 +21,9 @@ from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unava
 from jobs.states import WaitingFor
 from jobs.worker.database_threads import AskedTogether, ask_database
 from sources import planning, repository_breaker
-from sources.availability import address_tracking, contact, wake
+from sources.availability import address_tracking, wake
 from sources.models import Assignment, Source
+from sources.network import contact
 
 ARRIVAL_SECONDS = 5.0
 """For what has just checked in: it is there, and answers at once or not soon."""
@@ -85,10 +86,10 @@ async def _ask(record: Claimed) -> Outcome:
             f"it is at {new_address} now, and its address is being edited; asked again at",
         )
     if answer.present:
-        return Handoff(planning.BACKUPS, exclusive_key=source.exclusive_key, said=answer.text)
+        return Handoff(planning.BACKUPS, exclusive_key=source.exclusive_key, found=answer.text)
     if patience < policy.connect_timeout and boot_seconds() - asked_at >= patience:
         text = f"{answer.text}; it is asked again, with the {policy.connect_timeout:g} s of its policy"
-        return Handoff(planning.AVAILABILITY, said=text)
+        return Handoff(planning.AVAILABILITY, found=text)
     if not source.mac_address:
         return Unavailable(answer.text, policy.recheck_after)
     broadcast = await wake.broadcast_address(source)  # here, where a slow look-up holds up nothing else

@@ -11,7 +11,7 @@ from django.core.cache import caches
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status, WaitingFor
-from sources import tokens
+from sources.agents import tokens
 from sources.models import AgentToken, Assignment, Source
 from sources.planning import AVAILABILITY, KIND, subject_of
 from tests.agent.processes import FINE, REFUSED, Machine

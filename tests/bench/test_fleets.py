@@ -6,7 +6,8 @@ from bench.fleets import arrivals, decisions, making, sweep
 from jobs import tick
 from jobs.models import BacklogRecord, Throttle
 from jobs.states import Status, WaitingFor
-from sources import planning, tokens
+from sources import planning
+from sources.agents import tokens
 from sources.models import Assignment
 
 pytestmark = pytest.mark.django_db
