@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
-from jobs.throttle_verbs import InUse
 
 from declarations.problems import validated
 from declarations.service import InUse
