@@ -3,8 +3,8 @@
 answers  → handed to the execution units
 silent   → woken, if allowed, and first in line three minutes later; else asked again later, demoted
 
-In `arrivals`, where a source has just checked in, it is given some seconds only, so what is there waits for nobody who
-is not; what needs longer goes back to `availability` and has its policy's time.
+In `arrivals`, where a source has just checked in, it is given some seconds only, so what is there does not wait for
+what is not; what needs longer goes back to `availability` and has its policy's time.
 """
 
 import asyncio
@@ -143,7 +143,7 @@ FOLLOWED_AFTER_SECONDS = 10.0
 
 
 def _follow(record: Claimed, source: Source, address: str) -> bool:
-    """The source is where its agent said: its pinned host key answered there. False: another transaction holds it."""
+    """It is where its agent checked in: its pinned host key answered there. False: another transaction holds it."""
     if not Source.objects.filter(pk=source.pk).update_unless_locked(address=address):
         return False
     text = f"{source} is at {address} now, and no more at {source.address}: its pinned host key answers there"
