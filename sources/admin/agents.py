@@ -75,8 +75,8 @@ class AgentFields:
         valid = list(source.tokens.filter(revoked_at=None).values_list("used_at", flat=True))
         used = max((instant for instant in valid if instant), default=None)
         codes = source.enrolment_codes.filter(used_at=None, expires_at__gt=present()).count()
-        told = f"{len(valid)} valid, {f'last used {ago(used)}' if used else 'never used'}" if valid else "none"
-        return f"{told}; {codes} enrolment code{'s' if codes != 1 else ''} not used yet" if codes else told
+        text = f"{len(valid)} valid, {f'last used {ago(used)}' if used else 'never used'}" if valid else "none"
+        return f"{text}; {codes} enrolment code{'s' if codes != 1 else ''} not used yet" if codes else text
 
 
 class AgentActions:
@@ -115,8 +115,8 @@ class AgentActions:
             return _question(request, source, *REVOKE, danger=True)
         ended = tokens.revoke(source)
         self.log_change(request, source, "Revoked its tokens.")  # type: ignore[attr-defined]
-        told = f"{source}: {ended} token{'s' if ended != 1 else ''} revoked, and any open enrolment code."
-        self.message_user(request, told, messages.SUCCESS)  # type: ignore[attr-defined]
+        text = f"{source}: {ended} token{'s' if ended != 1 else ''} revoked, and any open enrolment code."
+        self.message_user(request, text, messages.SUCCESS)  # type: ignore[attr-defined]
         return redirect("admin:sources_source_change", source.pk)
 
     def _source(self, request: HttpRequest, object_id: str) -> Source | None:
