@@ -109,7 +109,7 @@ def test_what_is_in_use_is_not_pruned_and_nothing_else_is(file: Path) -> None:
     kept = make_assignment().policy.schedule.name
     file.write_text("throttles: []\npolicies: []\n")
     error = refused(str(file), "--prune", "--yes")
-    assert "throttles (gentle): is not in the file, and cannot be deleted: gentle is used by the schedule" in error
+    assert "throttles (gentle): is not in the file, and cannot be deleted: gentle: of the records that name it" in error
     assert f"policies ({kept}): is not in the file, and cannot be deleted: 1 source is under it" in error
     assert Policy.objects.count() == 2
 
