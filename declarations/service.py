@@ -1,4 +1,4 @@
-"""How rows are edited as they are declared, whoever edits them: the API, the admin, a command or a fleet file.
+"""How rows are edited as they are declared, by the API, the admin, a command or a fleet file.
 
     fill    give a row what was sent, and check it: by its declaration, then by the rules that need the database
     write   write what changed, with what follows from that in the database

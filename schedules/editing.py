@@ -1,4 +1,4 @@
-"""How schedules are edited, whoever edits them. That of a policy is edited with the policy."""
+"""How schedules are edited. That of a policy is edited with the policy."""
 
 from collections.abc import Collection
 from typing import Any
@@ -84,7 +84,7 @@ def _is_in_mid_batch(schedule: Schedule) -> bool:
 def _problem_of_endpoint(schedule: Schedule, asks_whether_allowed: bool) -> str:
     kind, endpoint = schedule.kind, schedule.endpoint
     if schedule.provider:
-        if endpoint is None or schedule.provider not in providers.known:  # of an unknown one, that is told
+        if endpoint is None or schedule.provider not in providers.known:
             return ""
         return f"is not for this schedule: its batch comes from {schedule.provider}; leave it empty"
     if kind not in EndpointKind.values:

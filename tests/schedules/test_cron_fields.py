@@ -3,10 +3,9 @@
 from itertools import islice
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from schedules.cron import Period, check_zone, fields_of, from_fields
+from schedules.cron import Period, check_zone, from_fields
 from tests.factories import NOON
 
 MINUTES = st.sampled_from(["*", "0", "*/15", "5,35", "0-59"])
@@ -54,22 +53,6 @@ class TestFromFields:
         with pytest.raises(ValueError, match=r"\w") as caught:
             from_fields(**fields)
         assert error in str(caught.value)
-
-
-class TestFieldsOf:
-    def test_has_the_names_that_from_fields_takes(self) -> None:
-        assert fields_of("0 9 * * 1-5") == {
-            "minute": "0", "hour": "9", "day_of_month": "*", "month": "*", "day_of_week": "1-5",
-        }  # fmt: skip
-
-    @given(st.tuples(MINUTES, HOURS, DAYS, MONTHS, WEEKDAYS))
-    def test_makes_the_same_triggers_again(self, fields: tuple[str, ...]) -> None:
-        expression = " ".join(fields)
-        assert triggers(from_fields(**fields_of(expression))) == triggers(expression)
-
-    def test_refuses_what_is_no_expression(self) -> None:
-        with pytest.raises(ValueError, match="has 4 fields"):
-            fields_of("0 9 * *")
 
 
 class TestAZoneThatIsMisspelt:
