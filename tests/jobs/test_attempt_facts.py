@@ -1,4 +1,4 @@
-"""What a handler found is kept with its attempt, whatever way it is settled; and who asks for patience is heeded."""
+"""What a handler found is kept with its attempt, whatever way it is settled; and who asks for patience gets it."""
 
 from datetime import timedelta
 
@@ -57,14 +57,14 @@ class TestRetryAfter:
         assert settled(Failed("busy", retry_after=3600), retry_policy=patient).run_after == NOON + 2 * HOUR
 
     @pytest.mark.parametrize("seconds", [1e300, float("inf"), 2 * 86_400])
-    def test_is_heeded_for_a_day_at_most(self, seconds: float) -> None:
+    def test_is_honoured_for_a_day_at_most(self, seconds: float) -> None:
         assert settled(Failed("busy", retry_after=seconds)).run_after == NOON + timedelta(days=1)
 
     @pytest.mark.parametrize("seconds", [-5, float("nan"), float("-inf")])
     def test_that_is_no_duration_is_left_out_of_account(self, seconds: float) -> None:
         assert settled(Failed("busy", retry_after=seconds)).run_after == NOON + timedelta(seconds=60)
 
-    def test_is_heeded_by_sweeps_too(self) -> None:
+    def test_is_honoured_by_sweeps_too(self) -> None:
         swept = RetryPolicy.objects.create(name="sweeps", algorithm="progressive")
         record = settled(Failed("busy", retry_after=3600), retry_policy=swept)
         assert (record.waiting_for, record.run_after) == (WaitingFor.BACKOFF, NOON + HOUR)

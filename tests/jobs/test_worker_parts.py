@@ -47,9 +47,6 @@ class TestLookAhead:
         make_record(queue="availability")
         assert shortage("backups").missing == 4 - 1 + 2 - 1
 
-    def test_is_nothing_without_a_worker(self):
-        assert shortage("backups").missing == 0
-
 
 class TestGuard:
     def test_stops_what_was_not_renewed_for_two_thirds_of_a_lease(self, settings):

@@ -136,11 +136,6 @@ class TestSaved:
         queued.refresh_from_db()
         assert queued.skipped_for == verbs.PAUSED
 
-    def test_a_policy_begins_with_the_period_that_runs(self):
-        schedule = make_schedule(next_trigger_at=NINE)
-        verbs.saved(schedule, {"cron"}, NOON)
-        assert schedule.next_trigger_at is None
-
 
 class TestCancel:
     def test_takes_what_is_unfinished_off_the_backlog(self):
@@ -174,8 +169,3 @@ class TestCancel:
         assert verbs.cancel_batch(trigger, NOON + SECOND) == 2
         assert (trigger.events, trigger.emitted_at, trigger.finished_at) == (2, NOON + SECOND, NOON + SECOND)
         assert emitter.emit_triggers(NOON + HOUR) == 0
-
-    def test_twice_does_no_harm(self):
-        trigger = verbs.trigger_now(make_daily(), "anna", NOON)
-        verbs.cancel_batch(trigger, NOON)
-        assert verbs.cancel_batch(trigger, NOON + SECOND) == 0
