@@ -1,6 +1,5 @@
 """Retry policies and throttles. They are declared above `jobs`, which needs Django and psycopg alone."""
 
-from functools import partial
 from typing import Annotated, Any
 
 from django.db import transaction
@@ -84,7 +83,7 @@ class RetryPolicies(Service[models.RetryPolicy]):
         """
         super().write(row, changed)
         if changed and changed & set(retries.DECIDING):
-            transaction.on_commit(partial(rescheduling.apply, row), robust=True)
+            transaction.on_commit(lambda: rescheduling.apply(row), robust=True)  # a partial has no name for the log
         return []
 
     def uses(self, row: models.RetryPolicy) -> list[str]:

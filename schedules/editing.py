@@ -1,7 +1,6 @@
 """How schedules are edited, whoever edits them. That of a policy is edited with the policy."""
 
 from collections.abc import Collection
-from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -59,7 +58,7 @@ class Schedules(Service[Schedule]):
         super().write(row, changed)
         verbs.saved(row, changed)
         if changed and "retry_policy" in changed:
-            transaction.on_commit(partial(rescheduling.follow, row), robust=True)
+            transaction.on_commit(lambda: rescheduling.follow(row), robust=True)
         return []
 
     def uses(self, row: Schedule) -> list[str]:
@@ -100,7 +99,7 @@ def _problem_of_endpoint(schedule: Schedule, asks_whether_allowed: bool) -> str:
             f"{endpoint} is for {EndpointKind(endpoint.kind).label}, and this schedule's kind is {kind}; choose "
             "another endpoint or kind"
         )
-    problem = addresses.problem_with(endpoint.url, kind) if asks_whether_allowed else ""
+    problem = addresses.problem_with(endpoint.url) if asks_whether_allowed else ""
     return f"{endpoint} cannot be delivered to: {problem}" if problem else ""
 
 

@@ -17,8 +17,8 @@ from jobs.clock import database_clock
 from jobs.durations import span
 from operations.admin.asking import question
 from operations.admin.base import ago, moment
-from sources import tokens
 from sources.admin.protection import present
+from sources.agents import tokens
 from sources.models import Source
 
 KNOWN = {True: "yes", False: "no", None: "not said"}

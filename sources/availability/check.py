@@ -21,8 +21,9 @@ from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unava
 from jobs.states import WaitingFor
 from jobs.worker.database_threads import AskedTogether, ask_database
 from sources import planning, repository_breaker
-from sources.availability import address_tracking, contact, wake
+from sources.availability import address_tracking, wake
 from sources.models import Assignment, Source
+from sources.network import contact
 
 ARRIVAL_SECONDS = 5.0
 """For what has just checked in: it is there, and answers at once or not soon."""

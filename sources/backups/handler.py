@@ -159,7 +159,10 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
         case Verdict.BUSY:
             return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{result.error}; looked at again at")
         case Verdict.REPOSITORY_FAILED:
-            fault_of = repository_breaker.fault_of(policy.repository, monitor)
+            # not what its message says, which may repeat the source's: whether a file can be written there at all
+            location, reserve = policy.repository.location, settings.RESERVE_PERCENT
+            is_its_own = repositories.why("not_writable", location, monitor, reserve=reserve)
+            fault_of = repository_breaker.guarded_by(policy.repository) if is_its_own else None
             return Failed(f"repository {policy.repository}: {result.error}", fault_of=fault_of)
         case Verdict.SOURCE_FAILED:
             answer = answers.ask_now(assignment.source, policy.connect_timeout)

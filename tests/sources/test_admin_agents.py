@@ -15,7 +15,8 @@ from django.test import Client
 from django.utils import timezone
 
 from jobs.states import Status, WaitingFor
-from sources import planning, tokens
+from sources import planning
+from sources.agents import tokens
 from sources.models import Assignment, Source
 from tests.sources.factories import make_assignment, make_policy, make_source, record_of
 

@@ -123,7 +123,7 @@ def _not_copied(problems: list[Problem], number: int) -> str:
 
 
 def _is_of_the_repository(problem: Problem, destination: Path) -> bool:
-    """A suspicion: a source can send such a message. `sources.repository_breaker` tries the repository itself."""
+    """A suspicion: a source can send such a message. `sources.backups.handler` tries the repository itself."""
     words = _words(problem)
     about_it = str(destination) in words or PARTIAL_SUFFIX in words
     return about_it and bool(NOT_WRITABLE.search(words))

@@ -16,7 +16,8 @@ from django.db import DEFAULT_DB_ALIAS
 
 from jobs import decisions
 from jobs.prepared import execute
-from sources import planning, tokens
+from sources import planning
+from sources.agents import tokens
 from sources.models import Source
 from sources.planning.standings import STANDINGS
 
