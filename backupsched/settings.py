@@ -202,7 +202,7 @@ UNFOLD = {
     "COLORS": lambda request: {},
     "STYLES": [
         lambda request: static("backupsched/colours.css"),
-        lambda request: static("jobs/pages.css"),
+        lambda request: static("operations/pages.css"),
     ],
     "SCRIPTS": [lambda request: static("backupsched/htmx.js")],
 }

@@ -133,10 +133,12 @@ class TestSaved:
         verbs.saved(schedule, {"priority", "event_count"}, NOON)
         assert Schedule.objects.get().next_trigger_at == NINE
 
-    def test_a_policy_begins_with_the_period_that_runs(self):
-        schedule = make_schedule(next_trigger_at=NINE)
-        verbs.saved(schedule, {"cron"}, NOON)
-        assert schedule.next_trigger_at is None
+    def test_one_that_was_disabled_leaves_nothing_in_its_queue(self):
+        schedule = make_daily(enabled=False)
+        queued = Trigger.objects.create(schedule=schedule, trigger_at=NINE)
+        verbs.saved(schedule, {"enabled"}, NOON)
+        queued.refresh_from_db()
+        assert queued.skipped_for == verbs.PAUSED
 
 
 class TestCancel:
