@@ -193,11 +193,11 @@ class TestTestEvents:
     def test_one_that_nobody_delivers_is_told_with_the_reason_and_dropped_later(self) -> None:
         tested = wait_for_test(send_test(make_endpoint()), 0)
         assert describe(tested).startswith("not delivered yet: ")
-        assert "no worker" in tested.said
+        assert "no worker" in tested.why
         record = BacklogRecord.objects.get()
         assert record.closes_at
         tick.tick(record.closes_at + timedelta(seconds=1), rescue=False)
         assert BacklogRecord.objects.get().status == Status.FAILED
 
     def test_one_whose_record_is_gone(self) -> None:
-        assert wait_for_test(4711, 0) == Verdict(4711, ended=True, said="its record is gone")
+        assert wait_for_test(4711, 0) == Verdict(4711, ended=True, why="its record is gone")
