@@ -192,6 +192,7 @@ os.environ.setdefault("MPLCONFIGDIR", str(VAR_DIR / "matplotlib"))
 UNFOLD = {
     "SITE_TITLE": "Proactive backup scheduler",
     "SITE_HEADER": "Backup scheduler",
+    "SITE_SUBHEADER": "All times are UTC",
     "SITE_SYMBOL": "backup",
     "SIDEBAR": {"navigation": "backupsched.sidebar.sidebar"},
     "SITE_FAVICONS": [

@@ -78,7 +78,6 @@ def _alike(zone: str) -> str:
     return ""
 
 
-@cache
 @lru_cache(maxsize=10_000)
 def check_expression(expression: str) -> None:
     """Raises: ValueError when `expression` is not five-field cron, or can never fire (30 February)."""

@@ -99,7 +99,7 @@ def _problem_of_endpoint(schedule: Schedule, asks_whether_allowed: bool) -> str:
             f"{endpoint} is for {EndpointKind(endpoint.kind).label}, and this schedule's kind is {kind}; choose "
             "another endpoint or kind"
         )
-    problem = addresses.problem_with(endpoint.url, kind) if asks_whether_allowed else ""
+    problem = addresses.problem_with(endpoint.url) if asks_whether_allowed else ""
     return f"{endpoint} cannot be delivered to: {problem}" if problem else ""
 
 

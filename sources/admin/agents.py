@@ -1,4 +1,4 @@
-"""The agent of a source, on the source's page: what it said last, and its enrolment code and tokens.
+"""The agent of a source, on the source's page: what it reported last, and its enrolment code and tokens.
 
 A code is shown once, in the answer to the request that made it: never in a message, which would be stored, nor in a
 list or a log.
@@ -17,8 +17,8 @@ from jobs.clock import database_clock
 from jobs.durations import span
 from operations.admin.asking import question
 from operations.admin.base import ago, moment
-from sources import tokens
 from sources.admin.protection import present
+from sources.agents import tokens
 from sources.models import Source
 
 KNOWN = {True: "yes", False: "no", None: "not said"}
@@ -41,7 +41,7 @@ REVOKE = (
 
 
 class AgentFields:
-    """What the agent of a source said at its last check-in."""
+    """What the agent of a source reported at its last check-in."""
 
     @admin.display(description="checked in (UTC)")
     def shown_checked_in_at(self, source: Source) -> str:

@@ -9,7 +9,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from sources import tokens
+from sources.agents import tokens
 from sources.models import Assignment, Source
 from sources.planning import emit_due
 from tests.api.asking import Program, fields_of, problem_of
