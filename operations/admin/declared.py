@@ -90,7 +90,8 @@ class DeclaredAdmin(DeclaredPages, ToldObstacles):
 
     def obstacles_to_deleting(self, rows: list[Any]) -> list[str]:
         edits = self.form.service()
-        return [each for row in rows for each in ([edits.obstacle(row)] if edits.obstacle(row) else edits.uses(row))]
+        found = ([obstacle] if (obstacle := edits.obstacle(row)) else edits.uses(row) for row in rows)
+        return [each for of_row in found for each in of_row]
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         self.delete_queryset(request, [obj])
