@@ -35,7 +35,7 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
         self.changed: set[str] | None = set()
         shapes = shapes_of(self.edits.declaration)
         for name, field in self.fields.items():
-            # what has changed is told against what is stored, not against what the page showed a while ago
+            # what has changed is compared with what is stored, not against what the page showed a while ago
             field.show_hidden_initial = False
             if name in shapes and shapes[name].description:
                 description = shapes[name].description.replace("None: ", "Empty: ")

@@ -86,10 +86,10 @@ async def _ask(record: Claimed) -> Outcome:
             f"it is at {new_address} now, and its address is being edited; asked again at",
         )
     if answer.present:
-        return Handoff(planning.BACKUPS, exclusive_key=source.exclusive_key, text=answer.text)
+        return Handoff(planning.BACKUPS, exclusive_key=source.exclusive_key, found=answer.text)
     if patience < policy.connect_timeout and boot_seconds() - asked_at >= patience:
         text = f"{answer.text}; it is asked again, with the {policy.connect_timeout:g} s of its policy"
-        return Handoff(planning.AVAILABILITY, text=text)
+        return Handoff(planning.AVAILABILITY, found=text)
     if not source.mac_address:
         return Unavailable(answer.text, policy.recheck_after)
     broadcast = await wake.broadcast_address(source)  # here, where a slow look-up holds up nothing else

@@ -64,7 +64,7 @@ def _copy(run: Run) -> Outcome:
     run.max_seconds = policy.max_running_for
     answered_at = assignment.last_contacted_at
     if answered_at is not None and run.record.started_at - answered_at > ANSWER_HOLDS_FOR:
-        return Handoff(planning.ARRIVALS, text=f"it answered last at {answered_at:%H:%M:%S} UTC: ask it again")
+        return Handoff(planning.ARRIVALS, found=f"it answered last at {answered_at:%H:%M:%S} UTC: ask it again")
     if held := repository_breaker.refusal(assignment, run.record):
         return held
     try:

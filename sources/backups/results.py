@@ -45,7 +45,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             answered = outcome.queue == planning.BACKUPS
             if answered:
                 assignments.update(last_contacted_at=now, vanished_at=None)
-            _log(record, "answered" if answered else "asked again", outcome.text, now)
+            _log(record, "answered" if answered else "asked again", outcome.found, now)
         case Unavailable():
             _write_silence(record, outcome, now)
         case Postponed():

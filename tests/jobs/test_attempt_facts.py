@@ -1,4 +1,4 @@
-"""What a handler found is kept with its attempt, whatever way it is settled; and who asks for patience is heeded."""
+"""What a handler found is kept with its attempt, whatever way it is settled; and its wish for a later retry is kept."""
 
 from datetime import timedelta
 
@@ -8,13 +8,11 @@ from jobs import claiming, settling
 from jobs.formatting import LARGEST_FACTS, facts_as_json
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, RetryPolicy
-from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
+from jobs.outcomes import Failed, Outcome, Succeeded
 from jobs.states import WaitingFor
 from tests.factories import NOON, make_record, make_worker
 
 pytestmark = pytest.mark.django_db
-
-HOUR = timedelta(hours=1)
 
 
 def settled(outcome: Outcome, **facts: object) -> BacklogRecord:
@@ -25,19 +23,14 @@ def settled(outcome: Outcome, **facts: object) -> BacklogRecord:
 
 
 class TestFacts:
-    def test_of_a_plain_success_are_kept_beside_one_without(self) -> None:
-        make_record(), make_record()
-        claimed: list[Claimed] = claiming.claim("default", worker_id=make_worker().pk, limit=2, now=NOON)
-        settling.settle([(claimed[0], Succeeded(facts={"status": 204})), (claimed[1], Succeeded())], now=NOON)
-        found = Attempt.objects.order_by("record_id").values_list("facts", flat=True)
-        assert list(found) == [{"status": 204}, None]
-
-    def test_of_a_success_with_a_hook_and_of_a_failure_are_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_are_kept_of_a_plain_success_of_one_with_a_hook_and_of_a_failure(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(registry, "kinds", {"hooked": Kind("hooked", after_settle=lambda *_: None)})
+        settled(Succeeded())
+        settled(Succeeded(facts={"status": 204}))
         settled(Succeeded(facts={"status": 200, "seconds": 0.25}), kind="hooked")
-        settled(Failed("it said no", facts={"status": 503}))
+        settled(Failed("no", facts={"status": 503}))
         found = Attempt.objects.order_by("record_id").values_list("facts", flat=True)
-        assert list(found) == [{"status": 200, "seconds": 0.25}, {"status": 503}]
+        assert list(found) == [None, {"status": 204}, {"status": 200, "seconds": 0.25}, {"status": 503}]
 
     @pytest.mark.parametrize(
         "facts", [{"a": "\0\ud800"}, {"a": float("nan")}, {"a": object()}, {"a": "x" * LARGEST_FACTS}, {1: 2}]
@@ -48,23 +41,19 @@ class TestFacts:
 
 
 class TestRetryAfter:
-    def test_puts_off_the_next_attempt(self) -> None:
-        record = settled(Failed("busy", retry_after=3600))
-        assert (record.waiting_for, record.run_after) == (WaitingFor.BACKOFF, NOON + HOUR)
-
-    def test_does_not_bring_it_forward(self) -> None:
-        patient = RetryPolicy.objects.create(name="patient", algorithm="constant", parameters={"base": 7200})
-        assert settled(Failed("busy", retry_after=3600), retry_policy=patient).run_after == NOON + 2 * HOUR
-
-    @pytest.mark.parametrize("seconds", [1e300, float("inf"), 2 * 86_400])
-    def test_is_heeded_for_a_day_at_most(self, seconds: float) -> None:
-        assert settled(Failed("busy", retry_after=seconds)).run_after == NOON + timedelta(days=1)
-
-    @pytest.mark.parametrize("seconds", [-5, float("nan"), float("-inf")])
-    def test_that_is_no_duration_is_left_out_of_account(self, seconds: float) -> None:
-        assert settled(Failed("busy", retry_after=seconds)).run_after == NOON + timedelta(seconds=60)
-
-    def test_is_heeded_by_sweeps_too(self) -> None:
-        swept = RetryPolicy.objects.create(name="sweeps", algorithm="progressive")
-        record = settled(Failed("busy", retry_after=3600), retry_policy=swept)
-        assert (record.waiting_for, record.run_after) == (WaitingFor.BACKOFF, NOON + HOUR)
+    @pytest.mark.parametrize(
+        ("algorithm", "wanted", "waits"),
+        [
+            ("constant", 3600, 7200),
+            ("progressive", 3600, 3600),
+            *((None, seconds, 86_400) for seconds in (1e300, float("inf"), 2 * 86_400)),
+            *((None, seconds, 60) for seconds in (-5, float("nan"), float("-inf"))),
+            (None, 3600, 3600),
+        ],
+    )
+    def test_puts_the_next_attempt_off_by_a_day_at_most_and_never_brings_it_forward(self, algorithm, wanted, waits):
+        policy = algorithm and RetryPolicy.objects.create(
+            name="x", algorithm=algorithm, parameters={"base": 7200} if algorithm == "constant" else {}
+        )
+        record = settled(Failed("busy", retry_after=wanted), retry_policy=policy)
+        assert (record.waiting_for, record.run_after) == (WaitingFor.BACKOFF, NOON + timedelta(seconds=waits))

@@ -9,7 +9,7 @@ from jobs import attempts, claiming, settling
 from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, Decision
 from jobs.outcomes import Failed
-from jobs.states import AttemptOutcome, Status
+from jobs.states import UNFINISHED, AttemptOutcome, Status
 from operations.backlog.facts import took
 from tests.factories import NOON, build_record, make_record, make_worker
 from tests.threads import at_once
@@ -35,37 +35,15 @@ def numbers_of(record: BacklogRecord) -> list[int]:
     return list(Attempt.objects.filter(record_id=record.pk).order_by("number").values_list("number", flat=True))
 
 
-def test_the_latest_are_kept_and_the_others_deleted() -> None:
-    record, other = tried(12), tried(5)
-    assert attempts.prune(kept=5) == 7
-    assert numbers_of(record) == [8, 9, 10, 11, 12]
-    assert numbers_of(other) == [1, 2, 3, 4, 5]
-    assert attempts.prune(kept=5) == 0
-
-
-def test_gaps_in_the_numbers_are_no_attempts() -> None:
-    record = tried(0, numbers=[1, 2, 50, 51, 90])
-    assert attempts.prune(kept=3) == 2
-    assert numbers_of(record) == [50, 51, 90]
-
-
-def test_in_batches_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_latest_of_what_has_not_ended_are_kept_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "BATCH", 3)
-    record = tried(20)
-    assert attempts.prune(kept=2) == 18
-    assert numbers_of(record) == [19, 20]
-
-
-@pytest.mark.parametrize("status", [Status.READY, Status.RUNNING, Status.WAITING])
-def test_of_whatever_has_not_ended(status: Status) -> None:
-    tried(9, status)
-    assert attempts.prune(kept=4) == 5
-
-
-@pytest.mark.parametrize("status", [Status.SUCCEEDED, Status.FAILED, Status.CANCELLED])
-def test_what_has_ended_keeps_its_history_until_its_retention_is_over(status: Status) -> None:
-    tried(9, status)
-    assert attempts.prune(kept=4) == 0
+    records = {status: tried(12, status) for status in Status}
+    few, gaps = tried(5), tried(0, numbers=[1, 2, 50, 51, 52, 53, 90])
+    assert attempts.prune(kept=5) == 3 * 7 + 2
+    for status, record in records.items():
+        assert numbers_of(record) == list(range(8 if status in UNFINISHED else 1, 13))
+    assert (numbers_of(few), numbers_of(gaps)) == ([1, 2, 3, 4, 5], [50, 51, 52, 53, 90])
+    assert attempts.prune(kept=5) == 0
 
 
 def test_a_settle_that_is_tried_again_still_finds_its_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +57,7 @@ def test_a_settle_that_is_tried_again_still_finds_its_attempt(monkeypatch: pytes
 
 
 def test_the_search_for_candidates_reads_no_finished_record() -> None:
-    BacklogRecord.objects.bulk_create([build_record(Status.SUCCEEDED) for _ in range(3000)])
+    BacklogRecord.objects.bulk_create([build_record(Status.SUCCEEDED) for _ in range(1000)])
     BacklogRecord.objects.bulk_create([build_record(Status.WAITING) for _ in range(20)])
     with connection.cursor() as cursor:
         cursor.execute("REINDEX TABLE jobs_backlogrecord")  # without what rolled back tests have left in it
@@ -159,7 +137,7 @@ class TestSilences:
 
 @pytest.mark.django_db(transaction=True)
 def test_two_compactions_at_once_count_each_silence_once() -> None:
-    record = TestSilences().asked(*[SILENT] * 200)
+    record = TestSilences().asked(*[SILENT] * 60)
     compacted = at_once(*[lambda: attempts.compact(NOON + 100 * HOUR)] * 4)
-    assert sum(compacted) == 199
-    assert [row[:2] for row in history(record)] == [(200, 200)]
+    assert sum(compacted) == 59
+    assert [row[:2] for row in history(record)] == [(60, 60)]

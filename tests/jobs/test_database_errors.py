@@ -30,14 +30,15 @@ def test_the_servers_code_decides_for_djangos_error_and_for_psycopgs(code: str, 
     assert code_of(raised_by_the_server(code)) == code
 
 
-@pytest.mark.parametrize("lost", [OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError])
-def test_an_error_without_a_code_means_that_nothing_answered(lost: type[Exception]) -> None:
-    assert trouble_of(lost("the connection is lost")) is Trouble.AWAY
-
-
-@pytest.mark.parametrize("error", [ValueError("no"), IntegrityError("no"), InternalError("no")])
-def test_what_names_no_trouble_of_the_database_is_ours(error: Exception) -> None:
-    assert trouble_of(error) is Trouble.OURS
+@pytest.mark.parametrize(
+    ("error", "trouble"),
+    [
+        *((lost("cut"), Trouble.AWAY) for lost in (OperationalError, InterfaceError, psycopg.OperationalError)),
+        *((ours("no"), Trouble.OURS) for ours in (ValueError, IntegrityError, InternalError)),
+    ],
+)
+def test_an_error_without_a_code_of_a_connection_means_that_nothing_answered(error: Exception, trouble) -> None:
+    assert trouble_of(error) is trouble
 
 
 @pytest.mark.django_db(transaction=True)

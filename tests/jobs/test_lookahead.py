@@ -1,5 +1,7 @@
 """How far the queue that asks runs ahead of the queue that copies."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,13 +15,22 @@ from tests.jobs.throttling.rated import make_rated, ready
 
 
 def living(**queues: int) -> Worker:
-    worker = make_worker()
-    Worker.objects.filter(pk=worker.pk).update(queues=queues, heartbeat_at=database_clock())
-    return worker
+    return make_worker(queues=queues, heartbeat_at=database_clock())
 
 
 @pytest.mark.django_db
 class TestShortage:
+    def test_is_the_free_units_of_the_living_and_half_of_all_less_what_is_ready(self) -> None:
+        assert shortage("backups").missing == 0
+        worker = living(backups=4)
+        living(backups=2)
+        make_worker(queues={"backups": 8}, heartbeat_at=database_clock(), stopped_at=database_clock())
+        make_worker(queues={"backups": 8}, heartbeat_at=database_clock() - timedelta(hours=1))
+        make_record(Status.RUNNING, queue="backups", worker=worker)
+        make_record(queue="backups")
+        make_record(queue="availability")
+        assert shortage("backups").missing == 6 - 1 + 3 - 1
+
     def test_what_waits_behind_a_full_throttle_keeps_no_unit_busy(self) -> None:
         worker = living(backups=8)
         full, roomy = make_lane(make_throttle(1)), make_lane(make_throttle(2))
@@ -49,18 +60,8 @@ class TestShortage:
         assert shortage("backups", "availability") == Shortage(missing=8 + 4, feeders=2)
 
 
-class TestToAsk:
-    def test_twice_as_many_as_are_missing_less_what_was_asked_a_moment_ago(self) -> None:
-        assert to_ask(Shortage(8, 1), 0) == 8 * ASKED_PER_PLACE
-        assert to_ask(Shortage(8, 1), 10) == 6
-        assert to_ask(Shortage(8, 1), 200) == 0
-
-    def test_workers_share_it_and_nobody_does_nothing(self) -> None:
-        assert to_ask(Shortage(8, 4), 0) == 4
-        assert to_ask(Shortage(1, 9), 0) == 1
-        assert to_ask(Shortage(8, 0), 0) == 16
-
-    @given(st.integers(1, 500), st.integers(1, 50))
-    def test_together_they_ask_enough_and_not_much_more(self, missing: int, feeders: int) -> None:
-        together = feeders * to_ask(Shortage(missing, feeders), 0)
-        assert ASKED_PER_PLACE * missing <= together < ASKED_PER_PLACE * missing + feeders
+@given(st.integers(1, 500), st.integers(1, 50))
+def test_workers_that_share_the_asking_ask_enough_together_and_not_much_more(missing: int, feeders: int) -> None:
+    together = feeders * to_ask(Shortage(missing, feeders), 0)
+    assert ASKED_PER_PLACE * missing <= together < ASKED_PER_PLACE * missing + feeders
+    assert to_ask(Shortage(missing, 1), 10) == max(0, ASKED_PER_PLACE * missing - 10)

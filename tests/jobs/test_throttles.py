@@ -25,10 +25,10 @@ def claim(limit: int = 100, queue: str = "default") -> list[claiming.Claimed]:
 
 
 class TestCap:
-    def test_holds_exactly_for_eight_claimers_over_two_lanes_through_three_hundred_claims(self):
+    def test_holds_exactly_for_eight_claimers_over_two_lanes_until_all_have_run(self):
         shared, own = make_throttle(5), make_throttle(3)
         lanes = [make_lane(shared), make_lane(shared, own)]
-        for number in range(300):
+        for number in range(120):
             make_record(lane=lanes[number % 2])
         workers = [make_worker().pk for _ in range(8)]
         peaks, finished = Counter(), []
@@ -52,7 +52,7 @@ class TestCap:
 
         at_once(*[lambda worker_id=worker_id: work(worker_id) for worker_id in workers])
         assert peaks == {"shared": 5, "own": 3}
-        assert len(finished) == len(set(finished)) == 300
+        assert len(finished) == len(set(finished)) == 120
 
     def test_counts_what_runs_already_in_any_queue_for_any_worker(self):
         lane = make_lane(make_throttle(3))
@@ -72,18 +72,13 @@ class TestCap:
         assert len(claim(queue="backups")) == 2
         assert claim(queue="backups") == []
 
-    def test_who_waits_behind_a_full_throttle_is_not_asked_ahead_of_those_that_could_run(self):
+    def test_no_more_than_half_as_many_again_as_a_throttle_lets_through_are_asked(self):
         full, roomy = make_lane(make_throttle(2)), make_lane(make_throttle(9))
-        for queue in ("backups", "backups", "backups", "availability"):
+        for queue in ("backups", "backups", "availability", "availability"):
             make_record(lane=full, queue=queue)
-        other, unthrottled = (make_record(lane=lane, queue="availability") for lane in (roomy, 0))
-        assert {record.id for record in claim(queue="availability")} == {other.pk, unthrottled.pk}
-
-    def test_half_as_many_again_as_a_throttle_lets_through_are_asked(self):
-        lane = make_lane(make_throttle(2))
-        for queue in ("backups", "backups", "availability"):
-            make_record(lane=lane, queue=queue)
-        assert len(claim(queue="availability")) == 1
+        for lane in (roomy, 0):
+            make_record(lane=lane, queue="availability")
+        assert sorted(record.lane for record in claim(queue="availability")) == sorted([full, roomy, 0])
 
     @pytest.mark.parametrize("outcome", [Succeeded(), Failed("no"), Released()])
     def test_a_place_is_free_again_once_its_record_is_settled(self, outcome):
@@ -115,20 +110,8 @@ class TestCap:
         settling.settle([(record, Succeeded()) for record in running[1:]], now=NOON)
         assert len(claim()) == 1
 
-    def test_of_nothing_lets_nothing_through(self):
-        make_record(lane=make_lane(make_throttle(0)))
-        other = make_record()
-        assert [record.id for record in claim()] == [other.pk]
-        assert claim() == []
-
 
 class TestOrder:
-    def test_is_that_of_the_claim_across_lanes(self):
-        one, two = make_lane(make_throttle(9)), make_lane(make_throttle(9))
-        days = [(one, 5), (0, 1), (two, 3), (two, 2), (0, 4), (one, 6)]
-        records = {day: make_record(lane=lane, rank_day=date(2026, 3, day)).pk for lane, day in days}
-        assert [record.id for record in claim(limit=4)] == [records[day] for day in (1, 2, 3, 4)]
-
     def test_gives_the_places_of_a_shared_throttle_to_the_first_in_order(self):
         shared = make_throttle(2)
         one, two = make_lane(shared), make_lane(shared, make_throttle(9))
@@ -144,14 +127,6 @@ class TestOrder:
         assert [record.id for record in claim(limit=4)][1:] == others
         make_record()
         assert len(claim(limit=4)) == 1
-
-    def test_without_room_in_any_throttle_the_unthrottled_ones_go_on(self):
-        lane = make_lane(make_throttle(1))
-        make_record(lane=lane)
-        claim()
-        make_record(lane=lane, priority=100)
-        free = make_record()
-        assert [record.id for record in claim()] == [free.pk]
 
 
 class TestPausedQueue:
@@ -178,19 +153,6 @@ class TestPausedQueue:
             assert claimed.result(timeout=PATIENCE) == []
 
 
-class TestAQueueThatChanges:
-    def test_is_claimed_in_order_when_its_first_throttled_record_comes_and_when_its_last_one_went(self):
-        lane = make_lane(make_throttle(1))
-        for number in range(3):
-            plain = make_record()
-            assert [record.id for record in claim(limit=1)] == [plain.pk]
-            first = make_record(lane=lane, priority=5)
-            second = make_record(priority=4)
-            claimed = claim()
-            assert [record.id for record in claimed] == [first.pk, second.pk], number
-            settling.settle([(record, Succeeded()) for record in claimed], now=LATER)
-
-
 class TestRoom:
     @pytest.fixture
     def heard(self, monkeypatch):
@@ -206,6 +168,8 @@ class TestRoom:
         make_record(lane=make_lane(*caps))
         [record] = claim()
         settling.settle([(record, outcome)], now=LATER)
+        make_record()
+        settling.settle([(claim()[0], Succeeded())], now=LATER)  # no throttle: nothing is announced
         here, elsewhere = heard
         ids = {cap.pk for cap in caps}
         assert here == [ids]
@@ -213,25 +177,12 @@ class TestRoom:
             (wakeups.ROOM_CHANNEL, ids)
         ]
 
-    def test_is_not_announced_for_what_names_no_throttle(self, heard):
-        make_record()
-        [record] = claim()
-        settling.settle([(record, Succeeded())], now=LATER)
-        assert heard == ([], [])
-
 
 class TestLane:
-    def test_zero_is_that_of_no_throttle_and_has_no_row(self):
-        assert throttles.lane_of([]) == 0
-        assert not Lane.objects.exists()
-        with pytest.raises(IntegrityError, match="lane_zero_has_no_row"):
-            Lane.objects.create(throttle_ids=[])
-
-    def test_is_the_same_for_the_same_throttles_in_any_order(self):
+    def test_is_the_same_for_the_same_throttles_in_any_order_and_made_at_once(self):
         first, second = make_throttle(1), make_throttle(1)
         assert make_lane(first, second) == make_lane(second, first) == make_lane(first, second, first)
-        assert make_lane(first) != make_lane(second)
-
-    def test_made_at_the_same_moment_by_four_hosts_is_one(self):
-        cap = make_throttle(1)
-        assert len(set(at_once(*[lambda: make_lane(cap)] * 4))) == 1
+        assert len({make_lane(first), *at_once(*[lambda: make_lane(second)] * 4)}) == 2
+        assert throttles.lane_of([]) == 0
+        with pytest.raises(IntegrityError, match="lane_zero_has_no_row"):
+            Lane.objects.create(throttle_ids=[])

@@ -1,55 +1,16 @@
 """The table of the progressive schedule, and when the next sweep comes."""
 
-from itertools import pairwise
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.retries import Failure, Rule, delay
-from jobs.retries.tiers import DAY, HOUR, MINUTE, OLDEST, TIERS, next_sweep, slot_of
+from jobs.retries.tiers import DAY, HOUR, OLDEST, TIERS, next_sweep, slot_of
 
 instants = st.integers(0, 4_000_000_000)
-intervals = st.sampled_from([tier.every for tier in TIERS])
 ages = st.integers(0, OLDEST - TIERS[-1].every)
 
 
-class TestTable:
-    def test_is_that_of_the_progressive_schedule(self):
-        hours = [(tier.max_age_days, tier.every / HOUR) for tier in TIERS]
-        assert hours == [(1, 1 / 12), (7, 1), (14, 12), (30, 24), (180, 96), (360, 192)]
-
-    def test_has_grids_that_coincide_so_that_sweeps_of_one_instant_make_one_attempt(self):
-        assert all(longer.every % shorter.every == 0 for shorter, longer in pairwise(TIERS))
-
-
-class TestSlot:
-    @given(at=instants, every=intervals)
-    def test_begins_at_or_before_an_instant_and_ends_after_it(self, at, every):
-        slot = slot_of(at, every)
-        assert slot <= at < slot + every
-        assert slot % every == 0
-
-
 class TestNextSweep:
-    @pytest.mark.parametrize(
-        ("age", "every"),
-        [
-            (0, 5 * MINUTE),
-            (DAY - 5 * MINUTE, 5 * MINUTE),
-            (DAY, HOUR),
-            (7 * DAY - HOUR, HOUR),
-            (7 * DAY, 12 * HOUR),
-            (14 * DAY, DAY),
-            (30 * DAY, 96 * HOUR),
-            (180 * DAY, 192 * HOUR),
-            (360 * DAY - 192 * HOUR, 192 * HOUR),
-        ],
-    )
-    def test_is_that_of_the_first_tier_which_covers_the_age(self, age, every):
-        at = 2000 * 192 * HOUR  # on every grid
-        assert next_sweep(at, at - age) == at + every
-
     @given(at=instants, age=ages)
     def test_is_strictly_ahead_on_its_grid_and_covers_the_age_by_then(self, at, age):
         sweep = next_sweep(at, at - age)

@@ -297,7 +297,7 @@ class TestPlaces:
         assert gate.peak == PLACES
 
     @pytest.mark.parametrize("handler", ["sync", "asynchronous"])
-    @pytest.mark.parametrize("round_number", range(5))
+    @pytest.mark.parametrize("round_number", range(2))
     def test_are_found_by_records_that_come_one_right_after_the_other(
         self, units, handled, gate, handler, round_number
     ):

@@ -11,44 +11,13 @@ from jobs import claiming, periodic, settling
 from jobs.clock import database_clock
 from jobs.handlers import Run, registry
 from jobs.management.commands.worker import _rules
-from jobs.models import Attempt, BacklogRecord, Worker
+from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Succeeded
-from jobs.states import Status, WaitingFor
-from jobs.worker.claimer import shortage
+from jobs.states import Status
 from jobs.worker.guard import Guard
 from jobs.worker.heartbeat import Heartbeat
 from tests.factories import make_claimed, make_record, make_worker
 from tests.jobs.held import Held
-
-
-class TestLookAhead:
-    """Free units plus half of all, less what is ready."""
-
-    pytestmark = pytest.mark.django_db
-
-    def units(self, number: int, **facts: object) -> Worker:
-        worker = make_worker()
-        Worker.objects.filter(pk=worker.pk).update(
-            **{"queues": {"backups": number}, "heartbeat_at": database_clock(), **facts}
-        )
-        return worker
-
-    def test_adds_up_the_units_of_the_living(self):
-        self.units(4)
-        self.units(2)
-        self.units(8, stopped_at=database_clock())
-        self.units(8, heartbeat_at=database_clock() - timedelta(hours=1))
-        assert shortage("backups").missing == 6 + 3
-
-    def test_subtracts_what_runs_and_what_is_ready(self):
-        worker = self.units(4)
-        make_record(status=Status.RUNNING, queue="backups", worker=worker)
-        make_record(queue="backups")
-        make_record(queue="availability")
-        assert shortage("backups").missing == 4 - 1 + 2 - 1
-
-    def test_is_nothing_without_a_worker(self):
-        assert shortage("backups").missing == 0
 
 
 class TestGuard:
@@ -66,7 +35,7 @@ class TestGuard:
 @pytest.mark.django_db
 class TestHeartbeat:
     def test_renews_what_the_worker_owns_and_stops_what_it_lost(self):
-        worker = make_worker()
+        worker = make_worker(heartbeat_at=database_clock() - timedelta(hours=1))
         owned, lost = make_record(), make_record()
         claimed = {record.id: record for record in claiming.claim("default", worker_id=worker.pk, limit=2)}
         settling.settle([(claimed[lost.pk], Succeeded())])
@@ -77,6 +46,8 @@ class TestHeartbeat:
         assert not runs[owned.pk].stop.is_set()
         assert runs[owned.pk].renewed_at > 0
         assert BacklogRecord.objects.get(pk=owned.pk).lease_expires_at > before
+        worker.refresh_from_db()
+        assert database_clock() - worker.heartbeat_at < timedelta(minutes=1)
 
     @pytest.mark.parametrize("is_forgotten", [True, False], ids=["settled", "about to be settled"])
     def test_says_nothing_of_what_has_ended_meanwhile(self, is_forgotten, caplog, monkeypatch):
@@ -100,18 +71,8 @@ class TestHeartbeat:
         assert "lost the lease" not in caplog.text
         assert not run.is_stopped
 
-    def test_is_seen_in_the_workers_row(self):
-        worker = make_worker()
-        Worker.objects.filter(pk=worker.pk).update(heartbeat_at=database_clock() - timedelta(hours=1))
-        Heartbeat(worker.pk, Held()).beat()
-        worker.refresh_from_db()
-        assert database_clock() - worker.heartbeat_at < timedelta(minutes=1)
-
 
 class TestOptions:
-    def test_concurrency_sizes_the_execution_units(self):
-        assert {rule.name: rule.concurrency for rule in _rules("", 5)}["backups"] == 5
-
     def test_queues_narrow_and_size_what_is_served(self):
         rules = _rules("backups:3, availability", None)
         assert [(rule.name, rule.concurrency) for rule in rules] == [
@@ -120,6 +81,7 @@ class TestOptions:
             ("availability", 200),
         ]
         assert rules[2].feeds == "backups"
+        assert {rule.name: rule.concurrency for rule in _rules("", 5)}["backups"] == 5
 
     @pytest.mark.parametrize(
         ("queues", "concurrency", "problem"),
@@ -139,14 +101,7 @@ class TestOptions:
 
 @pytest.mark.django_db
 class TestPeriodicTasks:
-    def test_the_tick_promotes_and_says_what_it_did(self):
-        past = database_clock() - timedelta(minutes=1)
-        record = make_record(status=Status.WAITING, run_after=past)
-        assert "promoted=1" in periodic.tick()
-        record.refresh_from_db()
-        assert record.status == Status.READY
-
-    def test_one_that_fails_is_logged_and_holds_up_no_other(self, monkeypatch, caplog):
+    def test_one_that_fails_or_waits_for_a_lock_is_logged_and_holds_up_no_other(self, monkeypatch, caplog):
         def fail() -> int:
             raise ZeroDivisionError
 
@@ -155,24 +110,27 @@ class TestPeriodicTasks:
                 cursor.execute("SET LOCAL lock_timeout = '10ms'; SELECT 1 / 0")
             return 0
 
-        done: list[str] = []
-        monkeypatch.setattr(periodic.sweeps, "run_overdue", fail)
-        monkeypatch.setattr(registry, "periodic", [fail, fail_in_the_database, lambda: done.append("besides") or 3])
-        told = periodic.tick()
-        assert done == ["besides"]
-        assert "3 changed besides" in told
-        failures = [record.getMessage() for record in caplog.records if record.name == "jobs.periodic"]
-        assert len(failures) == 3
-        assert "fail_in_the_database failed" in failures[2]
-
-    def test_a_lock_that_is_not_had_in_time_holds_up_no_other(self, monkeypatch):
-        def wait_in_vain() -> int:
+        def wait_for_a_lock() -> int:
             with transaction.atomic(), connection.cursor() as cursor:
                 cursor.execute("SET LOCAL statement_timeout = 1; SELECT pg_sleep(1)")
             return 0
 
-        monkeypatch.setattr(registry, "periodic", [wait_in_vain, lambda: 3])
-        assert periodic.run_minutely() == 3
+        def last() -> int:
+            done.append("besides")
+            return 3
+
+        record = make_record(status=Status.WAITING, run_after=database_clock() - timedelta(minutes=1))
+        done: list[str] = []
+        monkeypatch.setattr(periodic.sweeps, "run_overdue", fail)
+        monkeypatch.setattr(registry, "periodic", [fail, fail_in_the_database, wait_for_a_lock, last])
+        message = periodic.tick()
+        record.refresh_from_db()
+        assert (record.status, done) == (Status.READY, ["besides"])
+        assert "promoted=1" in message
+        assert "3 changed besides" in message
+        failures = [record.getMessage() for record in caplog.records if record.name == "jobs.periodic"]
+        assert len(failures) == 4
+        assert "fail_in_the_database failed" in failures[2]
 
     def test_a_database_that_is_away_is_told_to_who_asked(self, monkeypatch):
         def ask() -> int:
@@ -181,12 +139,6 @@ class TestPeriodicTasks:
         monkeypatch.setattr(registry, "periodic", [ask])
         with pytest.raises(OperationalError):
             periodic.run_minutely()
-
-    def test_a_sweep_says_what_it_did(self):
-        values = {"waiting_for": WaitingFor.SWEEP, "inserted_at": database_clock(), "failures": 1}
-        make_record(Status.WAITING, **values, run_after=database_clock() + timedelta(days=360))
-        assert periodic.process_backlog(360) == "1 ready"
-        assert periodic.process_backlog(360) == "swept before in this slot"
 
     def test_pruning_deletes_old_finished_records_with_their_attempts_and_no_others(self):
         worker = make_worker()

@@ -170,7 +170,7 @@ class TestTheWaysToRemove:
         self, throttle: Throttle, admin_client: Client, monkeypatch: pytest.MonkeyPatch, many: bool
     ) -> None:
         enter(throttle)
-        told, answers = throttles.obstacle_to_removing, iter(["look", "look"])
+        told, answers = throttles.obstacle_to_removing, iter(["look"])
         monkeypatch.setattr(throttles, "obstacle_to_removing", lambda live: "" if next(answers, "") else told(live))
         address = "/admin/jobs/throttle/" + ("" if many else f"{throttle.pk}/delete/")
         answer = {"post": "yes", "action": "delete_selected", "_selected_action": [throttle.pk]}

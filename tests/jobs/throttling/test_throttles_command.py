@@ -216,7 +216,9 @@ class TestRemove:
 
     def test_where_nobody_is_there_to_ask_says_what_to_do(self, hooks, monkeypatch):
         monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-        with pytest.raises(CommandError, match=r"Remove the throttle hooks\? Nobody is there.*: add --yes") as caught:
+        with pytest.raises(
+            CommandError, match=r"Remove the throttle hooks\? There is no terminal.*: add --yes"
+        ) as caught:
             run("remove", "hooks")
         assert caught.value.returncode == 2
         assert Throttle.objects.exists()
