@@ -138,8 +138,7 @@ class TestBoundedThreads:
             with lock:
                 running[0] += 1
                 most[0] = max(most[0], running[0])
-            if number < 3:
-                three_are_there.wait()
+            three_are_there.wait()
             with lock:
                 running[0] -= 1
             return number
