@@ -187,7 +187,7 @@ def test_a_cancelled_one_is_not_let_through_and_bears_no_trace_of_the_breaker_on
 
 
 def test_one_that_nothing_needs_any_more_is_deleted_with_the_records_of_its_time():
-    """Whatever it guarded: the host of an event that named a URL is deleted by nobody."""
+    """Whatever it guarded: the host of an event that named a URL is never deleted by hand."""
     long_ago = NOON - timedelta(days=91)
     waited_for, _ = [
         Breaker.objects.create(key=key, failures=9, opened_at=long_ago, probe_at=NOON, last_failure_at=long_ago)

@@ -78,16 +78,16 @@ class TestLooking:
 class TestChanging:
     def test_cancels_by_id_and_tells_each_kind_of_end(self):
         ids = {status: make_record(status).pk for status in Status}
-        told = run("cancel", *ids.values(), 10**12, "--yes")
+        printed = run("cancel", *ids.values(), 10**12, "--yes")
         for line in ("2 cancelled", "1 told to stop", "3 had ended before", f"there is no record {10**12}"):
-            assert line in told
+            assert line in printed
 
     def test_retries_by_id_and_names_what_goes_on_instead(self):
         old, new = make_record(Status.FAILED, subject="a"), make_record(subject="a")
         free = make_record(Status.CANCELLED)
-        told = run("retry", old.pk, free.pk, "--yes")
-        assert "1 ready" in told
-        assert f"{old.pk}: record {new.pk} of the same subject goes on" in told
+        printed = run("retry", old.pk, free.pk, "--yes")
+        assert "1 ready" in printed
+        assert f"{old.pk}: record {new.pk} of the same subject goes on" in printed
         found = json.loads(run("retry", old.pk, free.pk, "--yes", "--json"))
         assert found == {
             "ready": [free.pk], "running": [], "succeeded": [], "superseded": {str(old.pk): new.pk}, "missing": [],
