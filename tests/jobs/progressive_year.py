@@ -8,10 +8,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 
 from jobs import claiming, settling
-from jobs.models import Attempt, BacklogRecord, RetryPolicy
+from jobs.models import BacklogRecord, RetryPolicy
 from jobs.outcomes import Claimed, Failed
 from jobs.states import Status
 from tests.factories import make_record, make_worker
@@ -129,34 +128,7 @@ class Year:
         return [next_multiple(instant, interval) for _, _, interval in BANDS]
 
 
-def table(life: Life) -> str:
-    """Per band: its interval, the attempts, and the shortest and longest gap between two of them."""
-    bands = dict(series(life.record.inserted_at))
-    gaps: dict[str, list[timedelta]] = {name: [] for name, *_ in BANDS}
-    counts = dict.fromkeys(gaps, 0)
-    for at in life.sweeps():
-        counts[bands.get(at, BANDS[-1][0])] += 1
-    for before, at in pairwise(life.sweeps()):
-        if bands.get(before) == bands.get(at):
-            gaps[bands.get(at, BANDS[-1][0])].append(at - before)
-    lines = [f"{'age':<12} {'every':>8} {'attempts':>8} {'shortest':>9} {'longest':>9}"]
-    for name, _, interval in BANDS:
-        told = [in_hours(gap) for gap in (interval, min(gaps[name]), max(gaps[name]))]
-        lines.append(f"{name:<12} {told[0]:>8} {counts[name]:>8} {told[1]:>9} {told[2]:>9}")
-    last = life.tried[-1] - life.record.inserted_at
-    lines.append(f"in all {sum(counts.values())} after the first attempt; failed at the age of {last.days} days")
-    return "\n".join(lines)
-
-
-def in_hours(gap: timedelta) -> str:
-    return f"{gap / MINUTE:g} min" if gap < HOUR else f"{gap / HOUR:g} h"
-
-
 def counts(life: Life) -> list[int]:
     """Attempts by sweeps per band of age, youngest first."""
     bands = dict(series(life.record.inserted_at))
     return [sum(bands.get(at) == name for at in life.sweeps()) for name, *_ in BANDS]
-
-
-def attempts_in_history(life: Life) -> int:
-    return Attempt.objects.filter(record_id=life.record.pk).count()

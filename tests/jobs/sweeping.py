@@ -14,7 +14,7 @@ NOW = SLOT + timedelta(seconds=20)
 
 
 def build_waiting(age: timedelta, **fields: object) -> BacklogRecord:
-    """Unsaved: a record of that age at SLOT that waits for a sweep; it failed ten days before unless told otherwise."""
+    """Unsaved: a record of that age at SLOT that waits for a sweep; it failed ten days before by default."""
     values = {
         "waiting_for": WaitingFor.SWEEP,
         "inserted_at": SLOT - age,

@@ -30,7 +30,6 @@ from tests.jobs.breaking import (
     ready_ids,
     succeed,
     tick,
-    trial,
 )
 
 pytestmark = pytest.mark.django_db
@@ -52,38 +51,46 @@ class TestOpening:
         assert rows[records[2].id].last_error == FULL
         assert Attempt.objects.get(record_id=records[2].id).outcome == AttemptOutcome.FAILED
 
-    def test_a_success_between_them_begins_the_count_anew(self):
-        records = claimed(5)
-        fail(records[:2])
-        succeed(records[2:3])
-        fail(records[3:])
-        assert (breaker().failures, breaker().is_open) == (2, False)
-
-    def test_sixteen_that_fail_at_once_open_it_once_and_do_not_put_the_first_trial_off(self):
+    def test_many_that_fail_at_once_and_just_after_open_it_once_and_do_not_put_the_first_trial_off(self):
+        late = claimed(2)
         fail(claimed(16))
-        assert (breaker().failures, breaker().trials) == (16, 0)
-        assert breaker().probe_at == NOON + MINUTE
-        assert len(held_ids()) == 14
+        fail(late, NOON + SECOND)
+        assert (breaker().failures, breaker().trials, breaker().probe_at) == (18, 0, NOON + MINUTE)
+        assert len(held_ids()) == 16
+        assert {record.id for record in late} <= held_ids()
         assert Decision.objects.filter(what="breaker opened").count() == 1
 
-    def test_what_was_claimed_just_after_the_opening_was_no_trial_in_vain(self):
-        open_it()
-        late = claimed(2, NOON + SECOND)
-        fail(late, NOON + 2 * SECOND)
-        assert (breaker().trials, breaker().probe_at) == (0, NOON + MINUTE)
-        assert {record.id for record in late} <= held_ids()
-
-    def test_a_failure_of_the_records_own_counts_for_nobody(self):
-        records = claimed(5)
-        settling.settle([(record, Failed("permission denied")) for record in records], now=NOON)
+    def test_only_failures_in_a_row_of_the_repository_count(self):
+        first, second, good, third, fourth, *own = claimed(10)
+        settling.settle([(record, Failed("permission denied")) for record in own], now=NOON)
         assert not Breaker.objects.exists()
-
-    def test_another_repository_goes_on(self):
+        fail([first, second])
+        succeed([good])
+        fail([third, fourth])
+        assert (breaker().failures, breaker().is_open) == (2, False)
         open_it()
-        [record] = claimed()
-        assert breakers.refusal(CELLAR, record) is None
-        fail([record], guarded=CELLAR)
+        [elsewhere] = claimed()
+        assert breakers.refusal(CELLAR, elsewhere) is None
+        fail([elsewhere], guarded=CELLAR)
         assert not breaker(CELLAR).is_open
+        renamed = Guarded(OFFICE.key, "repository headquarters")
+        settling.settle([(claimed()[0], Failed("x" * 10_000, fault_of=renamed))], now=NOON)
+        assert (str(breaker()), len(breaker().last_error)) == ("repository headquarters", 4000)
+
+    def test_results_that_are_stale_repeated_or_cancelled_count_nothing(self):
+        stale, good, *cancelled_runs = claimed(5)
+        stale = stale._replace(lease_token=uuid4())
+        cancel([record.id for record in cancelled_runs], now=NOON)
+        fail(cancelled_runs)
+        fail([stale])
+        assert not Breaker.objects.exists()
+        for _ in range(2):
+            fail([stale, good])
+        assert (breaker().failures, breaker().is_open) == (1, False)
+        assert BacklogRecord.objects.get(pk=stale.id).status == Status.RUNNING
+        open_it()
+        succeed([stale], NOON + MINUTE)
+        assert breaker().is_open
 
     def test_a_key_longer_than_its_column_is_cut_and_found_again(self):
         host = Guarded(f"host:{'a' * 250}\0", f"host {'a' * 250}\0")
@@ -91,28 +98,17 @@ class TestOpening:
         [record] = claimed()
         assert isinstance(breakers.refusal(host, record), Held)
 
-    def test_its_title_follows_the_repository_and_its_error_is_bounded(self):
-        open_it()
-        renamed = Guarded(OFFICE.key, "repository headquarters")
-        settling.settle([(claimed()[0], Failed("x" * 10_000, fault_of=renamed))], now=NOON)
-        assert str(breaker()) == "repository headquarters"
-        assert len(breaker().last_error) == 4000
-
 
 class TestHolding:
-    def test_a_refused_record_waits_with_its_place_its_failures_and_the_reason(self):
+    def test_a_refused_record_waits_with_its_place_its_failures_and_the_reason_and_is_not_given_up(self):
         open_it()
-        [held] = hold(priority=7, rank_day=NOON.date(), failures=2)
+        [held] = hold(priority=7, rank_day=NOON.date(), failures=2, retry_policy=make_retry_policy(max_failures=1))
         record = BacklogRecord.objects.get(pk=held)
         assert (record.priority, record.rank_day, record.tried_at, record.failures) == (7, NOON.date(), None, 2)
         assert (record.breaker_id, record.waiting_for) == (breaker().pk, WaitingFor.BREAKER)
         assert "3 failures in a row, the last one: no space left" in record.last_error
         assert Attempt.objects.get(record_id=held).outcome == AttemptOutcome.RELEASED
-
-    def test_a_held_failure_gives_nobody_up(self):
-        policy = make_retry_policy(max_failures=1)
-        open_it()
-        fail(claimed(retry_policy=policy))
+        fail(claimed(retry_policy=record.retry_policy))
         assert not BacklogRecord.objects.filter(status=Status.FAILED).exists()
 
     def test_a_refusal_that_is_settled_after_the_breaker_closed_does_not_wait(self):
@@ -125,44 +121,12 @@ class TestHolding:
         settling.settle([(record, refused)], now=NOON + 2 * SECOND)
         assert BacklogRecord.objects.get(pk=record.id).status == Status.READY
 
-    def test_what_waits_is_looked_at_after_a_day_should_nobody_let_it_through(self):
+    def test_what_waits_is_looked_at_after_a_day_should_nothing_let_it_through(self):
         open_it()
         [held] = hold()
         Breaker.objects.update(probe_at=NOON + timedelta(days=9))
         tick(NOON + timedelta(days=1))
         assert held in ready_ids()
-
-
-class TestStaleResults:
-    def test_a_failure_whose_lease_was_lost_counts_nothing(self):
-        records = claimed(3)
-        fail([record._replace(lease_token=uuid4()) for record in records])
-        assert not Breaker.objects.exists()
-
-    def test_one_in_a_batch_with_good_ones_counts_nothing_either(self):
-        fail(claimed(1))
-        stale, good = claimed(2)
-        fail([stale._replace(lease_token=uuid4()), good])
-        assert (breaker().failures, breaker().is_open) == (2, False)
-        assert BacklogRecord.objects.get(pk=stale.id).status == Status.RUNNING
-
-    def test_the_same_results_settled_again_are_counted_once(self):
-        records = claimed(2)
-        fail(records)
-        fail(records)
-        assert breaker().failures == 2
-
-    def test_a_success_whose_lease_was_lost_closes_nothing(self):
-        open_it()
-        [record] = claimed(now=NOON + SECOND)
-        succeed([record._replace(lease_token=uuid4())], NOON + MINUTE)
-        assert breaker().is_open
-
-    def test_a_cancelled_run_counts_nothing(self):
-        records = claimed(3)
-        cancel([record.id for record in records], now=NOON)
-        fail(records)
-        assert not Breaker.objects.exists()
 
 
 class TestClosing:
@@ -184,28 +148,18 @@ class TestClosing:
         )
         assert breaker().is_open
 
-    def test_a_person_closes_it_and_everybody_goes(self):
+    def test_a_person_has_it_probed_now_or_closes_it_and_all_go(self):
         open_it()
         held = hold(3)
+        assert verbs.probe_now([10**9], now=NOON) == 0
+        assert verbs.probe_now([breaker().pk], now=NOON + SECOND) == 1
+        tick(NOON + SECOND)
+        assert len(ready_ids()) == 1
         assert verbs.close([breaker().pk], now=NOON + SECOND, by="ann") == 1
         assert verbs.close([breaker().pk], now=NOON + SECOND) == 0
         tick(NOON + SECOND)
         assert set(ready_ids()) >= set(held)
         assert "ann closed it" in Decision.objects.get(what="breaker closed").text
-
-    def test_a_person_has_it_probed_now(self):
-        open_it()
-        hold(3)
-        assert verbs.probe_now([breaker().pk], now=NOON + SECOND) == 1
-        tick(NOON + SECOND)
-        assert len(ready_ids()) == 1
-        assert verbs.probe_now([10**9], now=NOON) == 0
-
-    def test_after_it_opens_anew_the_probes_begin_anew(self):
-        open_it()
-        hold(3)
-        fail([trial(NOON + MINUTE)], NOON + MINUTE)
-        verbs.close([breaker().pk], now=NOON + MINUTE)
         open_it(NOON + HOUR)
         assert (breaker().trials, breaker().probe_at) == (0, NOON + HOUR + MINUTE)
 
@@ -217,48 +171,23 @@ class TestClosing:
             assert not breakers.lock([(record, Succeeded(proves=OFFICE))], {(record.id, record.lease_token)})
 
 
-class TestWhatPeopleDoMeanwhile:
-    def test_a_record_retried_while_it_waits_is_the_trial(self):
-        open_it()
-        first, second = hold(2)
-        retry([second], now=NOON + SECOND)
-        [record] = claim_ready(NOON + SECOND)
-        assert breakers.refusal(OFFICE, record) is None
-        fail([record], NOON + 2 * SECOND)
-        assert (breaker().trials, held_ids()) == (1, {first, second})
-
-    def test_of_several_retried_those_that_are_no_trial_wait_again(self):
-        open_it()
-        held = hold(3)
-        retry(held, now=NOON + SECOND)
-        records = claim_ready(NOON + SECOND)
-        refused = [(record, breakers.refusal(OFFICE, record)) for record in records]
-        settling.settle([(record, held) for record, held in refused if held], now=NOON + 2 * SECOND)
-        assert len(held_ids()) == 2
-
-    def test_a_cancelled_one_is_let_through_no_more(self):
-        open_it()
-        [held] = hold()
-        cancel([held], now=NOON)
-        verbs.close([breaker().pk], now=NOON)
-        tick(NOON + SECOND)
-        assert BacklogRecord.objects.get().status == Status.CANCELLED
-
-    def test_a_cancelled_one_that_is_retried_bears_no_trace_of_the_breaker_once_it_is_settled(self):
-        open_it()
-        [held] = hold()
-        cancel([held], now=NOON)
-        retry([held], now=NOON + SECOND)
-        verbs.close([breaker().pk], now=NOON)
-        [record] = claim_ready(NOON + SECOND)
-        settling.settle([(record, Unavailable("silent", 60))], now=NOON + 2 * SECOND)
-        assert BacklogRecord.objects.get().breaker_id is None
-        tick(NOON + 3 * SECOND)
-        assert BacklogRecord.objects.get().waiting_for == WaitingFor.RECHECK
+def test_a_cancelled_one_is_not_let_through_and_bears_no_trace_of_the_breaker_once_it_is_retried_and_settled():
+    open_it()
+    [held] = hold()
+    cancel([held], now=NOON)
+    verbs.close([breaker().pk], now=NOON)
+    tick(NOON + SECOND)
+    assert BacklogRecord.objects.get().status == Status.CANCELLED
+    retry([held], now=NOON + SECOND)
+    [record] = claim_ready(NOON + SECOND)
+    settling.settle([(record, Unavailable("silent", 60))], now=NOON + 2 * SECOND)
+    assert BacklogRecord.objects.get().breaker_id is None
+    tick(NOON + 3 * SECOND)
+    assert BacklogRecord.objects.get().waiting_for == WaitingFor.RECHECK
 
 
 def test_one_that_nothing_needs_any_more_is_deleted_with_the_records_of_its_time():
-    """Whatever it guarded: the host of an event that named a URL is deleted by nobody."""
+    """Whatever it guarded: the host of an event that named a URL is never deleted by hand."""
     long_ago = NOON - timedelta(days=91)
     waited_for, _ = [
         Breaker.objects.create(key=key, failures=9, opened_at=long_ago, probe_at=NOON, last_failure_at=long_ago)

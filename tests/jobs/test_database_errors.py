@@ -1,4 +1,4 @@
-"""A database error is answered by what the server said, not by the class of the exception."""
+"""A database error is answered by the code of the server, not by the class of the exception."""
 
 import psycopg
 import pytest

@@ -55,18 +55,33 @@ def outcomes_of(record: BacklogRecord) -> list[AttemptOutcome]:
     return [AttemptOutcome(attempt.outcome) for attempt in attempts]
 
 
-class Doomed:
-    """A record of kind `base` in a queue of its own, whose only worker kills itself at `step`."""
+State = tuple[Status, int, int, list[AttemptOutcome]]
+"""Status, attempt, failures and history."""
 
-    def __init__(self, step: str, base: str = "plain", **fields: Any) -> None:
-        self.step, self.base = step, base
+NOTHING: State = (Status.READY, 0, 0, [])
+HELD: State = (Status.RUNNING, 1, 0, [])
+DONE: State = (Status.SUCCEEDED, 1, 0, [SUCCEEDED])
+AGAIN: State = (Status.SUCCEEDED, 2, 1, [RESCUED, SUCCEEDED])
+
+
+class Doomed:
+    """A record of kind `base` in a queue of its own, whose only worker kills itself at `step`.
+
+    What it is when its worker is dead and at the end, and how often its handler began by then.
+    """
+
+    def __init__(self, step: str, killed: State, end: State, runs: int, base: str = "plain", **fields: Any) -> None:
+        self.step, self.base, self.expected = step, base, (killed, end, runs, int(base == "booked"))
         self.queue = f"{base} {step}"
         self.record = put(base, queue=self.queue, **fields)
 
-    def state(self) -> tuple[Status, int, int, list[AttemptOutcome]]:
-        """Its status, attempt, failures and history."""
+    def state(self) -> State:
         self.record.refresh_from_db()
         return Status(self.record.status), self.record.attempt, self.record.failures, outcomes_of(self.record)
+
+    def booked(self) -> int:
+        """How often its settle hook wrote its row."""
+        return RetryPolicy.objects.filter(name=f"booked {self.record.pk}").count()
 
 
 def kill_workers_of(doomed: list[Doomed], workers: Workers) -> None:
@@ -88,58 +103,32 @@ def finish(doomed: list[Doomed], workers: Workers) -> None:
     assert [outcomes_of(record) for record in after] == [[SUCCEEDED]] * len(after)
 
 
-def states(doomed: list[Doomed]) -> dict[str, tuple[Status, int, int, list[AttemptOutcome]]]:
-    return {each.queue: each.state() for each in doomed}
-
-
-def runs(doomed: list[Doomed], workers: Workers) -> list[int]:
-    return [workers.runs()[each.record.pk] for each in doomed]
-
-
-def booked(doomed: list[Doomed]) -> list[int]:
-    """How often the settle hook of each wrote its row."""
-    return [RetryPolicy.objects.filter(name=f"booked {each.record.pk}").count() for each in doomed]
-
-
-def test_killed_before_anything_was_committed_nothing_has_happened(workers):
+def test_killed_at_any_step_it_runs_again_if_and_only_if_no_result_of_it_was_committed(workers):
     throttled = make_lane(make_throttle(1))
-    doomed = [Doomed("before the claim's commit"), Doomed("holding the throttle's lock", lane=throttled)]
-    kill_workers_of(doomed, workers)
-    assert states(doomed) == {each.queue: (Status.READY, 0, 0, []) for each in doomed}
-    finish(doomed, workers)
-    assert states(doomed) == {each.queue: (Status.SUCCEEDED, 1, 0, [SUCCEEDED]) for each in doomed}
-    assert runs(doomed, workers) == [1, 1]
-
-
-def test_killed_while_it_held_the_lease_the_record_is_rescued_and_run_again(workers):
     doomed = [
-        Doomed("after the claim's commit"),
-        Doomed("in the handler"),
-        Doomed("before the settle"),
-        Doomed("in the settle"),
-        Doomed("in the settle", "booked"),
+        Doomed("before the claim's commit", NOTHING, DONE, 1),
+        Doomed("holding the throttle's lock", NOTHING, DONE, 1, lane=throttled),
+        Doomed("after the claim's commit", HELD, AGAIN, 1),
+        Doomed("in the handler", HELD, AGAIN, 2),
+        Doomed("before the settle", HELD, AGAIN, 2),
+        Doomed("in the settle", HELD, AGAIN, 2),
+        Doomed("in the settle", HELD, AGAIN, 2, "booked"),
+        Doomed("after the settle's commit", DONE, DONE, 1),
+        Doomed("after the settle's commit", DONE, DONE, 1, "booked"),
     ]
     kill_workers_of(doomed, workers)
-    assert states(doomed) == {each.queue: (Status.RUNNING, 1, 0, []) for each in doomed}
+    killed = [each.state() for each in doomed]
     finish(doomed, workers)
-    assert states(doomed) == {each.queue: (Status.SUCCEEDED, 2, 1, [RESCUED, SUCCEEDED]) for each in doomed}
-    assert runs(doomed, workers) == [1, 2, 2, 2, 2]
-    assert booked(doomed) == [0, 0, 0, 0, 1]
-
-
-def test_killed_after_the_settles_commit_it_is_over_though_nobody_heard_of_it(workers):
-    doomed = [Doomed("after the settle's commit"), Doomed("after the settle's commit", "booked")]
-    kill_workers_of(doomed, workers)
-    assert states(doomed) == {each.queue: (Status.SUCCEEDED, 1, 0, [SUCCEEDED]) for each in doomed}
-    finish(doomed, workers)
-    assert states(doomed) == {each.queue: (Status.SUCCEEDED, 1, 0, [SUCCEEDED]) for each in doomed}
-    assert runs(doomed, workers) == [1, 1]
-    assert booked(doomed) == [0, 1]
+    runs = workers.runs()
+    found = [
+        (state, each.state(), runs[each.record.pk], each.booked()) for state, each in zip(killed, doomed, strict=True)
+    ]
+    assert found == [each.expected for each in doomed]
 
 
 class TestPoison:
-    TRIES = 3
-    GOOD = 150
+    TRIES = 2
+    GOOD = 50
 
     def test_gives_up_at_last_while_everything_beside_it_succeeds(self, workers):
         poison = put("poison", tries=self.TRIES)
@@ -189,8 +178,8 @@ def crashing() -> Iterator[CrashingServer]:
 
 
 class TestTheDatabaseCrashesUnderLoad:
-    COUNT = 4000
-    SLOW_EACH = 100
+    COUNT = 1500
+    SLOW_EACH = 50
     CRASHES = 2
 
     def test_no_result_is_lost_and_nothing_runs_twice(self, crashing, tmp_path):

@@ -123,18 +123,14 @@ class TestTheHeartbeat:
             heartbeat.end()
         assert not any(run.is_stopped for run in runs)
 
-    def test_stops_what_is_locked_and_has_another_lease_by_now(self):
+    @pytest.mark.parametrize("why", ["cancelled", "another lease"])
+    def test_stops_what_is_locked_and_was_cancelled_or_has_another_lease_by_now(self, why):
         [record] = claim(1)
-        settling.settle([(record, Released())])
-        claiming.claim("default", worker_id=record.worker_id, limit=1)
-        run = Run(record)
-        with being_edited(record), impatience():
-            Heartbeat(record.worker_id, Held(run)).beat()
-        assert run.is_stopped
-
-    def test_hears_of_a_cancelled_record_that_is_locked(self):
-        [record] = claim(1)
-        BacklogRecord.objects.filter(pk=record.id).update(cancel_requested_at=record.started_at)
+        if why == "cancelled":
+            BacklogRecord.objects.filter(pk=record.id).update(cancel_requested_at=record.started_at)
+        else:
+            settling.settle([(record, Released())])
+            claiming.claim("default", worker_id=record.worker_id, limit=1)
         run = Run(record)
         with being_edited(record), impatience():
             Heartbeat(record.worker_id, Held(run)).beat()

@@ -29,7 +29,7 @@ def let_through(now: datetime) -> list[Claimed]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("waiting", "at_most"), [(1, 20), (60, 40)])
+@pytest.mark.parametrize(("waiting", "at_most"), [(1, 20), (9, 40)])
 def test_trials_that_take_ten_minutes_to_fail_come_less_and_less(waiting: int, at_most: int) -> None:
     open_it()
     hold(waiting)
@@ -46,30 +46,16 @@ def test_trials_that_take_ten_minutes_to_fail_come_less_and_less(waiting: int, a
     assert begun <= at_most
 
 
-class TestAClockThatWasAYearAhead:
-    @pytest.fixture(autouse=True)
-    def _opened(self) -> None:
-        open_it(NOON + timedelta(days=365))
-        hold(3, NOON)
-
-    def test_keeps_no_breaker_open_until_then(self) -> None:
-        assert breakers.correct_clocks(NOON) > 0
-        assert breakers.correct_clocks(NOON) == 0
-        now = NOON
-        while breaker().is_open and now < NOON + timedelta(hours=1):
-            succeed(let_through(now), now + SECOND)
-            now += STEP
-        assert not breaker().is_open
-
-    def test_a_person_need_not_wait_for_it_either(self) -> None:
-        breakers.correct_clocks(NOON)
-        verbs.probe_now([breaker().pk], now=NOON)
-        succeed(let_through(NOON), NOON + SECOND)
-        assert not breaker().is_open
-
-    def test_a_trial_that_is_due_as_usual_is_left_alone(self) -> None:
-        breakers.correct_clocks(NOON)
-        due = NOON + 14 * MINUTE
-        verbs.probe_now([breaker().pk], now=due)
-        assert breakers.correct_clocks(NOON) == 0
-        assert breaker().probe_at == due
+def test_a_clock_that_was_a_year_ahead_keeps_no_breaker_open_until_then() -> None:
+    open_it(NOON + timedelta(days=365))
+    hold(3, NOON)
+    assert breakers.correct_clocks(NOON) > 0
+    due = NOON + 14 * MINUTE
+    verbs.probe_now([breaker().pk], now=due)
+    assert breakers.correct_clocks(NOON) == 0
+    assert breaker().probe_at == due
+    now = NOON
+    while breaker().is_open and now < NOON + timedelta(hours=1):
+        succeed(let_through(now), now + SECOND)
+        now += STEP
+    assert not breaker().is_open

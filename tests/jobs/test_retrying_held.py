@@ -52,20 +52,29 @@ def fresh(record: BacklogRecord) -> BacklogRecord:
 
 
 class TestOfABreaker:
-    def test_a_retried_record_waits_for_none_any_more_and_keeps_its_failures(self) -> None:
-        record = held(make_breaker(), failures=2)
-        assert backlog.retry([record.pk], now=LATER).ready == [record.pk]
-        found = fresh(record)
+    def test_the_first_retried_record_is_the_trial_and_waits_again_without_a_failure_if_that_fails(self) -> None:
+        breaker, worker = make_breaker(), make_worker()
+        first, second = held(breaker, failures=2), held(breaker)
+        assert backlog.retry([second.pk, first.pk], now=LATER).ready == [first.pk, second.pk]
+        found = fresh(first)
         assert (found.status, found.waiting_for, found.breaker_id) == (Status.READY, None, None)
         assert (found.failures, found.run_after) == (2, LATER)
-
-    def test_it_is_the_trial_so_its_handler_does_not_refuse_it(self) -> None:
-        breaker, worker = make_breaker(), make_worker()
-        first, second = held(breaker), held(breaker)
-        backlog.retry([second.pk, first.pk], now=LATER)
         claimed = {each.id: each for each in claiming.claim("default", worker_id=worker.pk, limit=2, now=LATER)}
         assert breakers.refusal(NAS, claimed[first.pk]) is None
         assert isinstance(breakers.refusal(NAS, claimed[second.pk]), Held)
+        settling.settle([(claimed[first.pk], Failed("no space left", fault_of=NAS))], now=LATER)
+        found = fresh(first)
+        assert (found.waiting_for, found.breaker_id, found.failures) == (WaitingFor.BREAKER, breaker.pk, 2)
+        assert Breaker.objects.get().trials == 1
+
+    def test_what_is_cancelled_or_opened_again_waits_for_none(self) -> None:
+        breaker = make_breaker(opened_at=None)
+        record, ended = held(breaker), make_record(Status.FAILED, breaker=breaker, failures=3)
+        assert backlog.cancel([record.pk], now=LATER).cancelled == [record.pk]
+        backlog.retry([ended.pk, held(breaker).pk], now=LATER)
+        assert (fresh(record).status, fresh(record).breaker_id) == (Status.CANCELLED, None)
+        assert (fresh(ended).breaker_id, fresh(ended).failures) == (None, 0)
+        assert Breaker.objects.get().trial_id is None  # of a breaker that has closed nothing is a trial
 
     @pytest.mark.parametrize("status", [Status.READY, Status.RUNNING])
     def test_a_trial_that_is_under_way_stays_it(self, status: Status) -> None:
@@ -82,47 +91,6 @@ class TestOfABreaker:
         trials = dict(Breaker.objects.values_list("key", "trial_id"))
         assert trials == {"repository:1": records[0].pk, "repository:2": records[1].pk}
 
-    def test_of_a_breaker_that_has_closed_nothing_is_a_trial(self) -> None:
-        breaker = make_breaker(opened_at=None)
-        backlog.retry([held(breaker).pk], now=LATER)
-        assert Breaker.objects.get().trial_id is None
-
-    def test_a_trial_in_vain_makes_it_wait_again_without_a_failure(self) -> None:
-        breaker, worker = make_breaker(), make_worker()
-        record = held(breaker)
-        backlog.retry([record.pk], now=LATER)
-        [claimed] = claiming.claim("default", worker_id=worker.pk, limit=1, now=LATER)
-        settling.settle([(claimed, Failed("no space left", fault_of=NAS))], now=LATER)
-        found = fresh(record)
-        assert (found.waiting_for, found.breaker_id, found.failures) == (WaitingFor.BREAKER, breaker.pk, 0)
-        assert Breaker.objects.get().trials == 1
-
-    def test_a_cancelled_record_waits_for_none(self) -> None:
-        record = held(make_breaker())
-        assert backlog.cancel([record.pk], now=LATER).cancelled == [record.pk]
-        found = fresh(record)
-        assert (found.status, found.breaker_id, found.waiting_for) == (Status.CANCELLED, None, None)
-
-    def test_what_is_opened_again_waits_for_none(self) -> None:
-        """A row of before retries cleared it."""
-        record = make_record(Status.FAILED, breaker=make_breaker(), failures=3)
-        backlog.retry([record.pk], now=LATER)
-        found = fresh(record)
-        assert (found.breaker_id, found.failures, found.first_failure_at, found.last_failure_at) == (
-            None,
-            0,
-            None,
-            None,
-        )
-
-
-class TestOfASweep:
-    def test_a_retried_record_is_ready_and_no_sweep_takes_it_again(self) -> None:
-        record = swept()
-        backlog.retry([record.pk], now=LATER)
-        assert (fresh(record).status, fresh(record).failures) == (Status.READY, 3)
-        assert sweeps.process_backlog(1, now=LATER).ready == 0
-
 
 ACTIONS: dict[str, Callable[[list[int]], Any]] = {
     "retry": lambda ids: backlog.retry(ids, now=LATER),
@@ -132,14 +100,16 @@ ACTIONS: dict[str, Callable[[list[int]], Any]] = {
 
 @pytest.mark.parametrize("verb", ACTIONS)
 class TestAtTheSameMoment:
-    def test_a_sweep_passes_by_what_a_person_holds(self, verb: str) -> None:
-        mine, others = swept(), swept()
+    def test_sweeps_and_breakers_skip_what_a_person_holds(self, verb: str) -> None:
+        breaker = make_breaker(opened_at=None, probe_at=NOON)
+        mine, others = [swept(), held(breaker)], [swept(), held(breaker)]
         with transaction.atomic():
-            ACTIONS[verb]([mine.pk])
-            sweep = beside(lambda: sweeps.process_backlog(1, now=LATER))
-            assert sweep.result(timeout=PATIENCE).ready == 1
-        assert fresh(others).status == Status.READY
-        assert fresh(mine).status == (Status.READY if verb == "retry" else Status.CANCELLED)
+            ACTIONS[verb]([record.pk for record in mine])
+            assert beside(lambda: sweeps.process_backlog(1, now=LATER)).result(timeout=PATIENCE).ready == 1
+            assert beside(lambda: breakers.look(LATER)).result(timeout=PATIENCE) == 1
+        after = Status.READY if verb == "retry" else Status.CANCELLED
+        assert [fresh(record).status for record in mine + others] == [after, after, Status.READY, Status.READY]
+        assert sweeps.process_backlog(1, now=LATER).ready == 0
 
     def test_a_person_waits_for_a_sweep_under_way_and_finds_what_it_left(self, verb: str) -> None:
         record = swept()
@@ -150,19 +120,10 @@ class TestAtTheSameMoment:
         acting.result(timeout=PATIENCE)
         assert fresh(record).status == (Status.READY if verb == "retry" else Status.CANCELLED)
 
-    def test_a_look_at_breakers_passes_by_what_a_person_holds(self, verb: str) -> None:
-        breaker = make_breaker(opened_at=None, probe_at=NOON)
-        mine, others = held(breaker), held(breaker)
-        with transaction.atomic():
-            ACTIONS[verb]([mine.pk])
-            assert beside(lambda: breakers.look(LATER)).result(timeout=PATIENCE) == 1
-        assert fresh(others).status == Status.READY
-        assert fresh(mine).status == (Status.READY if verb == "retry" else Status.CANCELLED)
-
-    def test_nobody_waits_in_a_circle_with_a_settle_that_counts_for_the_breaker(self, verb: str) -> None:
+    def test_no_one_waits_in_a_circle_with_a_settle_that_counts_for_the_breaker(self, verb: str) -> None:
         """Records first, then breakers: the other way round each would hold what the other one waits for."""
         breaker, worker = make_breaker(), make_worker()
-        for _ in range(10):
+        for _ in range(5):
             waiting, running = held(breaker), make_record()
             [claimed] = claiming.claim("default", worker_id=worker.pk, limit=1, now=LATER)
             assert claimed.id == running.pk

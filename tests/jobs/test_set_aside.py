@@ -59,7 +59,7 @@ class TestTheClosingOfWindows:
         found = finding("set_aside")
         assert (found.severity, found.numbers["records"]) == (PROBLEM, [bad.pk])
         BacklogRecord.objects.filter(pk=bad.pk).update(subject=f"assignment:{make_assignment(make_policy()).pk}")
-        assert tick.tick(now + 2 * HOUR).closed == 1  # whoever corrects it need do no more
+        assert tick.tick(now + 2 * HOUR).closed == 1  # nothing but the correction is needed
         assert finding("set_aside").severity is OK
 
     def test_sets_aside_more_of_them_than_a_batch_takes(self, own_kinds: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,9 +169,9 @@ class TestRescue:
             claim_one()
             assert rescuing.rescue(now=now + timedelta(seconds=second)) == 1
         rescuing.rescue(now=now + timedelta(minutes=1))
-        said = [record.getMessage() for record in caplog.records if bad.subject in record.getMessage()]
-        assert "an odd subject" in said[0]
-        assert len(said) == len(set(said)) == 2
+        messages = [record.getMessage() for record in caplog.records if bad.subject in record.getMessage()]
+        assert "an odd subject" in messages[0]
+        assert len(messages) == len(set(messages)) == 2
         assert stored(bad).status == Status.RUNNING
         assert finding("expired_leases", now=now + timedelta(minutes=9)).numbers["records"] == [bad.id]
         monkeypatch.setitem(registry.kinds, "test", Kind("test"))

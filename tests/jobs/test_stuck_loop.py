@@ -39,11 +39,11 @@ def workers(tmp_path: Path) -> Iterator[WorkerProcesses]:
     workers.end()
 
 
-def put(kind: str, tmp_path: Path) -> BacklogRecord:
+def put(kind: str, tmp_path: Path, subject: str = "") -> BacklogRecord:
     policy, _ = RetryPolicy.objects.get_or_create(name="once", algorithm="constant", max_failures=1)
     payload = {"gate": str(tmp_path / f"{kind}-gate"), "started": str(tmp_path / f"{kind}-started")}
     return BacklogRecord.objects.create(
-        kind=kind, subject=kind, payload=payload, retry_policy=policy,
+        kind=kind, subject=subject or kind, payload=payload, retry_policy=policy,
         queue="default", status=Status.READY, run_after=database_clock(),
     )  # fmt: skip
 
@@ -63,9 +63,24 @@ RELEASED = (Status.READY, [AttemptOutcome.RELEASED])
 
 @pytest.mark.django_db(transaction=True)
 class TestOfAWorker:
-    def test_is_described_and_ends_it_and_only_its_cause_is_charged(self, workers, tmp_path):
-        others = [put("hang", tmp_path), put("hang async", tmp_path)]
+    def test_is_described_and_ends_it_and_only_its_cause_is_charged_but_a_suspended_process_is_not_stuck(
+        self, workers, tmp_path
+    ):
+        put("hang async", tmp_path, subject="lost")
         worker = workers(**SHORT_LEASE, grace=600)
+        started("hang async", tmp_path)
+        worker.send_signal(signal.SIGSTOP)
+        wakes_at = boot_seconds() + 2 * LEASE_SECONDS
+        eventually(lambda: boot_seconds() > wakes_at)
+        worker.send_signal(signal.SIGCONT)
+        eventually(lambda: "could not renew the lease of hang async" in workers.log(0))  # its guard has looked
+        after = put("quick", tmp_path)
+        eventually(lambda: end_of(after)[0] == Status.SUCCEEDED)
+        assert worker.poll() is None
+        assert "the event loop" not in workers.log(0)
+
+        (tmp_path / "hang async-started").unlink()
+        others = [put("hang", tmp_path), put("hang async", tmp_path)]
         started("hang", tmp_path)
         started("hang async", tmp_path)
         cause = put("block", tmp_path)
@@ -86,20 +101,6 @@ class TestOfAWorker:
         worker.terminate()
         assert worker.wait(PATIENCE) == 0
         assert end_of(behind) == RELEASED
-
-    def test_is_no_process_that_was_suspended(self, workers, tmp_path):
-        put("hang async", tmp_path)
-        worker = workers(**SHORT_LEASE)
-        started("hang async", tmp_path)
-        worker.send_signal(signal.SIGSTOP)
-        wakes_at = boot_seconds() + 2 * LEASE_SECONDS
-        eventually(lambda: boot_seconds() > wakes_at)
-        worker.send_signal(signal.SIGCONT)
-        eventually(lambda: "could not renew the lease of hang async" in workers.log(0))  # its guard has looked
-        after = put("quick", tmp_path)
-        eventually(lambda: end_of(after)[0] == Status.SUCCEEDED)
-        assert worker.poll() is None
-        assert "the event loop" not in workers.log(0)
 
 
 def test_a_worker_that_cannot_even_end_is_ended_by_its_guard():

@@ -44,7 +44,7 @@ def test_a_trickle_begins_as_soon_as_single_jobs(tmp_path: Path):
     try:
         workers(WORKER_POLL="3600")
         put("first", 3, apart=0.1)
-        for number in range(3):
+        for number in range(2):
             put(f"alone {number}", 4, apart=0.2)
             put(f"trickle {number}", 20, apart=0.02)
             put(f"rush {number}", 60, apart=0.002)

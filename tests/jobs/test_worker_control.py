@@ -18,7 +18,7 @@ from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
-FEW = 9
+FEW = 6
 """Questions of an idle worker, over which their pace is taken."""
 
 
@@ -35,6 +35,10 @@ def put(kind: str, tmp_path: Path, **fields: object) -> BacklogRecord:
     return BacklogRecord.objects.create(kind=kind, payload=payload, **{**defaults, **fields})
 
 
+def once() -> RetryPolicy:
+    return RetryPolicy.objects.create(name="once", algorithm="constant", max_failures=1)
+
+
 def status_of(record: BacklogRecord) -> Status:
     return Status(BacklogRecord.objects.values_list("status", flat=True).get(pk=record.pk))
 
@@ -43,50 +47,42 @@ def outcomes_of(record: BacklogRecord) -> list[AttemptOutcome]:
     return [AttemptOutcome(outcome) for outcome in record.attempts.values_list("outcome", flat=True)]
 
 
-class TestCancelling:
-    @pytest.mark.promise
-    @pytest.mark.parametrize("kind", ["hang", "hang async"])
-    def test_a_running_record_stops_its_handler_long_before_the_next_heartbeat(self, workers, tmp_path, kind):
-        record = put(kind, tmp_path)
-        workers()
+@pytest.mark.promise
+def test_a_cancel_a_pause_and_the_longest_time_of_a_kind_stop_what_they_name_long_before_the_next_heartbeat(
+    workers, tmp_path
+):
+    kinds = ["hang", "hang async"]
+    cancelled, too_long = [put(kind, tmp_path) for kind in kinds], put("short hang", tmp_path, retry_policy=once())
+    workers()
+    for kind in kinds:
         eventually((tmp_path / f"{kind}-started").exists)
-        backlog.cancel([record.pk])
-        eventually(lambda: status_of(record) == Status.CANCELLED)
-        assert outcomes_of(record) == [AttemptOutcome.CANCELLED]
+    backlog.cancel([record.pk for record in cancelled])
+    eventually(lambda: [status_of(record) for record in cancelled] == [Status.CANCELLED] * 2)
+    assert [outcomes_of(record) for record in cancelled] == [[AttemptOutcome.CANCELLED]] * 2
+    eventually(lambda: status_of(too_long) == Status.FAILED)
+    assert outcomes_of(too_long) == [AttemptOutcome.FAILED]
 
-    @pytest.mark.promise
-    def test_is_found_by_the_heartbeat_when_nobody_was_told(self, workers, tmp_path):
-        record = put("hang", tmp_path)
-        workers(**SHORT_LEASE)
-        eventually((tmp_path / "hang-started").exists)
-        BacklogRecord.objects.filter(pk=record.pk).update(cancel_requested_at=database_clock())
-        eventually(lambda: status_of(record) == Status.CANCELLED)
-
-
-class TestPausing:
-    def test_a_queue_keeps_its_ready_records_from_being_started_until_it_is_resumed(self, workers, tmp_path):
-        PausedQueue.objects.create(name="default")
-        held = put("quick", tmp_path)
-        workers()
-        other = put("quick", tmp_path, queue="backups", subject="other")
-        eventually(lambda: Attempt.objects.filter(record=other).exists() or status_of(other) == Status.WAITING)
-        assert status_of(held) == Status.READY
-        PausedQueue.objects.all().delete()
-        wakeups.notify("default")
-        eventually(lambda: status_of(held) == Status.SUCCEEDED)
+    PausedQueue.objects.create(name="default")
+    held = put("quick", tmp_path)
+    other = put("quick", tmp_path, queue="backups", subject="other")
+    wakeups.notify("default")
+    wakeups.notify("backups")
+    eventually(lambda: Attempt.objects.filter(record=other).exists() or status_of(other) == Status.WAITING)
+    assert status_of(held) == Status.READY
+    PausedQueue.objects.all().delete()
+    wakeups.notify("default")
+    eventually(lambda: status_of(held) == Status.SUCCEEDED)
 
 
 @pytest.mark.promise
-@pytest.mark.parametrize(("kind", "lease"), [("short hang", {}), ("short unresponsive", SHORT_LEASE)])
-def test_what_runs_for_longer_than_its_kind_may_is_a_failure_and_its_lease_is_not_renewed(
-    workers, tmp_path, kind, lease
-):
-    policy = RetryPolicy.objects.create(name="once", algorithm="constant", max_failures=1)
-    record = put(kind, tmp_path, retry_policy=policy)
-    workers(**lease)
-    eventually(lambda: status_of(record) == Status.FAILED)
-    expected = AttemptOutcome.FAILED if kind == "short hang" else AttemptOutcome.RESCUED
-    assert outcomes_of(record) == [expected]
+def test_a_heartbeat_finds_a_cancel_that_sent_no_notice_and_does_not_renew_what_runs_too_long(workers, tmp_path):
+    cancelled, too_long = put("hang", tmp_path), put("short unresponsive", tmp_path, retry_policy=once())
+    workers(**SHORT_LEASE)
+    eventually((tmp_path / "hang-started").exists)
+    BacklogRecord.objects.filter(pk=cancelled.pk).update(cancel_requested_at=database_clock())
+    eventually(lambda: status_of(cancelled) == Status.CANCELLED)
+    eventually(lambda: status_of(too_long) == Status.FAILED)
+    assert outcomes_of(too_long) == [AttemptOutcome.RESCUED]
 
 
 def test_an_idle_worker_asks_at_most_one_question_a_second(workers, tmp_path):

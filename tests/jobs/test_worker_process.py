@@ -63,26 +63,16 @@ def cut_all_others() -> None:
 
 
 @pytest.mark.promise
-def test_a_stopped_worker_finishes_what_ends_within_the_grace(start_worker, tmp_path):
-    record = put("hang", tmp_path)
-    worker = start_worker(grace=20)
-    eventually(started_by_a_worker("hang", tmp_path))
-    worker.terminate()
-    (tmp_path / "hang-gate").touch()
-    assert worker.wait(PATIENCE) == 0
-    assert status_of(record) == Status.SUCCEEDED
-    assert Worker.objects.get().stopped_at is not None
-
-
-@pytest.mark.promise
-def test_a_stopped_worker_releases_the_rest_and_that_is_no_failure(start_worker, tmp_path):
-    record = put("hang", tmp_path)
+def test_a_stopped_worker_releases_the_rest_also_what_does_not_stop_and_that_is_no_failure(start_worker, tmp_path):
+    records = [put("hang", tmp_path), put("unresponsive", tmp_path)]
     worker = start_worker(grace=0.2)
-    eventually(started_by_a_worker("hang", tmp_path))
+    for record in records:
+        eventually(started_by_a_worker(record.kind, tmp_path))
     worker.terminate()
     assert worker.wait(PATIENCE) == 0
-    record.refresh_from_db()
-    assert (record.status, record.failures, outcomes_of(record)) == (Status.READY, 0, [AttemptOutcome.RELEASED])
+    for record in records:
+        record.refresh_from_db()
+        assert (record.status, record.failures, outcomes_of(record)) == (Status.READY, 0, [AttemptOutcome.RELEASED])
 
 
 def test_a_second_signal_does_not_wait_for_the_grace(start_worker, tmp_path):
@@ -94,16 +84,6 @@ def test_a_second_signal_does_not_wait_for_the_grace(start_worker, tmp_path):
     worker.terminate()
     assert worker.wait(PATIENCE) == 0
     assert status_of(record) == Status.READY
-
-
-def test_a_handler_that_listens_to_nobody_does_not_keep_the_worker_from_ending(start_worker, tmp_path):
-    record = put("unresponsive", tmp_path)
-    worker = start_worker(grace=0.2)
-    eventually(started_by_a_worker("unresponsive", tmp_path))
-    worker.terminate()
-    assert worker.wait(PATIENCE) == 0
-    assert status_of(record) == Status.READY
-    assert outcomes_of(record) == [AttemptOutcome.RELEASED]
 
 
 @pytest.mark.promise
@@ -140,18 +120,21 @@ def test_a_worker_whose_database_is_migrated_finishes_what_runs_claims_no_more_a
     assert start_worker.log(0).count("the database was migrated") == 1
 
 
-def test_a_live_worker_keeps_its_lease_for_longer_than_a_lease(start_worker, tmp_path):
+@pytest.mark.promise
+def test_a_live_worker_keeps_its_lease_and_a_stopped_one_finishes_what_ends_within_the_grace(start_worker, tmp_path):
     record = put("hang", tmp_path)
-    start_worker(BACKUPSCHED_LEASE=str(RENEWED_LEASE_SECONDS))
-    start_worker(BACKUPSCHED_LEASE=str(RENEWED_LEASE_SECONDS))
+    workers = [start_worker(grace=20, BACKUPSCHED_LEASE=str(RENEWED_LEASE_SECONDS)) for _ in range(2)]
     eventually(started_by_a_worker("hang", tmp_path))
     nearly_over = database_clock() + timedelta(seconds=RENEWED_LEASE_SECONDS / 2)
     this = BacklogRecord.objects.filter(pk=record.pk)
     this.update(lease_expires_at=nearly_over)
     eventually(this.filter(lease_expires_at__gt=nearly_over).exists)
+    for worker in workers:
+        worker.terminate()
     (tmp_path / "hang-gate").touch()
-    eventually(lambda: status_of(record) == Status.SUCCEEDED)
-    assert outcomes_of(record) == [AttemptOutcome.SUCCEEDED]
+    assert [worker.wait(PATIENCE) for worker in workers] == [0, 0]
+    assert (status_of(record), outcomes_of(record)) == (Status.SUCCEEDED, [AttemptOutcome.SUCCEEDED])
+    assert not Worker.objects.filter(stopped_at=None).exists()
 
 
 def test_a_database_that_refuses_writes_is_waited_for_and_no_result_is_lost(start_worker, tmp_path):
@@ -166,12 +149,12 @@ def test_a_database_that_refuses_writes_is_waited_for_and_no_result_is_lost(star
             cut_all_others()
             (tmp_path / "hang-gate").touch()
             after = put("quick", tmp_path)  # neither its claim is written now nor the result of the first
-            said = [f"cannot execute {what} in a read-only transaction" for what in ("SELECT FOR UPDATE", "INSERT")]
-            eventually(lambda: all(each in start_worker.log(0) for each in said))  # by its main loop and its settler
+            refused = [f"cannot execute {what} in a read-only transaction" for what in ("SELECT FOR UPDATE", "INSERT")]
+            eventually(lambda: all(each in start_worker.log(0) for each in refused))  # by its main loop and its settler
         finally:
             cursor.execute(f"ALTER DATABASE {database} RESET default_transaction_read_only")
     eventually(lambda: status_of(record) == status_of(after) == Status.SUCCEEDED)
     assert worker.poll() is None
     assert outcomes_of(record) == outcomes_of(after) == [AttemptOutcome.SUCCEEDED]
     eventually(lambda: "the database answers again" in start_worker.log(0))
-    assert [start_worker.log(0).count(each) for each in said] == [1, 1]
+    assert [start_worker.log(0).count(each) for each in refused] == [1, 1]

@@ -1,9 +1,10 @@
-"""Starts workers as processes of their own, and kills what is left of them."""
+"""Starts workers and other programs of the project as processes of their own, and kills what is left of them."""
 
 import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
@@ -29,38 +30,47 @@ def database_url() -> str:
     return f"postgresql://{database['user']}{password}@{host}:{database.get('port') or 5432}/{database['dbname']}"
 
 
-class WorkerProcesses:
-    """Workers with the handlers of `worker_script.py`. `log(n)` is what the n-th has said so far."""
+class Programs:
+    """Processes with their children, each in a group of its own, on the test's database. `log(n)`: that of the n-th."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.started: list[subprocess.Popen[bytes]] = []
 
-    def __call__(self, grace: float = 20, **environment: str) -> subprocess.Popen[bytes]:
-        """Start one and wait until it is about to work. `environment` is added to its own."""
-        number = len(self.started)
-        ready = self.directory / f"ready-{number}"
+    def run(self, *arguments: str, **environment: str) -> "subprocess.Popen[bytes]":
+        """Start Python with these. `environment` is added to its own."""
         environment = {
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "backupsched.settings",
             "DATABASE_URL": database_url(),
-            **LONG_LEASE,
             "PYTHONPATH": str(settings.BASE_DIR),
-            "WORKER_READY": str(ready),
             **environment,
         }
-        with (self.directory / f"log-{number}").open("wb") as log:
-            process = subprocess.Popen([sys.executable, str(SCRIPT), str(grace)], env=environment, stderr=log)
+        command = [sys.executable, *arguments]
+        with (self.directory / f"log-{len(self.started)}").open("wb") as log:
+            process = subprocess.Popen(
+                command, cwd=settings.BASE_DIR, env=environment, stdout=log, stderr=log, start_new_session=True
+            )
         self.started.append(process)
-        eventually(ready.exists)
         return process
 
-    def log(self, number: int) -> str:
+    def log(self, number: int = 0) -> str:
         return (self.directory / f"log-{number}").read_text()
 
     def end(self) -> None:
+        """By the ids of the groups that were started here: a qcluster is several processes."""
         for process in self.started:
-            if process.poll() is None:
-                process.send_signal(signal.SIGCONT)
-                process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+class WorkerProcesses(Programs):
+    """Workers with the handlers of `worker_script.py`."""
+
+    def __call__(self, grace: float = 20, **environment: str) -> "subprocess.Popen[bytes]":
+        """Start one and wait until it is about to work."""
+        ready = self.directory / f"ready-{len(self.started)}"
+        process = self.run(str(SCRIPT), str(grace), **{**LONG_LEASE, "WORKER_READY": str(ready), **environment})
+        eventually(ready.exists)
+        return process

@@ -40,7 +40,7 @@ def quick(run: Run) -> Outcome:
 
 
 def hang(run: Run) -> Outcome:
-    """Runs until told to stop, or until the file of its payload is there."""
+    """Runs until it is stopped, or until the file of its payload is there."""
     gate = Path(run.record.payload["gate"])
     Path(run.record.payload["started"]).touch()
     while not gate.exists():
@@ -50,10 +50,10 @@ def hang(run: Run) -> Outcome:
 
 
 def unresponsive(run: Run) -> Outcome:
-    """Runs for a minute, whatever it is told."""
+    """Runs for a minute, and cannot be stopped."""
     Path(run.record.payload["started"]).touch()
     time.sleep(60)
-    return Failed("nobody waited")
+    return Failed("nothing waited")
 
 
 async def hang_async(run: Run) -> Outcome:
@@ -67,7 +67,7 @@ async def block(run: Run) -> Outcome:
     """Keeps the event loop from turning."""
     Path(run.record.payload["started"]).touch()
     time.sleep(3600)
-    return Failed("nobody waited")
+    return Failed("nothing waited")
 
 
 def leave(run: Run) -> Outcome:

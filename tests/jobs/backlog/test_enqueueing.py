@@ -1,6 +1,7 @@
 """Enqueue: a program puts records on the backlog."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -19,9 +20,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 class TestEnqueue:
     def test_pairs_are_ready_in_the_home_queue_of_their_kind_in_the_order_given(self, kind):
-        assert backlog.enqueue(kind, ((f"s{n}", {"n": n}) for n in range(5000)), priority=3, now=NOON) == 5000
+        assert backlog.enqueue(kind, ((f"s{n}", {"n": n}) for n in range(2500)), priority=3, now=NOON) == 2500
         records = list(BacklogRecord.objects.order_by("id"))
-        assert [(record.subject, record.payload) for record in records] == [(f"s{n}", {"n": n}) for n in range(5000)]
+        assert [(record.subject, record.payload) for record in records] == [(f"s{n}", {"n": n}) for n in range(2500)]
         ready = {(record.status, record.queue, record.run_after, record.priority) for record in records}
         assert ready == {(Status.READY, "home", NOON, 3)}
         assert claim_one("home").subject == "s0"
@@ -30,7 +31,7 @@ class TestEnqueue:
         policy_id = RetryPolicy.objects.create(name="mine").pk
         items = [
             NewRecord("later", {"a": 1}, run_after=LATER, priority=0, closes_at=LATER + timedelta(hours=1)),
-            NewRecord("past", run_after=NOON - timedelta(days=1)),
+            NewRecord("past", run_after=(NOON - timedelta(days=1)).astimezone(ZoneInfo("Asia/Tokyo"))),
             NewRecord("now", run_after=NOON),
         ]
         backlog.enqueue(kind, items, queue="mine", priority=7, lane=3, retry_policy_id=policy_id, now=NOON)
@@ -46,25 +47,17 @@ class TestEnqueue:
         assert set(BacklogRecord.objects.values_list("inserted_at", flat=True)) == {NOON}
         assert BacklogRecord.objects.get(subject="past").payload == {}
 
-    def test_refuses_a_retry_policy_that_does_not_exist(self):
-        with pytest.raises(ValueError, match="no retry policy 12345"):
-            backlog.enqueue("noop", [("a", {})], retry_policy_id=12345)
-        assert not BacklogRecord.objects.exists()
-
     def test_a_subject_that_is_on_the_backlog_is_left_out_and_one_that_ended_is_not(self, kind):
         make_record(Status.RUNNING, subject="runs")
         make_record(Status.SUCCEEDED, subject="ended")
         items = [("runs", {}), ("ended", {}), ("new", {}), ("new", {})]
         assert backlog.enqueue(kind, items) == 2
-        assert backlog.enqueue(kind, items) == 0
+        assert backlog.enqueue(kind, items) == backlog.enqueue(kind, []) == 0
 
     def test_its_queue_is_woken_after_the_commit(self, kind):
         with listening(CHANNEL) as heard:
             backlog.enqueue(kind, [("a", {})], queue="woken by an enqueue")
             assert heard() == ["woken by an enqueue"]
-
-    def test_nothing_to_put_there_is_no_error(self, kind):
-        assert backlog.enqueue(kind, []) == 0
 
     @pytest.mark.parametrize(
         ("item", "message"),
@@ -85,24 +78,20 @@ class TestEnqueue:
         ],
     )
     def test_what_cannot_be_stored_is_named_and_nothing_is_half_written(self, item, message, kind):
-        items = [*[(f"good {n}", {}) for n in range(4000)], item, ("also good", {})]
+        items = [*[(f"good {n}", {}) for n in range(1500)], item, ("also good", {})]
         with pytest.raises(ValueError, match=message):
             backlog.enqueue(kind, items)
         assert not BacklogRecord.objects.exists()
 
     @pytest.mark.parametrize(
-        "arguments", [{"kind": ""}, {"kind": "x" * 51}, {"queue": ""}, {"queue": "x" * 51}, {"priority": -(10**6)}]
+        "arguments",
+        [{"kind": ""}, {"kind": "x" * 51}, {"queue": ""}, {"priority": -(10**6)}, {"retry_policy_id": 12345}],
     )
     def test_a_call_that_cannot_be_right_is_refused(self, arguments):
-        with pytest.raises(ValueError, match=r"must lie between|1 to 50 characters"):
+        with pytest.raises(ValueError, match=r"must lie between|1 to 50 characters|no retry policy 12345"):
             backlog.enqueue(arguments.pop("kind", "test"), [("a", {})], **arguments)
 
-    def test_an_instant_of_another_zone_is_the_same_instant(self, kind):
-        berlin = NOON.astimezone().replace(tzinfo=UTC).astimezone(NOON.tzinfo)
-        backlog.enqueue(kind, [NewRecord("a", run_after=berlin)], now=NOON)
-        assert BacklogRecord.objects.get().run_after == berlin
-
-    @settings(max_examples=60)
+    @settings(max_examples=25)
     @given(
         st.lists(
             st.tuples(

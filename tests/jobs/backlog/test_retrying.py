@@ -12,7 +12,7 @@ from jobs.priorities import FIRST_IN_LINE
 from jobs.states import UNFINISHED, Status, WaitingFor
 from jobs.wakeups import CHANNEL
 from tests.factories import NOON, make_claimed, make_record
-from tests.jobs.backlog.changes import KEY, LATER, changed, claim_one, fresh, held_up, listening
+from tests.jobs.backlog.changes import KEY, LATER, changed, claim_one, facts_of, fresh, held_up, listening
 from tests.threads import another_connection, at_once
 from tests.waiting import PATIENCE
 
@@ -29,20 +29,6 @@ class TestRetryWhatWaits:
         diff = changed(record, lambda: backlog.retry([record.pk], now=LATER))
         assert diff == {"status": Status.READY, "waiting_for": None, "run_after": LATER, "exclusive_key": None}
 
-    def test_its_queue_is_woken(self):
-        record = make_record(Status.WAITING, queue="woken by a retry")
-        with listening(CHANNEL) as heard:
-            backlog.retry([record.pk])
-            assert heard() == ["woken by a retry"]
-
-    @pytest.mark.parametrize("status", [Status.READY, Status.RUNNING, Status.SUCCEEDED])
-    def test_what_needs_no_retry_is_left_alone(self, status):
-        record = make_record(status, exclusive_key=KEY)
-        result = []
-        assert changed(record, lambda: result.append(backlog.retry([record.pk], now=LATER))) == {}
-        named = {Status.READY: "ready", Status.RUNNING: "running", Status.SUCCEEDED: "succeeded"}
-        assert getattr(result[0], named[status]) == [record.pk]
-
 
 class TestRetryWhatEnded:
     @pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELLED])
@@ -58,17 +44,6 @@ class TestRetryWhatEnded:
             "first_failure_at": None, "last_failure_at": None, "rank_day": date(2026, 2, 27), "tried_at": None,
             "cancel_requested_at": None, "exclusive_key": None,
         }  # fmt: skip
-
-    def test_a_kind_that_is_not_known_here_stays_in_its_queue(self):
-        record = make_record(Status.FAILED, kind="of another program", queue="theirs")
-        backlog.retry([record.pk])
-        assert fresh(record).queue == "theirs"
-
-    def test_what_a_woken_source_was_given_for_one_recheck_is_over(self):
-        woken = make_record(Status.CANCELLED, priority=FIRST_IN_LINE - 5)
-        usual = make_record(Status.CANCELLED, priority=105)
-        backlog.retry([woken.pk, usual.pk])
-        assert [fresh(woken).priority, fresh(usual).priority] == [-5, 105]
 
     def test_the_late_result_of_an_old_attempt_is_refused(self, kind):
         make_record(queue="home")
@@ -95,60 +70,36 @@ class TestRetryWhatEnded:
         assert (fresh(record).status, fresh(record).run_after) == (Status.WAITING, tomorrow)
 
     @pytest.mark.parametrize("status", UNFINISHED)
-    def test_an_unfinished_record_of_its_subject_supersedes_it(self, status):
-        ended = make_record(Status.FAILED, subject="one")
+    def test_an_unfinished_record_of_its_subject_supersedes_it_or_else_the_latest_is_opened(self, status):
+        older, latest = (make_record(Status.FAILED, subject="one") for _ in range(2))
         goes_on = make_record(status, subject="one")
         make_record(status, subject="one", kind="another")
         result = []
-        assert changed(ended, lambda: result.append(backlog.retry([ended.pk]))) == {}
-        assert result[0].superseded == {ended.pk: goes_on.pk}
-        assert result[0].ready == []
-
-    def test_of_several_of_one_subject_the_latest_is_opened(self):
-        older, latest = (make_record(Status.FAILED, subject="one") for _ in range(2))
+        assert changed(latest, lambda: result.append(backlog.retry([latest.pk, older.pk]))) == {}
+        assert (result[0].superseded, result[0].ready) == ({older.pk: goes_on.pk, latest.pk: goes_on.pk}, [])
+        goes_on.delete()
         result = backlog.retry([latest.pk, older.pk])
         assert (result.ready, result.superseded) == ([latest.pk], {older.pk: latest.pk})
 
-    def test_several_of_one_subject_name_the_record_that_goes_on_and_not_each_other(self):
-        older, latest = (make_record(Status.FAILED, subject="one") for _ in range(2))
-        goes_on = make_record(subject="one")
-        result = backlog.retry([older.pk, latest.pk])
-        assert result.superseded == {older.pk: goes_on.pk, latest.pk: goes_on.pk}
-
-    def test_each_record_is_told_in_one_place(self):
-        ids = {status: make_record(status).pk for status in Status}
-        result = backlog.retry([*ids.values(), 10**12])
+    def test_each_record_is_named_in_one_place_its_queue_is_woken_and_what_needs_no_retry_is_left_alone(self):
+        records = {status: make_record(status, kind="not known here", queue="theirs") for status in Status}
+        woken = make_record(Status.CANCELLED, priority=FIRST_IN_LINE - 5)
+        before = {status: facts_of(records[status]) for status in (Status.READY, Status.RUNNING, Status.SUCCEEDED)}
+        ids = {status: record.pk for status, record in records.items()}
+        with listening(CHANNEL) as heard:
+            result = backlog.retry([*ids.values(), 10**12])
+            assert heard() == ["theirs"]
         retried = (Status.WAITING, Status.READY, Status.FAILED, Status.CANCELLED)
         assert result.ready == sorted(ids[status] for status in retried)
         assert (result.running, result.succeeded) == ([ids[Status.RUNNING]], [ids[Status.SUCCEEDED]])
         assert (result.superseded, result.missing) == ({}, [10**12])
+        assert {status: facts_of(records[status]) for status in before} == before
+        assert fresh(records[Status.FAILED]).queue == "theirs"
+        backlog.retry([woken.pk])
+        assert fresh(woken).priority == -5  # what it was given for one recheck is over
 
 
 class TestRetryBesideEmitters:
-    def test_a_record_that_is_being_emitted_comes_first_and_is_named(self):
-        ended, free = make_record(Status.FAILED, subject="one"), make_record(Status.FAILED, subject="two")
-        with another_connection() as emitting:
-            row = emitting.execute(
-                "INSERT INTO jobs_backlogrecord (kind, queue, subject, payload, status, run_after, priority, failures,"
-                " last_error, attempt, lane)"
-                " VALUES ('test', 'default', 'one', '{}', 1, now(), 0, 0, '', 0, 0) RETURNING id"
-            ).fetchone()
-            with held_up(lambda: backlog.retry([ended.pk, free.pk]), emitting) as retrying:
-                emitting.commit()
-                result = retrying.result(PATIENCE)
-        assert row is not None
-        assert result.superseded == {ended.pk: row[0]}
-        assert result.ready == [free.pk]
-        assert fresh(ended).status == Status.FAILED
-
-    def test_two_records_of_one_subject_retried_at_once_open_one(self):
-        for _ in range(10):
-            BacklogRecord.objects.all().delete()
-            first, second = (make_record(Status.FAILED, subject="one") for _ in range(2))
-            results = at_once(lambda a=first: backlog.retry([a.pk]), lambda b=second: backlog.retry([b.pk]))
-            assert sum(len(result.ready) for result in results) == 1
-            assert sum(len(result.superseded) for result in results) == 1
-
     def test_retries_that_need_each_others_subjects_both_end(self):
         old = {name: [make_record(Status.FAILED, subject=name) for _ in range(2)] for name in "ab"}
         # ids ascend as a1 a2 b1 b2; the second caller opens b before a
@@ -161,7 +112,7 @@ class TestRetryBesideEmitters:
         assert sum(len(result.ready) for result in results) == 2
         assert sorted(BacklogRecord.objects.unfinished().values_list("subject", flat=True)) == ["a", "b"]
 
-    def test_a_deadlock_with_an_emitter_is_tried_again(self):
+    def test_a_deadlock_with_an_emitter_is_tried_again_and_what_it_emitted_is_named(self):
         a, b = make_record(Status.FAILED, subject="a"), make_record(Status.FAILED, subject="b")
         insert = (
             "INSERT INTO jobs_backlogrecord (kind, queue, subject, payload, status, run_after, priority, failures,"
@@ -175,4 +126,5 @@ class TestRetryBesideEmitters:
                 emitting.execute(insert, ["a"])  # waits for the retry, which waits for this: the retry has to give way
                 emitting.commit()
                 result = retrying.result(PATIENCE)
-        assert set(result.superseded) == {a.pk, b.pk}
+        emitted = dict(BacklogRecord.objects.ready().values_list("subject", "pk"))
+        assert result.superseded == {a.pk: emitted["a"], b.pk: emitted["b"]}

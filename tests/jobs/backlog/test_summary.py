@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from jobs import conf
 from jobs.models import BacklogRecord, Breaker, PausedQueue
@@ -66,7 +65,7 @@ class TestSummary:
         queue = queue_of(summary(LATER))
         assert (queue.finished_last_minute, queue.finished_last_hour, queue.failed_last_hour) == (2, 4, 2)
 
-    def test_knows_who_serves_a_queue_and_who_is_silent(self):
+    def test_knows_the_workers_of_a_queue_and_the_silent_ones(self):
         alive = make_worker("a", queues={"default": 4, "backups": 16}, heartbeat_at=LATER)
         make_worker("b", queues={"default": 3}, heartbeat_at=LATER - timedelta(seconds=59))
         silent = make_worker("c", queues={"default": 8}, heartbeat_at=LATER - timedelta(seconds=61))
@@ -81,7 +80,7 @@ class TestSummary:
             ("a", True, 2), ("b", True, 0), ("c", False, 1), ("gone, holding", False, 1),
         ]  # fmt: skip
 
-    def test_finds_queues_that_the_settings_do_not_know_and_kinds_that_nobody_registered(self):
+    def test_finds_queues_that_the_settings_do_not_know_and_kinds_without_a_handler(self):
         make_record(queue="ready there", kind="strange")
         make_record(Status.RUNNING, queue="running there")
         make_record(Status.WAITING, queue="waiting there")
@@ -102,27 +101,19 @@ class TestSummary:
         assert "finished_last_minute" not in beyond.at_least
         assert "10+" in text_of(summary_view(summary(LATER, bound=10)))
 
-    @pytest.mark.parametrize(
-        "name", ["QUEUES_WITH_READY", "READY", "WAITING", "RUNNING", "FINISHED", "UNFINISHED_KINDS"]
-    )
-    def test_each_question_is_answered_by_an_index_without_sorting(self, name):
+    def test_each_question_is_answered_by_an_index_without_sorting(self):
         BacklogRecord.objects.bulk_create(build_record(list(Status)[n % 2]) for n in range(200))
-        execute(summary_statements.BY_INDEX, {})
-        sql = getattr(summary_statements, name)
-        values = {"queues": ["default"], "bound": 10, "now": NOON}
-        rows = execute(
-            f"EXPLAIN {sql}", {key: value for key, value in values.items() if f"%({key})s" in sql}
-        ).fetchall()
-        plan = "\n".join(row[0] for row in rows)
-        assert "Seq Scan" not in plan
-        if name in ("READY", "WAITING", "FINISHED"):
-            assert "Sort" not in plan.split("Limit", 1)[1], plan
-
-    def test_leaves_the_planner_as_it_was(self):
         summary()
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT current_setting('enable_seqscan'), current_setting('enable_sort')")
-            assert cursor.fetchone() == ("on", "on")
+        assert [row[0] for row in execute("SHOW enable_seqscan", {})] == ["on"]  # the planner is left as it was
+        execute(summary_statements.BY_INDEX, {})
+        values = {"queues": ["default"], "bound": 10, "now": NOON}
+        for name in ("QUEUES_WITH_READY", "READY", "WAITING", "RUNNING", "FINISHED", "UNFINISHED_KINDS"):
+            sql = getattr(summary_statements, name)
+            rows = execute(f"EXPLAIN {sql}", {key: value for key, value in values.items() if f"%({key})s" in sql})
+            plan = "\n".join(row[0] for row in rows.fetchall())
+            assert "Seq Scan" not in plan, name
+            if name in ("READY", "WAITING", "FINISHED"):
+                assert "Sort" not in plan.split("Limit", 1)[1], plan
 
 
 def a_summary(*queues: QueueSummary, workers: list[WorkerSummary] | None = None, **facts: Any) -> Summary:
@@ -137,17 +128,6 @@ def a_summary(*queues: QueueSummary, workers: list[WorkerSummary] | None = None,
 
 
 class TestAttention:
-    def test_says_nothing_when_all_is_well(self):
-        assert (
-            attention(
-                a_summary(
-                    QueueSummary("default", True, ready=5, workers=1, overdue_for=2.0),
-                    QueueSummary("backups", True, failed=9),
-                )
-            )
-            == []
-        )
-
     @pytest.mark.parametrize(
         ("queue", "message"),
         [
@@ -173,11 +153,7 @@ class TestAttention:
         assert line.startswith(f"{begins} has kept failing for 1 h (no space left); 212 records wait")
         assert "`manage.py breakers probe repository:3`" in line
 
-    def test_with_no_worker_alive_it_says_that_once(self):
-        queues = [QueueSummary(name, True, ready=1, overdue_for=999.0) for name in ("a", "b")]
-        assert attention(a_summary(*queues, workers=[])) == ["No worker is alive: start one with `manage.py worker`."]
-
-    def test_a_silent_worker_is_told_for_an_hour_and_as_long_as_it_holds_records(self):
+    def test_silent_workers_are_named_for_an_hour_or_while_they_hold_records_and_many_are_counted(self):
         def silent(seconds: float, running: int) -> WorkerSummary:
             return WorkerSummary(2, "host:2", {}, NOON, seconds, False, running)
 
@@ -187,15 +163,14 @@ class TestAttention:
             (False, True),  # what holds records comes first
             (True, False),
         ]
+        found = attention(a_summary(workers=[*[silent(120.0, 0)] * 9, alive]))
+        assert (len(found), found[-1]) == (6, "4 more workers are silent; `--json` names them.")
 
-    def test_many_silent_workers_are_counted(self):
-        silent = [WorkerSummary(number, f"host:{number}", {}, NOON, 120.0 + number, False, 0) for number in range(9)]
-        alive = WorkerSummary(99, "host:99", {}, NOON, 1.0, True, 0)
-        found = attention(a_summary(workers=[*silent, alive]))
-        assert len(found) == 6
-        assert found[-1] == "4 more workers are silent; `--json` names them."
-
-    def test_names_kinds_that_nobody_handles(self):
+    def test_names_unknown_kinds_says_once_that_no_worker_is_alive_and_nothing_when_all_is_well(self):
+        busy = QueueSummary("default", True, ready=5, workers=1, overdue_for=2.0)
+        assert attention(a_summary(busy, QueueSummary("backups", True, failed=9))) == []
         [line] = attention(a_summary(unknown_kinds=["strange"]))
         assert "'strange'" in line
         assert "manage.py backlog cancel --kind strange" in line
+        queues = [QueueSummary(name, True, ready=1, overdue_for=999.0) for name in ("a", "b")]
+        assert attention(a_summary(*queues, workers=[])) == ["No worker is alive: start one with `manage.py worker`."]
