@@ -6,8 +6,8 @@ from ninja.security import HttpBearer
 from api.errors import ApiError
 from api.source_bodies import check_names_only
 from operations.limits import Limit, LimitOfOneProcess, network_of
-from sources import tokens
-from sources.tokens import Agent
+from sources.agents import tokens
+from sources.agents.tokens import Agent
 
 FAILED_TOKENS = Limit("token", 20, 60)
 """Per network of the sender. A valid token is accepted all the same: behind a proxy all agents have one address."""

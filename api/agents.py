@@ -18,7 +18,8 @@ from api.assignment_schemas import (
 )
 from api.errors import not_valid
 from api.source_answers import status_of
-from sources import checkins, planning
+from sources import planning
+from sources.agents import checkins
 from sources.models import Source
 
 router = Router(tags=["agent"], auth=AgentAuth())

@@ -32,8 +32,8 @@ class Pages(Swagger):
         context = {"swagger_settings": json.dumps(settings), "api": api, "add_csrf": True}
         page = render(request, self.template, context)
         ours = (
-            f'<link rel="stylesheet" href="{static("jobs/api-docs.css")}">'
-            f'<script src="{static("jobs/api-docs.js")}"></script></head>'
+            f'<link rel="stylesheet" href="{static("api/api-docs.css")}">'
+            f'<script src="{static("api/api-docs.js")}"></script></head>'
         )
         page.content = page.content.replace(b"</head>", ours.encode(), 1)  # after its style sheet
         return page

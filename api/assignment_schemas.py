@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from api.fields import DURATION, Instant, printable, written_out
-from sources.checkins import MAX_ADDRESSES, Facts, is_address
+from sources.agents.checkins import MAX_ADDRESSES, Facts, is_address
 from sources.previews import LARGEST_COUNT
 
 LONGEST_SNOOZE_SECONDS = 7 * 86_400

@@ -83,7 +83,7 @@ class AssignmentFilters(Schema):
 
 
 class AssignmentEdits(Service[Assignment]):
-    """An assignment is made and deleted; its source and policy are told by their ids."""
+    """An assignment is made and deleted; its source and policy are named by their ids."""
 
     model, declaration = Assignment, AssignmentBody
 

@@ -12,7 +12,7 @@ from api.errors import ApiError
 from api.schemas import Problem
 from jobs.clock import database_clock
 from operations.limits import network_of
-from sources import checkins, tokens
+from sources.agents import checkins, tokens
 
 router = Router(tags=["agent"])
 

@@ -1,6 +1,7 @@
 """Schedules: edited, triggered, paused, and planned before and after they are saved. A policy's is edited with it."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -16,7 +17,6 @@ from api.errors import ApiError, not_valid
 from api.idempotency import once
 from api.models import Scope
 from api.resources import Resource
-from api.schedule_previews import preview
 from api.schedule_schemas import (
     PlanAnswer,
     PreviewAnswer,
@@ -33,6 +33,7 @@ from schedules.capacity_report import facts_of
 from schedules.editing import Schedules
 from schedules.models import Schedule
 from schedules.obstacles import obstacle_to_editing
+from schedules.previews import coming_batches
 
 REFERENCES = ("throttle", "endpoint", "retry_policy")
 
@@ -104,13 +105,22 @@ def resume(request: HttpRequest, schedule_id: int) -> HttpResponse:
     summary="The next triggers of a schedule",
 )  # fmt: skip
 def preview_schedule(request: HttpRequest, schedule_id: int, query: Query[PreviewQuery]) -> dict[str, Any]:
-    """From now on, or after the instant `from`."""
+    """From now on, or from the instant `from`."""
+    schedule = resource.get(schedule_id)
     try:
-        return {"triggers": preview(resource.get(schedule_id), query.count, query.start)}
+        batches = coming_batches(schedule, query.count, query.start)
     except (ValueError, OverflowError) as error:
         raise ApiError(
             422, f"no preview is possible: {error}", "correct the schedule, or ask for another `from`"
         ) from error
+    zone = schedule.period.tzinfo
+    return {
+        "triggers": [
+            asdict(each)
+            | {"events": each.events or 0, "trigger_at_local": each.trigger_at.astimezone(zone).isoformat()}
+            for each in batches
+        ]
+    }
 
 
 @router.get(

@@ -25,7 +25,8 @@ from api.source_schemas import (
     StaffSnoozeBody,
 )
 from jobs.clock import database_clock
-from sources import checkins, planning, tokens
+from sources import planning
+from sources.agents import checkins, tokens
 from sources.edits import Sources, policies_of
 from sources.models import Assignment, Source
 from sources.protection import present, with_status

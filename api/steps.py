@@ -183,8 +183,8 @@ def _missing(resource: "Resource[Any]") -> ApiError:
     return ApiError(404, f"there is no such {resource.name}", f"GET /api{resource.path} lists those there are")
 
 
-def _in_use(resource: "Resource[Any]", told: str, hint: str = "take it away there first") -> ApiError:
-    return ApiError(409, f"the {resource.name} is in use: {told}", hint)
+def _in_use(resource: "Resource[Any]", uses: str, hint: str = "take it away there first") -> ApiError:
+    return ApiError(409, f"the {resource.name} is in use: {uses}", hint)
 
 
 def _describe(rows: Any) -> str:

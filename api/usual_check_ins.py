@@ -20,7 +20,7 @@ from api.assignment_schemas import CheckInRequest
 from api.bodies import LARGEST_BODY, object_of
 from api.errors import NOT_KEPT, ROOT
 from api.source_answers import status_of
-from sources.checkins import check_in_as_usual
+from sources.agents.checkins import check_in_as_usual
 
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 

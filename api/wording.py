@@ -1,4 +1,4 @@
-"""What is wrong with a request, by field, in words for whoever sent it: no values, and names as they were sent."""
+"""What is wrong with a request, by field, in words for its sender: no values, and names as they were sent."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -23,8 +23,8 @@ def main() -> int:
     except Error as error:
         from jobs import database_errors
 
-        if not (said := database_errors.describe(error)):
+        if not (message := database_errors.describe(error)):
             raise
-        sys.stderr.write(f"Error: {said}\n")
+        sys.stderr.write(f"Error: {message}\n")
         return 2
     return 0

@@ -1,8 +1,8 @@
 """Failed logins: django-axes notices and refuses them; they are counted as everything else is that may be
 guessed (`operations/limits.py`).
 
-Counted are the pair of account and address, and the address. Never the account alone: with that anybody could lock an
-administrator out.
+Counted are the pair of account and address, and the address. Never the account alone: with that a stranger could lock
+an administrator out.
 """
 
 import logging

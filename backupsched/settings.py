@@ -192,6 +192,7 @@ os.environ.setdefault("MPLCONFIGDIR", str(VAR_DIR / "matplotlib"))
 UNFOLD = {
     "SITE_TITLE": "Proactive backup scheduler",
     "SITE_HEADER": "Backup scheduler",
+    "SITE_SUBHEADER": "All times are UTC",
     "SITE_SYMBOL": "backup",
     "SIDEBAR": {"navigation": "backupsched.sidebar.sidebar"},
     "SITE_FAVICONS": [
@@ -201,7 +202,7 @@ UNFOLD = {
     "COLORS": lambda request: {},
     "STYLES": [
         lambda request: static("backupsched/colours.css"),
-        lambda request: static("jobs/pages.css"),
+        lambda request: static("operations/pages.css"),
     ],
     "SCRIPTS": [lambda request: static("backupsched/htmx.js")],
 }

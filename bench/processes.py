@@ -22,7 +22,7 @@ STOP_SECONDS = 15
 
 
 class ContestantFailed(Exception):
-    """A process of a contestant ended badly; the message has the end of what it said."""
+    """A process of a contestant ended badly; the message has the end of its log."""
 
 
 class Crew(NamedTuple):
@@ -40,8 +40,8 @@ class Crew(NamedTuple):
 
 def call(contestant: Contestant, command: str, **options: Any) -> Any:
     """Run one command of a contestant to its end. Returns its result. Raises: ContestantFailed."""
-    with tempfile.TemporaryFile() as said:
-        process = _start(contestant, command, options, output=subprocess.PIPE, said=said)
+    with tempfile.TemporaryFile() as log:
+        process = _start(contestant, command, options, output=subprocess.PIPE, log=log)
         try:
             output, _ = process.communicate(timeout=COMMAND_SECONDS)
         except subprocess.TimeoutExpired:
@@ -49,7 +49,7 @@ def call(contestant: Contestant, command: str, **options: Any) -> Any:
         finally:
             _kill(process)
         if process.returncode != 0:
-            raise ContestantFailed(f"{contestant.name}: {command} failed\n{_end_of(said)}")
+            raise ContestantFailed(f"{contestant.name}: {command} failed\n{_end_of(log)}")
     return json.loads(output.splitlines()[-1])
 
 
@@ -59,16 +59,16 @@ def crew(contestant: Contestant, url: str, workers: int, *, stamp: bool = False)
 
     Raises: ContestantFailed when one dies.
     """
-    with tempfile.TemporaryDirectory(prefix="backlog-bench-crew-") as name, tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryDirectory(prefix="backlog-bench-crew-") as name, tempfile.TemporaryFile() as log:
         directory = Path(name)
         tally, gate = Tally.create(directory / "tally"), Gate(directory)
         options = {"url": url, "directory": name, "workers": workers, "stamp": stamp}
         commands = 1 if contestant.processes_of_its_own else workers
-        processes = [_start(contestant, "work", options, output=said, said=said) for _ in range(commands)]
+        processes = [_start(contestant, "work", options, output=log, log=log) for _ in range(commands)]
 
         def check() -> None:
             if any(process.poll() is not None for process in processes):
-                raise ContestantFailed(f"{contestant.name}: a worker has died\n{_end_of(said)}")
+                raise ContestantFailed(f"{contestant.name}: a worker has died\n{_end_of(log)}")
 
         try:
             gate.wait_for(commands, check)
@@ -82,14 +82,14 @@ def crew(contestant: Contestant, url: str, workers: int, *, stamp: bool = False)
 def running(contestant: Contestant, command: str, **options: Any) -> "Iterator[subprocess.Popen[bytes]]":
     """Start a command of a contestant that does not end by itself; yields its process. Stops it at the end.
 
-    Raises: ContestantFailed with the end of what it said, when that is raised meanwhile.
+    Raises: ContestantFailed with the end of its log, when that is raised meanwhile.
     """
-    with tempfile.TemporaryFile() as said:
-        process = _start(contestant, command, options, output=said, said=said)
+    with tempfile.TemporaryFile() as log:
+        process = _start(contestant, command, options, output=log, log=log)
         try:
             yield process
         except ContestantFailed as error:
-            raise ContestantFailed(f"{error}\n{_end_of(said)}") from error
+            raise ContestantFailed(f"{error}\n{_end_of(log)}") from error
         finally:
             stop([process])
 
@@ -106,7 +106,7 @@ def stop(processes: list[subprocess.Popen[bytes]]) -> None:
         _kill(process)
 
 
-def _start(contestant: Contestant, command: str, options: dict[str, Any], *, output: Any, said: Any) -> Any:
+def _start(contestant: Contestant, command: str, options: dict[str, Any], *, output: Any, log: Any) -> Any:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "DJANGO_"))}
     return subprocess.Popen(
         [sys.executable, "-m", "bench.child", contestant.name, command, json.dumps(options)],
@@ -114,7 +114,7 @@ def _start(contestant: Contestant, command: str, options: dict[str, Any], *, out
         env={**environment, "PYTHONWARNINGS": "ignore"},
         stdin=subprocess.DEVNULL,
         stdout=output,
-        stderr=said,
+        stderr=log,
         # a group of its own, so that what it has started can be ended with it
         start_new_session=True,
     )

@@ -20,7 +20,7 @@ from jobs.states import AttemptOutcome, Status
 
 EXPECTED_ERRORS = ("handler of", "could not renew the lease of", "stopping it", "this machine's clock is")
 ERROR_LINE = re.compile(
-    r" ERROR +\S+ (?P<said>.*)|(?P<thread>Exception in thread .*)|.*(?P<deadlock>deadlock detected.*)"
+    r" ERROR +\S+ (?P<message>.*)|(?P<thread>Exception in thread .*)|.*(?P<deadlock>deadlock detected.*)"
 )
 MAX_COMPLAINTS = 20
 

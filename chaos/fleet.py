@@ -53,8 +53,8 @@ class Fleet:
         self.bury()
         last = self.gone[-UNEXPECTED_ENDS:]
         if len(last) == UNEXPECTED_ENDS and all(process.how.startswith(BY_ITSELF) for _, process in last):
-            said = _last_lines(last[-1][0].log, LAST_LINES)
-            raise WorkersDoNotStart("\n    ".join([f"the last {UNEXPECTED_ENDS} workers ended by themselves:", *said]))
+            tail = _last_lines(last[-1][0].log, LAST_LINES)
+            raise WorkersDoNotStart("\n    ".join([f"the last {UNEXPECTED_ENDS} workers ended by themselves:", *tail]))
         while len(self.members) < self.size:
             self._start()
 

@@ -1,4 +1,4 @@
-"""How rows are edited as they are declared, whoever edits them: the API, the admin, a command or a fleet file.
+"""How rows are edited as they are declared, by the API, the admin, a command or a fleet file.
 
     fill    give a row what was sent, and check it: by its declaration, then by the rules that need the database
     write   write what changed, with what follows from that in the database
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import ForeignKey, Model, QuerySet
 from pydantic import BaseModel
 
@@ -185,6 +185,7 @@ class Service(Generic[Row]):
             if found := self.obstacle(row) or ". ".join(self.uses(row)):
                 raise InUse(found)
             self.delete(row)
+        connection.check_constraints()  # what came into use meanwhile is found here, and not at the commit
 
     def refers(self, row: Row, field: str) -> bool:
         """Whether a declared field holds names of other rows."""

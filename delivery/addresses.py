@@ -21,7 +21,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from yarl import URL
 
-from delivery.models.endpoint import LONGEST_URL
+from delivery.models import LONGEST_URL
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -66,7 +66,7 @@ UNPRINTABLE = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 class Refused(Exception):
-    """A delivery may not go there. The message says why, and what to do."""
+    """Nothing may be delivered there. The message says why, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,9 @@ class Allowed:
     names: frozenset[str]
 
 
-def problem_with(url: str, kind: str) -> str:
-    """Why events of `kind` may not be delivered to `url`, for a form; empty: they may, as far as can be known without
-    looking up its name."""
+def problem_with(url: str) -> str:
+    """Why events may not be delivered to `url`, for a form; empty: they may, as far as can be known without looking up
+    its name."""
     try:
         reachable(url)
     except Refused as refused:

@@ -8,8 +8,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_val
 
 from declarations.types import DURATION, PRINTABLE, STRICT, Choice, Title
 from delivery import addresses
-from delivery.models import EndpointKind
-from delivery.models.endpoint import LONGEST_URL
+from delivery.models import LONGEST_URL, EndpointKind
 from delivery.sqs.queues import LONGEST_GROUP, REGION, queue_at
 from delivery.targets import NOT_TO_BE_SET
 
@@ -87,7 +86,7 @@ class Endpoint(BaseModel):
     @classmethod
     def _may_be_reached(cls, url: str, info: ValidationInfo) -> str:
         kind = info.data.get("kind", "")
-        problem = addresses.problem_with(url, kind)
+        problem = addresses.problem_with(url)
         if not problem and kind == EndpointKind.SQS_MESSAGE:
             try:
                 queue_at(url)

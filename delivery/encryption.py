@@ -25,7 +25,7 @@ class Unsealable(Exception):
 
 def seal(text: str) -> str:
     """Encrypt `text`. Sealing it twice gives two texts. Returns ASCII; of an empty text, an empty one."""
-    return _box().encrypt(text.encode()).decode() if text else ""
+    return _box(_keys()).encrypt(text.encode()).decode() if text else ""
 
 
 def unseal(sealed: str) -> str:
@@ -33,7 +33,7 @@ def unseal(sealed: str) -> str:
     if not sealed:
         return ""
     try:
-        return _box().decrypt(sealed.encode()).decode()
+        return _box(_keys()).decrypt(sealed.encode()).decode()
     except (InvalidToken, ValueError):  # ValueError: not even text
         raise Unsealable(
             "a secret cannot be read: it was sealed with another SECRET_KEY. Give all hosts the same SECRET_KEY; if "
@@ -41,15 +41,12 @@ def unseal(sealed: str) -> str:
         ) from None
 
 
-def _box() -> MultiFernet:
-    return _box_of((settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
+def _keys() -> tuple[str | bytes, ...]:
+    return settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS
 
 
 @lru_cache(maxsize=4)
-def _box_of(keys: tuple[str | bytes, ...]) -> MultiFernet:
-    return MultiFernet([Fernet(_derived(key)) for key in keys])
-
-
-def _derived(key: str | bytes) -> bytes:
-    secret = key.encode() if isinstance(key, str) else key
-    return urlsafe_b64encode(HKDF(SHA256(), KEY_BYTES, salt=None, info=PURPOSE).derive(secret))
+def _box(keys: tuple[str | bytes, ...]) -> MultiFernet:
+    secrets = (key.encode() if isinstance(key, str) else key for key in keys)
+    derived = (HKDF(SHA256(), KEY_BYTES, salt=None, info=PURPOSE).derive(secret) for secret in secrets)
+    return MultiFernet([Fernet(urlsafe_b64encode(key)) for key in derived])

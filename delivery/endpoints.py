@@ -84,7 +84,7 @@ def rotate(endpoint: Endpoint, keep_for: float = signing.KEEP_FOR, now: datetime
 
 
 def secret_facts(secret: SigningSecret, now: datetime) -> dict[str, Any]:
-    """What is told of a signing secret: everything but the secret. `age` in seconds."""
+    """What is shown of a signing secret: everything but the secret. `age` in seconds."""
     retired = secret.retires_at is not None and secret.retires_at <= now
     return {
         "id": secret.pk,

@@ -58,10 +58,6 @@ def key_of(record: Claimed) -> Key:
     return Key(record.kind, endpoint) if isinstance(endpoint, int) else Key(record.kind, None, str(url or ""))
 
 
-class Undeliverable(Exception):
-    """Nothing can be delivered there; the message says why and what to do."""
-
-
 @dataclass
 class Host:
     """What the breaker of an origin was when it was looked at, and what has happened here since."""
@@ -169,19 +165,19 @@ class TargetsOfLoop(Targets):
                 wanted[key].set_result(target)
 
 
-def load(wanted: Iterable[Key], hosts: dict[str, Host], now: datetime | None = None) -> dict[Key, Target | str]:
+def load(wanted: Iterable[Key], hosts: dict[str, Host]) -> dict[Key, Target | str]:
     """Targets, or why there is none, of all keys: three queries for as many as there are. `hosts` (by origin) is
     brought up to date. Raises: django.db.Error."""
     if not connection.in_atomic_block:
         close_old_connections()  # one that broke while the database was away
-    instant, wanted = now or timezone.now(), list(wanted)
+    now, wanted = timezone.now(), list(wanted)
     ids = [key.endpoint_id for key in wanted if key.endpoint_id is not None]
     endpoints = Endpoint.objects.prefetch_related("signing_secrets").in_bulk(ids)
     found: dict[Key, Target | str] = {}
     for key in wanted:
         try:
-            found[key] = _target(key, endpoints, hosts, instant)
-        except (Refused, Unsealable, Undeliverable, ImproperlyConfigured) as error:
+            found[key] = _target(key, endpoints, hosts, now)
+        except (Refused, Unsealable, ImproperlyConfigured) as error:
             found[key] = str(error)
     _look_at_breakers({target.place.origin for target in found.values() if isinstance(target, Target)}, hosts)
     return found
@@ -190,15 +186,15 @@ def load(wanted: Iterable[Key], hosts: dict[str, Host], now: datetime | None = N
 def _target(key: Key, endpoints: dict[int, Endpoint], hosts: dict[str, Host], now: datetime) -> Target:
     if key.endpoint_id is None:
         if not key.url:
-            raise Undeliverable("the record names neither an endpoint nor a URL: give its schedule an endpoint")
+            raise Refused("the record names neither an endpoint nor a URL: give its schedule an endpoint")
         place = reachable(key.url)
         return Target(Endpoint(kind=key.kind, url=key.url), place, _host(place, hosts))
     endpoint = endpoints.get(key.endpoint_id)
     if endpoint is None:
-        raise Undeliverable(f"its endpoint {key.endpoint_id} is gone: give its schedule another one")
+        raise Refused(f"its endpoint {key.endpoint_id} is gone: give its schedule another one")
     if endpoint.kind != key.kind:
         taken, given = endpoint.get_kind_display(), EndpointKind(key.kind).label
-        raise Undeliverable(f"its endpoint {endpoint} takes no {given}s but {taken}s")
+        raise Refused(f"its endpoint {endpoint} takes no {given}s but {taken}s")
     place, authorization = reachable(endpoint.url), unseal(endpoint.sealed_authorization)
     headers = _headers(endpoint.headers, authorization)
     return Target(endpoint, place, _host(place, hosts), headers, tuple(_keys(endpoint, now)), authorization)
@@ -216,7 +212,7 @@ def _keys(endpoint: Endpoint, now: datetime) -> list[bytes]:
     try:
         return signing.keys_in_use(endpoint.signing_secrets.all(), now)
     except ValueError as error:
-        raise Undeliverable(f"a signing secret of {endpoint} is not one: {error}; rotate it") from None
+        raise Refused(f"a signing secret of {endpoint} is not one: {error}; rotate it") from None
 
 
 def _headers(given: Any, authorization: str) -> dict[str, str]:

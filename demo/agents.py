@@ -8,7 +8,7 @@ from django.conf import settings
 
 from demo import processes
 from demo.hosts import Host
-from sources import tokens
+from sources.agents import tokens
 from sources.models import Source
 
 ENROL_SECONDS = 10

@@ -22,7 +22,7 @@ LOOK_EVERY_SECONDS = 0.3
 GRACE_SECONDS = 8.0
 """For the program to end its children by itself; honcho gives them 5 s."""
 LEFTOVER_SECONDS = 2.0
-"""For whoever is left to end by himself, before he is killed."""
+"""For a child that is left to end by itself, before it is killed."""
 KILLING_SECONDS = 5.0
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -54,7 +54,7 @@ class Keeper:
             self.family.update(process for process in found if process.pid != self.program.pid)
 
     def end(self) -> None:
-        """SIGTERM to the program, which ends its children; then SIGTERM and SIGKILL to whoever is left."""
+        """SIGTERM to the program, which ends its children; then SIGTERM and SIGKILL to each that is left."""
         self.remember()
         self.program.terminate()
         with suppress(subprocess.TimeoutExpired):

@@ -31,7 +31,7 @@ def start(argv: Sequence[str], *, log: Path, environment: Mapping[str, str] | No
 def start_kept(
     argv: Sequence[str], *, log: Path, folder: Path, environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
-    """Start a keeper (demo/keeper.py): it sees the end of this process by its standard input, which nobody writes."""
+    """Start a keeper (demo/keeper.py): it sees the end of this process by its standard input, which stays empty."""
     with log.open("ab") as output:
         return subprocess.Popen(
             argv,

@@ -28,7 +28,7 @@ ADMIN = "admin"
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line said. `timeout` in seconds."""
+    """The options of the command line. `timeout` in seconds."""
 
     hosts: int
     workers: int
@@ -121,7 +121,7 @@ class Session:
         """End everything that this run started, and nothing else."""
         if self.services is not None:
             if force:
-                # the keeper goes on by itself: nobody waits for it, and nothing is left running
+                # the keeper goes on by itself: it is not waited for, and nothing is left running
                 self.services.terminate()
             else:
                 processes.end([self.services])

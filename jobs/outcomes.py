@@ -106,12 +106,12 @@ class Unavailable:
 class Handoff:
     """This queue's part is done; go on in `queue`, under `exclusive_key` (at most one running record per key).
 
-    `said`: what was found, for the log.
+    `found`: in words, for the log.
     """
 
     queue: str
     exclusive_key: str | None = None
-    said: str = ""
+    found: str = ""
 
 
 @dataclass(frozen=True)

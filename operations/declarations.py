@@ -1,6 +1,6 @@
 """Retry policies and throttles. They are declared above `jobs`, which needs Django and psycopg alone."""
 
-from functools import partial
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from django.db import transaction
@@ -84,7 +84,7 @@ class RetryPolicies(Service[models.RetryPolicy]):
         """
         super().write(row, changed)
         if changed and changed & set(retries.DECIDING):
-            transaction.on_commit(partial(rescheduling.apply, row), robust=True)
+            transaction.on_commit(lambda: rescheduling.apply(row), robust=True)  # a partial has no name for the log
         return []
 
     def uses(self, row: models.RetryPolicy) -> list[str]:
@@ -126,6 +126,9 @@ class Throttles(Service[models.Throttle]):
         found = throttles.obstacle_to_removing(live)
         return [*super().uses(row), *([f"{found}. Let them end or cancel them first"] if found else [])]
 
+    def remove(self, rows: Iterable[models.Throttle]) -> None:
+        """All throttles are locked before any lane, and their uses are looked for behind the locks."""
+        throttles.remove(rows)
+
     def delete(self, row: models.Throttle) -> None:
-        """Behind locks, where its uses are looked for again."""
         throttles.remove([row])

@@ -50,9 +50,6 @@ FIELDS = {
 
 LONGEST_ABBREVIATION = 4
 
-MINUTES_OF_AN_HOUR = "0-59"
-"""Each minute, as distinct from one that is left out."""
-
 
 @cache
 def _zones() -> frozenset[str]:
@@ -81,7 +78,6 @@ def _alike(zone: str) -> str:
     return ""
 
 
-@cache
 @lru_cache(maxsize=10_000)
 def check_expression(expression: str) -> None:
     """Raises: ValueError when `expression` is not five-field cron, or can never fire (30 February)."""
@@ -138,18 +134,6 @@ def from_fields(
     expression = " ".join(parts.values())
     check_expression(expression)
     return expression
-
-
-def fields_of(expression: str) -> dict[str, str]:
-    """The fields of an expression by the names of `from_fields`, which makes one of the same triggers from them.
-
-    Raises: ValueError as `check_expression` does.
-    """
-    check_expression(expression)
-    parts = dict(zip(FIELDS, expression.split(), strict=True))
-    if parts["minute"] == "*" and parts["hour"] != "*":
-        parts["minute"] = MINUTES_OF_AN_HOUR
-    return {name.replace(" ", "_"): part for name, part in parts.items()}
 
 
 def instant_of(wall: datetime, zone: ZoneInfo) -> datetime:

@@ -80,8 +80,7 @@ class Schedule(BaseModel):
     zone: Zone = Field("UTC", description="IANA time zone, as Europe/Berlin")
     provider: Word = Field("", description="What yields the batch of a trigger. Empty: its events do")
     event_count: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] | None = Field(
-        default_factory=lambda given: None if given.get("provider") else 1,
-        description="How many events a trigger yields, 1 unless given: as plain cron",
+        1, description="How many events a trigger yields. 1: as plain cron. None: its provider knows"
     )
     window_for: Annotated[int, Field(ge=0, le=LONGEST_WINDOW), DURATION] = Field(
         0, description="From the trigger, within which its batch should be done. 0: no window"
@@ -118,6 +117,8 @@ class Schedule(BaseModel):
     @classmethod
     def _suits_the_provider(cls, value: Any, info: ValidationInfo) -> Any:
         provider, counts = info.data.get("provider"), info.field_name == "event_count"
+        if provider and counts and value == 1:
+            return None
         if provider and value is not None:
             why = f"its batch comes from {provider}" if counts else f"after downtime {provider} catches up what is due"
             raise ValueError(f"is not for this schedule: {why}; leave it empty")

@@ -1,7 +1,6 @@
-"""How schedules are edited, whoever edits them. That of a policy is edited with the policy."""
+"""How schedules are edited. That of a policy is edited with the policy."""
 
 from collections.abc import Collection
-from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -59,7 +58,7 @@ class Schedules(Service[Schedule]):
         super().write(row, changed)
         verbs.saved(row, changed)
         if changed and "retry_policy" in changed:
-            transaction.on_commit(partial(rescheduling.follow, row), robust=True)
+            transaction.on_commit(lambda: rescheduling.follow(row), robust=True)
         return []
 
     def uses(self, row: Schedule) -> list[str]:
@@ -85,7 +84,7 @@ def _is_in_mid_batch(schedule: Schedule) -> bool:
 def _problem_of_endpoint(schedule: Schedule, asks_whether_allowed: bool) -> str:
     kind, endpoint = schedule.kind, schedule.endpoint
     if schedule.provider:
-        if endpoint is None or schedule.provider not in providers.known:  # of an unknown one, that is told
+        if endpoint is None or schedule.provider not in providers.known:
             return ""
         return f"is not for this schedule: its batch comes from {schedule.provider}; leave it empty"
     if kind not in EndpointKind.values:
@@ -100,7 +99,7 @@ def _problem_of_endpoint(schedule: Schedule, asks_whether_allowed: bool) -> str:
             f"{endpoint} is for {EndpointKind(endpoint.kind).label}, and this schedule's kind is {kind}; choose "
             "another endpoint or kind"
         )
-    problem = addresses.problem_with(endpoint.url, kind) if asks_whether_allowed else ""
+    problem = addresses.problem_with(endpoint.url) if asks_whether_allowed else ""
     return f"{endpoint} cannot be delivered to: {problem}" if problem else ""
 
 

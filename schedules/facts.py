@@ -1,4 +1,4 @@
-"""A schedule and its triggers by name, for `--json`, and in words. Pure."""
+"""A schedule and its triggers by name, for `--json`, and in words."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -8,6 +8,7 @@ from django.db.models import Q
 
 from jobs.formatting import moment
 from schedules.batches import Progress
+from schedules.editing import Schedules
 from schedules.models import Schedule, Trigger
 
 STATES = ("waiting", "ready", "running", "succeeded", "failed", "cancelled")
@@ -18,27 +19,8 @@ def schedule_facts(schedule: Schedule) -> dict[str, Any]:
 
     `next_trigger_at` is null also for one that is paused.
     """
-    return {
-        "id": schedule.pk,
-        "name": schedule.name,
-        "enabled": schedule.enabled,
-        "cron": schedule.cron,
-        "zone": schedule.zone,
-        "kind": schedule.kind,
-        "provider": schedule.provider,
-        "event_count": schedule.event_count,
-        "endpoint": schedule.endpoint.name if schedule.endpoint else None,
-        "payload_template": schedule.payload_template,
-        "window_for": schedule.window_for,
-        "stagger": schedule.stagger,
-        "late": schedule.late,
-        "overlap": schedule.overlap,
-        "catch_up_for": schedule.catch_up_for,
-        "throttle": schedule.throttle.name if schedule.throttle else None,
-        "retry_policy": schedule.retry_policy.name if schedule.retry_policy else None,
-        "priority": schedule.priority,
-        "next_trigger_at": schedule.next_trigger_at if schedule.enabled else None,
-    }
+    facts = {"id": schedule.pk, **Schedules().values(schedule)}
+    return facts | {"next_trigger_at": schedule.next_trigger_at if schedule.enabled else None}
 
 
 def trigger_times(schedule: Schedule, triggers: Iterable[datetime]) -> list[dict[str, Any]]:

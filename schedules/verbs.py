@@ -52,8 +52,8 @@ def trigger_now(schedule: Schedule, asked_by: str, now: datetime | None = None) 
         )
         if not is_new:
             raise ValueError(f"{schedule} has a trigger at {trigger_at:%H:%M:%S} UTC already; try again in a second")
-        told = f"triggered by {asked_by}" + (f", but emitted nothing: {reason}" if reason else "")
-        decisions.doing_all([batches.line(schedule, "triggered", trigger_at, told)], instant)
+        text = f"triggered by {asked_by}" + (f", but emitted nothing: {reason}" if reason else "")
+        decisions.doing_all([batches.line(schedule, "triggered", trigger_at, text)], instant)
     emitter.emit(instant, [trigger.pk], seconds=0)
     trigger.refresh_from_db()
     return trigger
@@ -79,7 +79,7 @@ def resume(schedule: Schedule, now: datetime | None = None) -> None:
 
 
 def saved(schedule: Schedule, changed: set[str] | None, now: datetime | None = None) -> None:
-    """To be called after a save, with the names of the fields that changed; None: it is new, or nobody knows.
+    """To be called after a save, with the names of the fields that changed; None: it is new, or they are not known.
 
     A new event schedule begins with its next trigger, and so does one whose cron, zone or `enabled` changed. A policy
     begins with the period that runs.
@@ -97,7 +97,7 @@ def saved(schedule: Schedule, changed: set[str] | None, now: datetime | None = N
 def cancel_batch(trigger: Trigger, now: datetime | None = None) -> int:
     """Take what is unfinished of a batch off the backlog, and emit no more of it. Returns how many records.
 
-    What runs is told to stop, and counts. A batch of thousands is cancelled in several transactions, so that no worker
+    What runs is asked to stop, and counts. A batch of thousands is cancelled in several transactions, so that no worker
     waits for long; asking again does the rest of one that was interrupted.
     """
     instant = now or database_clock()

@@ -9,7 +9,12 @@ class SourcesConfig(AppConfig):
         """Register the kind `backup`: its handlers, its emission, and what follows a settle of it."""
         from jobs.handlers import Kind, registry
         from schedules.providers import add_provider
-        from sources import alerts, doctor, planning, tokens  # noqa: F401 - the doctor's condition
+        from sources import (
+            alerts,
+            doctor,  # noqa: F401 - registers what the doctor asks of repositories
+            planning,
+        )
+        from sources.agents import tokens
         from sources.availability.check import ask_source
         from sources.backups.handler import copy_source
         from sources.backups.results import write_down

@@ -1,4 +1,4 @@
-"""How repositories, policies and sources are edited, whoever edits them, and what follows from an edit."""
+"""How repositories, policies and sources are edited, and what follows from an edit."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace

@@ -5,7 +5,6 @@ says *repository failed* when it could not write in the directory of one assignm
 it is blamed.
 """
 
-from django.conf import settings
 from django.db.models import CharField, OuterRef, Subquery, Value
 from django.db.models.functions import Cast, Concat
 
@@ -13,8 +12,6 @@ from jobs import breakers
 from jobs.breakers import verbs
 from jobs.models import Breaker
 from jobs.outcomes import Claimed, Guarded, Held
-from sources.backups import repositories
-from sources.engines.base import StopSignal
 from sources.models import Assignment, Repository
 
 PREFIX = "repository:"
@@ -49,13 +46,3 @@ def try_again(repository: Repository, *, by: str) -> bool:
     """Let one record try a repository that was corrected, if its breaker is open. Returns whether it is."""
     found = Breaker.objects.filter(key=guarded_by(repository).key).values_list("pk", flat=True)
     return bool(verbs.probe_now(list(found), by=by))
-
-
-def fault_of(repository: Repository, stop: StopSignal) -> Guarded | None:
-    """Whether a failure to write is that of the whole repository; None: that of one directory in it, or of the source.
-
-    What the engine said is not asked: it repeats what the source said.
-    """
-    reserve = settings.RESERVE_PERCENT
-    failed = repositories.why("not_writable", repository.location, stop, reserve=reserve)
-    return guarded_by(repository) if failed else None

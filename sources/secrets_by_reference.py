@@ -12,7 +12,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from sources.availability.bounded_threads import BoundedThreads
+from sources.network.bounded_threads import BoundedThreads
 
 ENV_PREFIX = "BACKUP_SECRET_"
 REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:/.+")

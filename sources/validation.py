@@ -5,10 +5,11 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from sources.availability import contact, wake_networks
+from sources.availability import wake_networks
 from sources.availability.host_keys import check_host_key as check_key
 from sources.engines import cleartext, engine_for
 from sources.kinds import RULES, Rule
+from sources.network import contact
 from sources.secrets_by_reference import check_reference
 
 HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?")

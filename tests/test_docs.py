@@ -2,31 +2,20 @@
 
 import re
 import tomllib
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import get_args
-from uuid import UUID
+from typing import Any, get_args
 
 import pytest
 
 from backupsched import settings
-from jobs.outcomes import (
-    Cancelled,
-    Claimed,
-    Failed,
-    Handoff,
-    Held,
-    Outcome,
-    Postponed,
-    Released,
-    Succeeded,
-    Unavailable,
-)
+from jobs.outcomes import Cancelled, Failed, Handoff, Held, Outcome, Postponed, Released, Succeeded, Unavailable
 from jobs.retries import Rule
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from jobs.transitions import transition
 from sources.fleet import Fleet
 from tests.documents import DOCUMENTS, ROOT, links, table_rows
+from tests.factories import make_claimed
 
 GLOSSARY = ROOT / "docs/glossary.md"
 LIFECYCLE = ROOT / "docs/lifecycle.md"
@@ -48,26 +37,16 @@ OUTCOMES: list[Outcome] = [
 ]
 
 
-def labels(states: type[Status] | type[WaitingFor] | type[AttemptOutcome]) -> list[str]:
-    return [str(label) for label in states.labels]
-
-
 def first_cells(document: Path, heading: str) -> list[str]:
     return [cells[0].strip("`") for cells in table_rows(document, heading)]
 
 
 @pytest.mark.parametrize(
     ("heading", "states"),
-    [
-        ("States", Status),
-        ("Why a waiting record waits", WaitingFor),
-        ("How an attempt ends", AttemptOutcome),
-    ],
+    [("States", Status), ("Why a waiting record waits", WaitingFor), ("How an attempt ends", AttemptOutcome)],
 )
-def test_the_lifecycle_page_has_one_line_per_state(
-    heading: str, states: type[Status] | type[WaitingFor] | type[AttemptOutcome]
-) -> None:
-    assert first_cells(LIFECYCLE, heading) == labels(states)
+def test_the_lifecycle_page_has_one_line_per_state(heading: str, states: Any) -> None:
+    assert first_cells(LIFECYCLE, heading) == [str(label) for label in states.labels]
 
 
 def documented_transitions() -> set[tuple[str, str, str]]:
@@ -82,39 +61,14 @@ def documented_transitions() -> set[tuple[str, str, str]]:
 
 def transitions_of_a_settle() -> set[tuple[str, str, str]]:
     found = set()
+    day = NOW.date() - timedelta(days=1)
+    running = make_claimed(queue="availability", started_at=NOW, due_day=day, rank_day=day)
     for outcome in OUTCOMES:
         for rule in (Rule(), Rule(max_failures=1), Rule("progressive")):
-            change = transition(running_record(), outcome, home_queue="availability", rule=rule, zone="UTC", now=NOW)
+            change = transition(running, outcome, home_queue="availability", rule=rule, zone="UTC", now=NOW)
             reason = WaitingFor(change.waiting_for).label if change.waiting_for else ""
             found.add(("running", str(Status(change.status).label), str(reason)))
     return found
-
-
-def running_record() -> Claimed:
-    return Claimed(
-        id=1,
-        kind="backup",
-        queue="availability",
-        subject="assignment:1",
-        payload={"assignment": 1},
-        attempt=1,
-        worker_id=1,
-        lease_token=UUID(int=1),
-        started_at=NOW,
-        priority=0,
-        due_day=date(2026, 3, 1),
-        rank_day=date(2026, 3, 1),
-        tried_at=None,
-        expected_seconds=None,
-        failures=0,
-        first_failure_at=None,
-        last_failure_at=None,
-        closes_at=None,
-        origin_id=None,
-        retry_policy_id=None,
-        exclusive_key=None,
-        lane=0,
-    )
 
 
 def test_the_lifecycle_page_has_every_way_out_of_running_and_no_other() -> None:
@@ -180,7 +134,7 @@ def test_the_libraries_page_has_every_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     extras = project["project"]["optional-dependencies"].values()
     listed = [*project["project"]["dependencies"], *(each for extra in extras for each in extra)]
-    needed = {re.split(r"[^\w-]", dependency)[0].lower() for dependency in listed} - {"backupsched"}
+    needed = {re.split(r"[^\w.-]", dependency)[0].lower() for dependency in listed} - {"backupsched"}
     rows = table_rows(ROOT / "docs/decisions/0009-libraries.md")
     assert {cells[0].lower().split(" (")[0] for cells in rows} == needed
 

@@ -1,6 +1,5 @@
 """What the documents tell a person to type exists, and the policy in the README can be imported."""
 
-import json
 import shlex
 import shutil
 import subprocess
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands, load_command_class
 
+from sources import fleet_files
 from sources.fleet import import_fleet
 from sources.models import Assignment
 from tests.documents import ROOT, Command, blocks, commands, table_rows
@@ -60,12 +60,14 @@ def test_every_exported_variable_is_a_setting() -> None:
 
 @pytest.mark.django_db
 def test_the_policy_in_the_readme_can_be_imported(tmp_path: Path) -> None:
-    (fleet,) = blocks(README, "json")
-    report = import_fleet(json.loads(fleet), "README.md", folder=tmp_path)
+    (fleet,) = blocks(README, "yaml")
+    file = tmp_path / "fleet.yaml"
+    file.write_text(fleet)
+    report = import_fleet(fleet_files.read(str(file)), "README.md", folder=tmp_path)
 
     assignment = Assignment.objects.select_related("source", "policy__schedule__retry_policy").get()
     assert str(assignment) == "laptop-anna under laptops"
     assert assignment.policy.schedule.retry_policy is not None
     assert report.emitted == 1
-    again = import_fleet(json.loads(fleet), "README.md", folder=tmp_path)
-    assert not any([*again.created.values(), *again.changed.values()])
+    again = import_fleet(fleet_files.read(str(file)), "README.md", folder=tmp_path)
+    assert again.changes == []

@@ -15,7 +15,8 @@ from jobs import tick
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
 from schedules.models import Schedule
-from sources import planning, tokens
+from sources import planning
+from sources.agents import tokens
 from sources.models import Assignment, Policy, Repository, Source
 from sources.planning import KIND
 

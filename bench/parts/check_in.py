@@ -113,13 +113,13 @@ def check_in(port: int, token: str) -> None:
     try:
         agent.request("POST", "/api/check-in", json.dumps({"hostname": "laptop", "reason": "start"}), headers)
         answer = agent.getresponse()
-        said = answer.read()
+        reported = answer.read()
     except OSError as error:
         raise ContestantFailed(f"check-in: no answer: {error}") from error
     finally:
         agent.close()
     if answer.status != http.client.OK:
-        raise ContestantFailed(f"check-in: {answer.status} {said[:300]!r}")
+        raise ContestantFailed(f"check-in: {answer.status} {reported[:300]!r}")
 
 
 def _begun(connection: Connection) -> dict[int, float]:

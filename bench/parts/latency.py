@@ -39,8 +39,8 @@ def run(stage: Stage) -> None:
                     stage.fail(contestant, error)
                     continue
                 found = {name: percentile(latencies, share) * 1000 for name, (share, _) in TARGETS.items()}
-                told = ", ".join(f"{name} {value:.1f} ms" for name, value in found.items())
-                stage.say(f"latency: {contestant.name} at {rate} a second {told}")
+                figures = ", ".join(f"{name} {value:.1f} ms" for name, value in found.items())
+                stage.say(f"latency: {contestant.name} at {rate} a second {figures}")
                 for name, value in found.items():
                     stage.results.add(_key(name, rate, contestant.name), value, "ms", f"{len(latencies)} jobs")
     for name, (_, target) in TARGETS.items():

@@ -17,7 +17,7 @@ DAY = 86_400.0
 ONE_DAY, ONE_WEEK = "1 day", "7 days"
 LASTS = {ONE_DAY: DAY, ONE_WEEK: 7 * DAY}
 STRETCHES = {ONE_DAY: (0, 1, 2, 6, 12, 24), ONE_WEEK: (0, 24, 48, 96, 168)}
-"""Hours between which the calls an hour are told."""
+"""Hours between which the calls an hour are given."""
 WINDOW = {ONE_DAY: 6, ONE_WEEK: 56}
 """Hours; of two such windows the later one should hold no more calls."""
 SHARES = (0.5, 0.99)
@@ -47,8 +47,8 @@ def run(stage: Stage) -> None:
         for case in cases
     ]
     for _ in stage.repeats(PART, 1):  # with the same seed the same comes out
-        for case, told in side_by_side(stage, "meet_outage", dict(zip(cases, calls, strict=True))):
-            note_down(stage, case, told)
+        for case, result in side_by_side(stage, "meet_outage", dict(zip(cases, calls, strict=True))):
+            note_down(stage, case, result)
 
 
 def cases_of(jobs: int, *, hardest_only: bool) -> Iterator[Case]:
@@ -60,29 +60,29 @@ def cases_of(jobs: int, *, hardest_only: bool) -> Iterator[Case]:
         yield Case(GUARDED_PRESET, lasts, count, guarded=True)
 
 
-def note_down(stage: Stage, case: Case, told: dict[str, Any]) -> None:
-    calls, recovered = told["calls"], told["recovered"]
-    stage.say(f"outage, {case.lasts}, {case.who}: {sum(calls):,} calls, {told['charged']:,} failures counted")
+def note_down(stage: Stage, case: Case, result: dict[str, Any]) -> None:
+    calls, recovered = result["calls"], result["recovered"]
+    stage.say(f"outage, {case.lasts}, {case.who}: {sum(calls):,} calls, {result['charged']:,} failures counted")
     for start, end in pairwise(STRETCHES[case.lasts]):
         key = Key(PART, case.titled(f"calls an hour, {hours_named(start, end)}"), case.who)
         stage.results.add(key, sum(calls[start:end]) / (end - start), "1/h")
     less = "" if is_called_less(calls, WINDOW[case.lasts]) else "not less and less"
-    charged = f"{told['charged']:,} failures counted for jobs"
-    said = "; ".join(filter(None, [less, charged, gave_up(told)]))
-    stage.results.add(Key(PART, case.titled("calls in all"), case.who), sum(calls), "", said)
+    charged = f"{result['charged']:,} failures counted for jobs"
+    remarks = "; ".join(filter(None, [less, charged, gave_up(result)]))
+    stage.results.add(Key(PART, case.titled("calls in all"), case.who), sum(calls), "", remarks)
     for share in SHARES:
         at = recovered_by(recovered, case.jobs, share)
         if at is not None:
             key = Key(PART, case.titled(f"after it, until {share:.0%} are done"), case.who)
-            stage.results.add(key, at / 60, "min", gave_up(told))
+            stage.results.add(key, at / 60, "min", gave_up(result))
 
 
 def hours_named(start: int, end: int) -> str:
     return f"hour {end}" if end == start + 1 else f"hours {start + 1}–{end}"
 
 
-def gave_up(told: dict[str, Any]) -> str:
-    return f"{told['gave_up']:,} gave up" if told["gave_up"] else ""
+def gave_up(result: dict[str, Any]) -> str:
+    return f"{result['gave_up']:,} gave up" if result["gave_up"] else ""
 
 
 def is_called_less(calls: Sequence[int], window: int) -> bool:

@@ -52,9 +52,9 @@ def run(stage: Stage) -> None:
     cases = list(cases_of(stage.options.poison))
     calls = [(case.preset, {"load": {**load, "max_records": case.max_records}}) for case in cases]
     for _ in stage.repeats(PART, 1):  # with the same seed the same comes out
-        told = list(side_by_side(stage, "meet_poison", dict(zip(cases, calls, strict=True))))
+        results = list(side_by_side(stage, "meet_poison", dict(zip(cases, calls, strict=True))))
         for measure in MEASURES:
-            for case, (without, beside) in told:
+            for case, (without, beside) in results:
                 note_down(stage, measure, case, without, beside)
 
 

@@ -31,8 +31,8 @@ def side_by_side(stage: Stage, command: str, cases: Mapping[C, tuple[str, dict[s
         runs = [pool.submit(measure, number, *given) for number, given in enumerate(cases.values())]
         for number, (case, running) in enumerate(zip(cases, runs, strict=True)):
             try:
-                told = running.result()
+                result = running.result()
                 stage.say(f"{command}: {number + 1} of {len(runs)} runs")
-                yield case, told
+                yield case, result
             except ContestantFailed as error:
                 stage.fail(contestant, error)

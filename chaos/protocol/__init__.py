@@ -3,7 +3,7 @@
 __main__.py    the command: `python -m chaos.protocol --seeds 1000`
 play.py        one seed from its world to its verdict; shrinker.py makes a failing one short
 scenes.py      what a seed is about; choices.py is what may happen next, and how it is done
-world.py       the rows and the actors of a seed; worker.py is one worker process, editor.py whoever edits beside it
+world.py       the rows and the actors of a seed; worker.py is one worker process, editor.py edits beside it
 actor.py       a thread that parks before each round trip to the database
 baton.py       one thread goes on at a time; a step ends when every thread is parked or blocked
 backend/       the database backend whose connections park before each round trip

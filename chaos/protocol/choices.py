@@ -28,7 +28,7 @@ class Choices:
 
     def __init__(self, world: World, audit: Audit, rng: Random) -> None:
         self.world, self.audit = world, audit
-        self.told: list[str] = []
+        self.steps: list[str] = []
         self._eager = Counter(world.scene.eager)
         self._beats = rng.choice((0.7, 2, 4))
 
@@ -42,7 +42,7 @@ class Choices:
         if line not in {name for name, _ in self.enabled_at_all()}:
             return False
         first, *rest = line.split()
-        self.told.append(f"{line:30} {self._statement_of(rest[0] if rest else first)}".rstrip())
+        self.steps.append(f"{line:30} {self._statement_of(rest[0] if rest else first)}".rstrip())
         work: Callable[[str, list[str]], None] = getattr(self, f"_do_{first.replace('-', '_')}", self._do_turn)
         work(first, rest)
         self.world.baton.settle()

@@ -133,8 +133,10 @@ class Audit:
         for row in seen.records.values():
             last = seen.attempts.get((row.id, row.attempt))
             if (row.status == Status.SUCCEEDED) != (last is not None and last.outcome == AttemptOutcome.SUCCEEDED):
-                said = AttemptOutcome(last.outcome).label if last else "running or none"
-                raise Violation("an end is wrong", f"{row.subject} is {Status(row.status).label}, last attempt: {said}")
+                ended = AttemptOutcome(last.outcome).label if last else "running or none"
+                raise Violation(
+                    "an end is wrong", f"{row.subject} is {Status(row.status).label}, last attempt: {ended}"
+                )
             earlier = self.before.records.get(row.id)
             if earlier is not None and earlier.status in FINISHED and row[:7] != earlier[:7]:
                 raise Violation("an end is undone", f"{row.subject} was {Status(earlier.status).label}")
@@ -242,8 +244,8 @@ class Audit:
                 expected = AttemptOutcome.UNAVAILABLE
             row = seen.records[record.id]
             if expected is not None and attempt.outcome not in (expected, AttemptOutcome.CANCELLED):
-                said = AttemptOutcome(attempt.outcome).label
-                raise Violation("a result is changed", f"{outcome} of {record.subject} was written as {said}")
+                reported = AttemptOutcome(attempt.outcome).label
+                raise Violation("a result is changed", f"{outcome} of {record.subject} was written as {reported}")
             if expected is AttemptOutcome.SUCCEEDED and attempt.outcome != expected and not row.is_cancelled:
                 raise Violation("a result is changed", f"{outcome} of {record.subject} was written as cancelled")
         self._runs[worker.number] = held

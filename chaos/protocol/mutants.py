@@ -75,8 +75,8 @@ def _plant(mutants: list[Mutant], seeds: int, url: str, environment: dict[str, s
         violation = found["violations"][0] if found["violations"] else {}
         result = {"mutant": mutant.name, "seed": violation.get("seed"), "rule": violation.get("rule")}
         results.append(result)
-        said = f"seed {result['seed']}: {result['rule']}" if result["rule"] else f"not found in {seeds} seeds"
-        sys.stderr.write(f"{mutant.name}: {said} ({monotonic() - began:.0f} s)\n")
+        reported = f"seed {result['seed']}: {result['rule']}" if result["rule"] else f"not found in {seeds} seeds"
+        sys.stderr.write(f"{mutant.name}: {reported} ({monotonic() - began:.0f} s)\n")
     count = sum(bool(result.get("seed")) for result in results)
     sys.stdout.write(
         f"{json.dumps(results, indent=2) if as_json else ''}{count} of {len(results)} mutants were found\n"

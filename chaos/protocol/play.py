@@ -48,7 +48,7 @@ class Player:
             audit = Audit(world)
             verdict.met = audit.met
             choices = Choices(world, audit, rng)
-            choices.told = verdict.steps
+            choices.steps = verdict.steps
             for line in lines if lines is not None else _drawn(rng, choices):
                 verdict.lines.append(line)
                 verdict.met[line.split()[0] if " " in line else "steps"] += 1

@@ -195,6 +195,6 @@ def _client_timeout(connect_timeout: float) -> ClientTimeout:
 async def _beginning_of(response: ClientResponse) -> bytes:
     content = response.content
     body = b""
-    while len(body) < MOST_READ and (more := await content.read(MOST_READ - len(body))):
+    while more := await content.read(MOST_READ - len(body)):
         body += more
     return body

@@ -35,7 +35,7 @@ class DeclaredForm(forms.ModelForm):  # type: ignore[type-arg]
         self.changed: set[str] | None = set()
         shapes = shapes_of(self.edits.declaration)
         for name, field in self.fields.items():
-            # what has changed is told against what is stored, not against what the page showed a while ago
+            # what has changed is compared with what is stored, not against what the page showed a while ago
             field.show_hidden_initial = False
             if name in shapes and shapes[name].description:
                 description = shapes[name].description.replace("None: ", "Empty: ")
@@ -90,7 +90,8 @@ class DeclaredAdmin(DeclaredPages, ToldObstacles):
 
     def obstacles_to_deleting(self, rows: list[Any]) -> list[str]:
         edits = self.form.service()
-        return [each for row in rows for each in ([edits.obstacle(row)] if edits.obstacle(row) else edits.uses(row))]
+        found = ([obstacle] if (obstacle := edits.obstacle(row)) else edits.uses(row) for row in rows)
+        return [each for of_row in found for each in of_row]
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         self.delete_queryset(request, [obj])

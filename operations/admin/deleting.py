@@ -69,6 +69,6 @@ class ToldObstacles(ToldWhyNot, ModelAdmin):
         """A sentence, behind a space, about what uses it now; empty where the error has none for people."""
         return "" if isinstance(error, IntegrityError) else f" {error}"
 
-    def _refused(self, request: HttpRequest, said: str) -> HttpResponse:
-        self.message_user(request, said, messages.ERROR)
+    def _refused(self, request: HttpRequest, text: str) -> HttpResponse:
+        self.message_user(request, text, messages.ERROR)
         return HttpResponseRedirect(request.get_full_path())

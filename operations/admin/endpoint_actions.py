@@ -87,8 +87,8 @@ class EndpointActions(AsksFirst[Verb]):
         tested = wait_for_test(send_test(endpoint), WAITED_FOR)
         level = messages.SUCCESS if tested.delivered else messages.ERROR if tested.ended else messages.WARNING
         page = reverse("admin:jobs_backlogrecord_change", args=[tested.record_id])
-        said = format_html('Test event {}. <a href="{}" class="underline">Its page</a>', describe(tested), page)
-        self.message_user(request, said, level)  # type: ignore[attr-defined]
+        text = format_html('Test event {}. <a href="{}" class="underline">Its page</a>', describe(tested), page)
+        self.message_user(request, text, level)  # type: ignore[attr-defined]
         return None
 
 

@@ -59,6 +59,7 @@ ENDED = {"succeeded", "failed", "cancelled"}
 ABOUT_EVENTS = ("events", "answer", "trigger_at")
 """Filters of a list that shows events as such."""
 
+IN_ONE_LINE = '<span class="whitespace-nowrap">{}</span>'
 ANSWER_STYLE = "min-width: 8rem; overflow-wrap: anywhere"
 """What receivers say may be one long word, and breaks where it must: the columns beside it do not."""
 
@@ -105,7 +106,7 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ShortError, ReadOnlyAdmi
     """The backlog. The page of a record tells its attempts; of an event, what was delivered and what was answered."""
 
     list_display = (
-        "__str__", "shown_status", "queue", "waiting_for", "run_after", "priority", "rank_day", "failures",
+        "__str__", "shown_status", "queue", "waiting_for", "due", "priority", "rank_day", "failures",
         "short_error",
     )  # fmt: skip
     event_columns = ("subject_in_one_line", "shown_status", "came_from", "launch_and_lag", "ended", "attempt", "answer")
@@ -207,9 +208,13 @@ class BacklogRecordAdmin(DeadLetterPage, RecordActions, ShortError, ReadOnlyAdmi
         launch = moment(delivery.get("launch_at")) or "-"
         return format_html('<span class="whitespace-nowrap">{}<br>{}</span>', launch, lag)
 
+    @admin.display(description="run after", ordering="run_after")
+    def due(self, record: BacklogRecord) -> SafeString:
+        return format_html(IN_ONE_LINE, moment(record.run_after))
+
     @admin.display(description="ended", ordering="finished_at")
     def ended(self, record: BacklogRecord) -> SafeString:
-        return format_html('<span class="whitespace-nowrap">{}</span>', moment(record.finished_at) or "-")
+        return format_html(IN_ONE_LINE, moment(record.finished_at) or "-")
 
     @admin.display(description="response")
     def answer(self, record: BacklogRecord) -> SafeString:

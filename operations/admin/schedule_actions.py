@@ -99,12 +99,12 @@ class ScheduleActions(AsksFirst[Verb]):
             return question(request, name, means, lines)
         for schedule in schedules:
             try:
-                told, level = verb(schedule, str(request.user)), messages.SUCCESS
+                text, level = verb(schedule, str(request.user)), messages.SUCCESS
             except ValueError as error:
-                told, level = str(error), messages.ERROR
+                text, level = str(error), messages.ERROR
             except Schedule.DoesNotExist:
-                told, level = "it was deleted meanwhile", messages.ERROR
+                text, level = "it was deleted meanwhile", messages.ERROR
             else:
-                self.log_change(request, schedule, storable(f"{name}: {told}."))  # type: ignore[attr-defined]
-            self.message_user(request, f"{name}: {schedule}: {told}.", level)  # type: ignore[attr-defined]
+                self.log_change(request, schedule, storable(f"{name}: {text}."))  # type: ignore[attr-defined]
+            self.message_user(request, f"{name}: {schedule}: {text}.", level)  # type: ignore[attr-defined]
         return None

@@ -38,4 +38,8 @@ class WorkerAdmin(ReadOnlyAdmin):
 class SweepAdmin(ReadOnlyAdmin):
     """A line a tier that has been swept. What waits for a sweep that does not come, the doctor says."""
 
-    list_display = ("__str__", "swept_at", "swept", "left_some")
+    list_display = ("__str__", "swept_at", "swept", "left")
+
+    @display(description="left some", label={"yes": "warning"}, ordering="left_some")
+    def left(self, sweep: Sweep) -> str:
+        return "yes" if sweep.left_some else ""

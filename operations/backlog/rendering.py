@@ -65,7 +65,7 @@ def summary_view(summary: Summary) -> RenderableType:
     return Group(*parts, *([_workers(summary.workers)] if summary.workers else []))
 
 
-LIE = ("waiting", "ready", "running")
+COUNTED = ("waiting", "ready", "running")
 QUEUES = columns("queue", "waiting>", "ready>", "running>", "oldest ready>", "served by", "")
 ENDED = ("succeeded", "failed", "cancelled", "finished_last_minute", "finished_last_hour", "failed_last_hour")
 ENDED_IN = columns("ended in", "succeeded>", "failed>", "cancelled>", "last minute>", "last hour>", "failed in it>")
@@ -76,7 +76,7 @@ def _queues(summary: Summary) -> Table:
     rows = (
         (
             queue.name,
-            *(_number(queue, name) for name in LIE),
+            *(_number(queue, name) for name in COUNTED),
             span(queue.oldest_ready_for) + _plus(queue, "oldest_ready_for"),
             queue.served_by,
             "paused" if queue.paused_at else "",

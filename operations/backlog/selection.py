@@ -42,7 +42,7 @@ def filtered(rows: Rows, asked: Mapping[str, Any]) -> Rows:
     for name, value in asked.items():
         rows = FILTERS[name](rows, value)
     if group := asked.get("group"):  # the groups of a kind and queue are made of their own newest records
-        rows = rows.filter(status=Status.FAILED, pk__in=ids_like(group, asked.get("kind"), asked.get("queue")))
+        rows = rows.filter(pk__in=ids_like(group, asked.get("kind"), asked.get("queue")))
     return rows
 
 
@@ -125,7 +125,7 @@ FILTERS: dict[str, Callable[[Rows, Any], Rows]] = {
     "queue": _equal("queue"),
     "subject": _of_subject,
     "error": _equal("last_error__icontains"),
-    "group": lambda rows, group: rows,
+    "group": lambda rows, group: rows.filter(status=Status.FAILED),  # `filtered` knows which of them
     "events": _events,
     "schedule": _equal("origin_id"),
     "schedule_name": _equal("payload__schedule"),  # of a schedule that is gone: no index serves that

@@ -33,7 +33,7 @@ class TerminalCommand(BaseCommand):
     def is_confirmed(self, question: str, otherwise: str = "add --yes") -> bool:
         """Ask the person at the terminal. Raises: CommandError, with what to do `otherwise`, without a terminal."""
         if not sys.stdin.isatty():
-            raise CommandError(f"{question} Nobody is there to ask: {otherwise}", returncode=2)
+            raise CommandError(f"{question} There is no terminal to ask at: {otherwise}", returncode=2)
         try:
             return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
         except (EOFError, KeyboardInterrupt):

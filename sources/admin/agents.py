@@ -1,4 +1,4 @@
-"""The agent of a source, on the source's page: what it said last, and its enrolment code and tokens.
+"""The agent of a source, on the source's page: what it reported last, and its enrolment code and tokens.
 
 A code is shown once, in the answer to the request that made it: never in a message, which would be stored, nor in a
 list or a log.
@@ -17,8 +17,8 @@ from jobs.clock import database_clock
 from jobs.durations import span
 from operations.admin.asking import question
 from operations.admin.base import ago, moment
-from sources import tokens
 from sources.admin.protection import present
+from sources.agents import tokens
 from sources.models import Source
 
 KNOWN = {True: "yes", False: "no", None: "not said"}
@@ -41,7 +41,7 @@ REVOKE = (
 
 
 class AgentFields:
-    """What the agent of a source said at its last check-in."""
+    """What the agent of a source reported at its last check-in."""
 
     @admin.display(description="checked in (UTC)")
     def shown_checked_in_at(self, source: Source) -> str:
@@ -75,8 +75,8 @@ class AgentFields:
         valid = list(source.tokens.filter(revoked_at=None).values_list("used_at", flat=True))
         used = max((instant for instant in valid if instant), default=None)
         codes = source.enrolment_codes.filter(used_at=None, expires_at__gt=present()).count()
-        told = f"{len(valid)} valid, {f'last used {ago(used)}' if used else 'never used'}" if valid else "none"
-        return f"{told}; {codes} enrolment code{'s' if codes != 1 else ''} not used yet" if codes else told
+        text = f"{len(valid)} valid, {f'last used {ago(used)}' if used else 'never used'}" if valid else "none"
+        return f"{text}; {codes} enrolment code{'s' if codes != 1 else ''} not used yet" if codes else text
 
 
 class AgentActions:
@@ -115,8 +115,8 @@ class AgentActions:
             return _question(request, source, *REVOKE, danger=True)
         ended = tokens.revoke(source)
         self.log_change(request, source, "Revoked its tokens.")  # type: ignore[attr-defined]
-        told = f"{source}: {ended} token{'s' if ended != 1 else ''} revoked, and any open enrolment code."
-        self.message_user(request, told, messages.SUCCESS)  # type: ignore[attr-defined]
+        text = f"{source}: {ended} token{'s' if ended != 1 else ''} revoked, and any open enrolment code."
+        self.message_user(request, text, messages.SUCCESS)  # type: ignore[attr-defined]
         return redirect("admin:sources_source_change", source.pk)
 
     def _source(self, request: HttpRequest, object_id: str) -> Source | None:

@@ -52,5 +52,5 @@ class RepositoryAdmin(DeclaredAdmin):
         found = Breaker.objects.filter(key=guarded_by(repository).key).first()
         if found is None or not found.is_open:
             return link_to(found)
-        told, waiting = breakers.describe(found), breakers.held_by(found)
-        return format_html("{}: {}; {} records wait for it", link_to(found), told, f"{waiting:,}")
+        text, waiting = breakers.describe(found), breakers.held_by(found)
+        return format_html("{}: {}; {} records wait for it", link_to(found), text, f"{waiting:,}")

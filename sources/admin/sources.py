@@ -219,8 +219,8 @@ class SourceAdmin(AgentFields, AgentActions, DeclaredPages):
 
     def _snooze(self, request: HttpRequest, sources: QuerySet[Source], until: datetime, now: datetime) -> None:
         snoozed = planning.snooze(sources, until, now)
-        told = f"{snoozed} sources are not backed up before {moment(until)} UTC. Backups that run already go on."
-        self.message_user(request, told)
+        text = f"{snoozed} sources are not backed up before {moment(until)} UTC. Backups that run already go on."
+        self.message_user(request, text)
 
     @admin.action(description="End the snooze", permissions=["change"])
     def end_the_snooze(self, request: HttpRequest, sources: QuerySet[Source]) -> None:

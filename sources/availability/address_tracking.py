@@ -17,11 +17,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from delivery import extras
-from sources.availability import answers, contact
+from sources.availability import answers
 from sources.availability.answers import Answer
 from sources.engines.rclone import remotes
 from sources.models import Policy, Source
 from sources.models.source import SourceKind
+from sources.network import contact
 
 log = logging.getLogger(__name__)
 

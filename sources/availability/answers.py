@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sources.availability import contact
-from sources.availability.bounded_threads import BoundedThreads
 from sources.availability.postgresql import ask_server
 from sources.models import Source
 from sources.models.source import SourceKind
+from sources.network import contact
+from sources.network.bounded_threads import BoundedThreads
 
 USUAL_PORTS = {SourceKind.SFTP: 22, SourceKind.POSTGRESQL: 5432}
 

@@ -3,8 +3,8 @@
 answers  → handed to the execution units
 silent   → woken, if allowed, and first in line three minutes later; else asked again later, demoted
 
-In `arrivals`, where a source has just checked in, it is given some seconds only, so what is there waits for nobody who
-is not; what needs longer goes back to `availability` and has its policy's time.
+In `arrivals`, where a source has just checked in, it is given some seconds only, so what is there does not wait for
+what is not; what needs longer goes back to `availability` and has its policy's time.
 """
 
 import asyncio
@@ -21,8 +21,9 @@ from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unava
 from jobs.states import WaitingFor
 from jobs.worker.database_threads import AskedTogether, ask_database
 from sources import planning, repository_breaker
-from sources.availability import address_tracking, contact, wake
+from sources.availability import address_tracking, wake
 from sources.models import Assignment, Source
+from sources.network import contact
 
 ARRIVAL_SECONDS = 5.0
 """For what has just checked in: it is there, and answers at once or not soon."""
@@ -85,10 +86,10 @@ async def _ask(record: Claimed) -> Outcome:
             f"it is at {new_address} now, and its address is being edited; asked again at",
         )
     if answer.present:
-        return Handoff(planning.BACKUPS, exclusive_key=source.exclusive_key, said=answer.text)
+        return Handoff(planning.BACKUPS, exclusive_key=source.exclusive_key, found=answer.text)
     if patience < policy.connect_timeout and boot_seconds() - asked_at >= patience:
         text = f"{answer.text}; it is asked again, with the {policy.connect_timeout:g} s of its policy"
-        return Handoff(planning.AVAILABILITY, said=text)
+        return Handoff(planning.AVAILABILITY, found=text)
     if not source.mac_address:
         return Unavailable(answer.text, policy.recheck_after)
     broadcast = await wake.broadcast_address(source)  # here, where a slow look-up holds up nothing else
@@ -142,7 +143,7 @@ FOLLOWED_AFTER_SECONDS = 10.0
 
 
 def _follow(record: Claimed, source: Source, address: str) -> bool:
-    """The source is where its agent said: its pinned host key answered there. False: another transaction holds it."""
+    """It is where its agent checked in: its pinned host key answered there. False: another transaction holds it."""
     if not Source.objects.filter(pk=source.pk).update_unless_locked(address=address):
         return False
     text = f"{source} is at {address} now, and no more at {source.address}: its pinned host key answers there"

@@ -36,9 +36,9 @@ ENDLESS = "it sends without end"
 
 
 async def ask_server(source: Source, place: str, address: str, timeout: float) -> str:
-    """Ask the server of `source` at `address` (an IP address, or the directory of its socket); return what it said.
+    """Ask the server of `source` at `address` (an IP address, or the directory of its socket); return its answer.
 
-    `timeout` in seconds is libpq's; whoever calls cancels this before.
+    `timeout` in seconds is libpq's; the caller cancels this before.
 
     Raises: OSError saying why there is no answer for now.
     """
@@ -128,7 +128,7 @@ def _connection_string(source: Source, address: str, timeout: float, secret: str
 
 
 def _refusal(text: str) -> str:
-    """What a server that is there said. Raises: OSError when nobody did, or "not for now"."""
+    """The refusal of a server that is there. Raises: OSError when none is there, or "not for now"."""
     text = PREAMBLE.sub("", text)
     if NOT_FOR_NOW.search(text) or not REFUSED.search(text):
         raise OSError(_first_line(text)) from None

@@ -11,8 +11,9 @@ import wakeonlan
 from django.db import Error
 from django.db.models import F
 
-from sources.availability import contact, wake_networks
+from sources.availability import wake_networks
 from sources.models import Policy, Source
+from sources.network import contact
 
 log = logging.getLogger(__name__)
 

@@ -64,7 +64,7 @@ def _copy(run: Run) -> Outcome:
     run.max_seconds = policy.max_running_for
     answered_at = assignment.last_contacted_at
     if answered_at is not None and run.record.started_at - answered_at > ANSWER_HOLDS_FOR:
-        return Handoff(planning.ARRIVALS, said=f"it answered last at {answered_at:%H:%M:%S} UTC: ask it again")
+        return Handoff(planning.ARRIVALS, found=f"it answered last at {answered_at:%H:%M:%S} UTC: ask it again")
     if held := repository_breaker.refusal(assignment, run.record):
         return held
     try:
@@ -159,7 +159,10 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
         case Verdict.BUSY:
             return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{result.error}; looked at again at")
         case Verdict.REPOSITORY_FAILED:
-            fault_of = repository_breaker.fault_of(policy.repository, monitor)
+            # not what its message says, which may repeat the source's: whether a file can be written there at all
+            location, reserve = policy.repository.location, settings.RESERVE_PERCENT
+            is_its_own = repositories.why("not_writable", location, monitor, reserve=reserve)
+            fault_of = repository_breaker.guarded_by(policy.repository) if is_its_own else None
             return Failed(f"repository {policy.repository}: {result.error}", fault_of=fault_of)
         case Verdict.SOURCE_FAILED:
             answer = answers.ask_now(assignment.source, policy.connect_timeout)

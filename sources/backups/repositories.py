@@ -70,13 +70,13 @@ def _run(
 
     def take(line: str) -> None:
         try:
-            said = json.loads(line)
+            found = json.loads(line)
         except ValueError:  # a warning, or the end of a traceback
             return
-        if "answer" in said:
-            answers.append(said["answer"])
-        elif "progress" in said:
-            on_progress(EngineProgress(**said["progress"]))
+        if "answer" in found:
+            answers.append(found["answer"])
+        elif "progress" in found:
+            on_progress(EngineProgress(**found["progress"]))
 
     order |= {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20}
     command = Command(

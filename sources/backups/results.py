@@ -45,7 +45,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             answered = outcome.queue == planning.BACKUPS
             if answered:
                 assignments.update(last_contacted_at=now, vanished_at=None)
-            _log(record, "answered" if answered else "asked again", outcome.said, now)
+            _log(record, "answered" if answered else "asked again", outcome.found, now)
         case Unavailable():
             _write_silence(record, outcome, now)
         case Postponed():
@@ -91,7 +91,7 @@ def _write_silence(record: Claimed, outcome: Unavailable, now: datetime) -> None
 
 
 def _write_postponement(record: Claimed, outcome: Postponed, now: datetime) -> None:
-    """The user may have ended the snooze, or the source have said better things, since that was looked up."""
+    """The user may have ended the snooze, or the source have reported better, since that was looked up."""
     source = Source.objects.filter(assignments=record.payload["assignment"])
     if outcome.waiting_for == WaitingFor.SNOOZE:
         if not source.filter(snoozed_until__gt=now).exists():

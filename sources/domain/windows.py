@@ -78,7 +78,7 @@ class Window:
     def current_or_next(self, now: datetime) -> Opening | None:
         """The opening that `now` lies in, else the next one; None when always open.
 
-        Ranges that touch or overlap are one opening. One that lasts for more than two years may be told in parts.
+        Ranges that touch or overlap are one opening. One that lasts for more than two years may come in parts.
         Raises: ValueError when no opening exists in the two years after `now`.
         """
         if self.always_open:
@@ -98,7 +98,7 @@ class Window:
                 return
             if found.opens_at >= end:
                 return
-            # the rest of an opening that was told in parts does not begin before it
+            # the rest of an opening that came in parts does not begin before it
             yield found if now == start else Opening(max(found.opens_at, now), found.closes_at)
             now = found.closes_at
 

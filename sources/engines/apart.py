@@ -31,7 +31,7 @@ TRIED_WITH = b"\0" * 65_536
 
 
 class Stop:
-    """Set by SIGTERM. Whoever asks whether it is shows that this process lives, and so does the repository."""
+    """Set by SIGTERM. A question whether it is shows that this process lives, and so does the repository."""
 
     def __init__(self, repository: str) -> None:
         self._repository = repository
@@ -53,8 +53,8 @@ class Stop:
 
 def back_up(location: str, task: dict[str, Any]) -> dict[str, Any]:
     """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one."""
-    if said := missing(location):
-        return asdict(failure(Verdict.REPOSITORY_FAILED, said))
+    if reason := missing(location):
+        return asdict(failure(Verdict.REPOSITORY_FAILED, reason))
     source = SourceSpec(**task.pop("source"))
     started_at, destination = datetime.fromisoformat(task.pop("started_at")), Path(task.pop("destination"))
     whole = BackupTask(source=source, started_at=started_at, destination=destination, **task)
@@ -63,11 +63,11 @@ def back_up(location: str, task: dict[str, Any]) -> dict[str, Any]:
 
 def missing(location: str) -> str | None:
     """Why there is no directory; None: there is one."""
-    said = f"{location} is no directory here; is it mounted?"
+    reason = f"{location} is no directory here; is it mounted?"
     try:
-        return None if Path(location).is_dir() else said
+        return None if Path(location).is_dir() else reason
     except OSError as error:  # a stale handle, a disk that cannot be read
-        return f"{said} ({os.strerror(error.errno or 0)})"
+        return f"{reason} ({os.strerror(error.errno or 0)})"
 
 
 def not_writable(location: str, reserve: float) -> str | None:

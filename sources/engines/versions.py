@@ -89,7 +89,7 @@ class Copy:
             _remove_tree(leftover, stopped)
         names = sorted(path.name for path in self.versions.iterdir() if not path.name.endswith(UNFINISHED))
         for name in names[: max(0, len(names) - keep)]:
-            # first out of sight, so that nobody ever finds half a version
+            # first out of sight, so that no half version is ever found
             discarded = self.versions / (name + DISCARDED)
             (self.versions / name).rename(discarded)
             _remove_tree(discarded, stopped)

@@ -38,5 +38,5 @@ class AssignmentQuerySet(models.QuerySet["Assignment"]):
     """Sets of assignments."""
 
     def active(self) -> AssignmentQuerySet:
-        """Those that nobody paused, under a policy that is enabled."""
+        """Those that are not paused, under a policy that is enabled."""
         return self.filter(source__paused_at=None, policy__schedule__enabled=True)

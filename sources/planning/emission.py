@@ -98,7 +98,7 @@ AT_ONCE = 100
 """Policies a transaction."""
 
 _first = 0
-"""The policy from whose id on the next round looks: one that never ends in time starves nobody."""
+"""The policy from whose id on the next round looks: one that never ends in time starves no other."""
 
 
 def emit_batches(triggers: Sequence[tuple[Schedule, datetime]], now: datetime) -> int:

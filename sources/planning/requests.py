@@ -66,7 +66,7 @@ def back_up_now(assignments: Iterable[Assignment], now: datetime | None = None, 
 
 
 def _put_ahead(record: BacklogRecord, assignment: Assignment, now: datetime) -> None:
-    """Ready at once, ahead of what nobody asked for, out of its window for one attempt."""
+    """Ready at once, ahead of what no person asked for, out of its window for one attempt."""
     if record.queue == AVAILABILITY:
         record.exclusive_key = None  # that of a gate behind which it waited: its claim would meet the one that runs
     record.status, record.waiting_for = Status.READY, None
@@ -78,7 +78,7 @@ def _put_ahead(record: BacklogRecord, assignment: Assignment, now: datetime) -> 
 def keep_promise(assignments: QuerySet[Assignment], record_id: int, now: datetime) -> bool:
     """After a settle of what was being asked when a person wanted a backup of it now: put it ahead.
 
-    Runs in the settle's transaction. Returns whether somebody had wanted that.
+    Runs in the settle's transaction. Returns whether a person had wanted that.
     """
     wanted = assignments.filter(asked_for_at__isnull=False).select_related("policy__schedule").first()
     if wanted is None:
@@ -162,8 +162,8 @@ def snooze(sources: Iterable[Source], until: datetime, now: datetime | None = No
             record.queue, record.exclusive_key, record.breaker = AVAILABILITY, None, None
     moved = ["status", "waiting_for", "run_after", "queue", "exclusive_key", "breaker"]
     BacklogRecord.objects.bulk_update(records, moved)
-    said = f"its user wants no backup before {until:%Y-%m-%d %H:%M} UTC"
-    _log("snoozed", said, map(subject_of_source, ids), instant)
+    text = f"its user wants no backup before {until:%Y-%m-%d %H:%M} UTC"
+    _log("snoozed", text, map(subject_of_source, ids), instant)
     return snoozed
 
 

@@ -1,4 +1,4 @@
-"""How the assignments of a source stand: what a check-in needs to know, and its agent is told. One statement, since a
+"""How the assignments of a source stand: what a check-in needs to know, and its agent reads. One statement, since a
 hundred thousand agents ask every five minutes."""
 
 from datetime import datetime

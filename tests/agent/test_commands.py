@@ -1,4 +1,4 @@
-"""The commands as processes, over real HTTP, against the contract."""
+"""The commands, over real HTTP, against the contract."""
 
 from typing import Any
 

@@ -44,11 +44,11 @@ class TestOnBattery:
         assert agent.on_battery(str(tmp_path)) is expected
 
     @pytest.mark.parametrize(
-        ("said", "expected"),
+        ("printed", "expected"),
         [("Now drawing from 'Battery Power'", True), ("Now drawing from 'AC Power'", False), ("", None)],
     )
-    def test_macos_says_it_by_a_program(self, tmp_path, monkeypatch, said, expected):
-        program(tmp_path, "pmset", f'[ "$*" = "-g batt" ] && echo "{said}"')
+    def test_macos_says_it_by_a_program(self, tmp_path, monkeypatch, printed, expected):
+        program(tmp_path, "pmset", f'[ "$*" = "-g batt" ] && echo "{printed}"')
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
         monkeypatch.setattr(agent.sys, "platform", "darwin")
         assert agent.on_battery("/sys") is expected
@@ -59,26 +59,12 @@ class TestMetered:
     def _only_programs_of_the_test(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
 
-    @pytest.mark.parametrize(
-        ("said", "expected"),
-        [
-            ("u 1", True),
-            ("u 3", True),
-            ("u 0", None),
-            ("", None),
-        ],
-    )
-    def test_network_manager_says_it_on_the_bus(self, tmp_path, said, expected):
-        program(tmp_path, "busctl", f'echo "{said}"')
+    @pytest.mark.parametrize(("printed", "expected"), [("u 1", True), ("u 3", True), ("u 0", None), ("", None)])
+    def test_network_manager_says_it_on_the_bus(self, tmp_path, printed, expected):
+        program(tmp_path, "busctl", f'echo "{printed}"')
         assert agent.metered() is expected
 
-    @pytest.mark.parametrize(
-        ("lines", "expected"),
-        [
-            ("GENERAL.METERED:yes", True),
-            ("GENERAL.METERED:unknown", None),
-        ],
-    )
+    @pytest.mark.parametrize(("lines", "expected"), [("GENERAL.METERED:yes", True), ("GENERAL.METERED:unknown", None)])
     def test_or_by_its_own_program(self, tmp_path, lines, expected):
         program(tmp_path, "busctl", "exit 1")
         program(tmp_path, "nmcli", f"printf '{lines}\\n'")
@@ -122,7 +108,7 @@ class TestBounds:
             program(tmp_path, name, "exec sleep 3600")
         supply(tmp_path, "BAT0", type="Battery", status="Discharging")
         assert agent.FACTS_TIMEOUT == 2
-        done = enrolled.agent("announce", "--sysfs-root", str(tmp_path), PATH=f"{tmp_path}:/usr/bin:/bin")
+        done = enrolled.process("announce", "--sysfs-root", str(tmp_path), PATH=f"{tmp_path}:/usr/bin:/bin")
         assert done.returncode == FINE
         [body] = server.check_ins()
         assert (body["metered"], body["on_battery"]) == (None, True)

@@ -11,7 +11,7 @@ from django.core.cache import caches
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status, WaitingFor
-from sources import tokens
+from sources.agents import tokens
 from sources.models import AgentToken, Assignment, Source
 from sources.planning import AVAILABILITY, KIND, subject_of
 from tests.agent.processes import FINE, REFUSED, Machine
@@ -60,14 +60,14 @@ def laptop(now: datetime) -> Assignment:
 @pytest.fixture
 def enrolled(machine: Machine, live_server: Any, laptop: Assignment) -> Machine:
     """As the agent of `laptop`, by a code."""
-    done = machine.agent("enrol", live_server.url, tokens.make_code(laptop.source))
+    done = machine.process("enrol", live_server.url, tokens.make_code(laptop.source))
     assert (done.returncode, done.stderr) == (FINE, "")
     return machine
 
 
 @pytest.mark.promise
 def test_an_announcement_makes_what_waited_for_its_recheck_ready_at_its_true_place(enrolled, laptop, now):
-    done = enrolled.agent("announce", "--reason", "network")
+    done = enrolled.process("announce", "--reason", "network")
     assert (done.returncode, done.stderr) == (FINE, "")
     assert done.stdout.startswith(f"{laptop.policy}: due, about to run, last backup ")
     record = record_of(laptop)
@@ -79,71 +79,58 @@ def test_an_announcement_makes_what_waited_for_its_recheck_ready_at_its_true_pla
     assert source.hostname
     assert "127.0.0.1" in source.addresses
     assert source.clock_skew == pytest.approx(0, abs=PATIENCE)
-    said = Decision.objects.get(what="checked in")
-    assert said.facts["reason"] == "network"
+    logged = Decision.objects.get(what="checked in")
+    assert logged.facts["reason"] == "network"
 
 
 def test_a_code_works_once(enrolled, live_server, laptop):
     code = tokens.make_code(laptop.source)
-    assert enrolled.agent("enrol", live_server.url, code, "--force").returncode == FINE
+    assert enrolled.process("enrol", live_server.url, code, "--force").returncode == FINE
     before = enrolled.stored()
-    done = enrolled.agent("enrol", live_server.url, code.lower(), "--force")
+    done = enrolled.process("enrol", live_server.url, code.lower(), "--force")
     assert done.returncode == REFUSED
     assert "the code is not accepted" in done.stderr
     assert enrolled.stored() == before
 
 
-def test_a_snooze_holds_the_backup_back_until_it_is_ended(enrolled, laptop, now):
-    done = enrolled.agent("snooze", "2h")
+def test_a_snooze_holds_the_backup_back_until_it_is_ended_and_now_puts_it_first(enrolled, laptop, now):
+    done = enrolled.process("snooze", "2h")
     assert done.returncode == FINE
     source = Source.objects.get()
     assert source.snoozed_until is not None
     assert source.snoozed_until - now == pytest.approx(timedelta(hours=2), abs=timedelta(seconds=PATIENCE))
     assert done.stdout == f"snoozed until {source.snoozed_until:%Y-%m-%d %H:%M}\n"
-    assert "snoozed until" in enrolled.agent("announce").stdout
+    assert "snoozed until" in enrolled.process("announce").stdout
     assert record_of(laptop).waiting_for == WaitingFor.SNOOZE
-    assert enrolled.agent("unsnooze").returncode == FINE
+    assert enrolled.process("unsnooze").returncode == FINE
     assert record_of(laptop).status == Status.READY
+    assert enrolled.process("now").stdout.startswith("it begins as soon as")
+    assert record_of(laptop).priority > 0
 
 
-def test_now_asks_for_a_backup_out_of_turn(enrolled, laptop):
-    assert enrolled.agent("now").stdout.startswith("it begins as soon as")
-    record = record_of(laptop)
-    assert (record.status, record.priority > 0) == (Status.READY, True)
+def test_rotating_ends_the_old_token_when_the_new_one_is_used_and_not_before(enrolled):
+    old = enrolled.stored()
+    assert enrolled.process("status").returncode == FINE
+    tokens.rotate(AgentToken.objects.get())  # as by a machine that died between the two
+    assert enrolled.process("announce").returncode == FINE
+    assert enrolled.process("rotate").returncode == FINE
+    new = enrolled.stored()
+    enrolled.store(**old)
+    assert enrolled.process("status").returncode == REFUSED
+    enrolled.store(**new)
+    assert enrolled.process("status").returncode == FINE
 
 
-class TestTokens:
-    def test_rotating_ends_the_old_token_when_the_new_one_is_used(self, enrolled):
-        old = enrolled.stored()
-        assert enrolled.agent("rotate").returncode == FINE
-        assert enrolled.agent("status").returncode == FINE
-        new = enrolled.stored()
-        enrolled.store(**old)
-        assert enrolled.agent("status").returncode == REFUSED
-        enrolled.store(**new)
-        assert enrolled.agent("status").returncode == FINE
-
-    def test_the_old_token_works_while_the_new_one_was_never_used(self, enrolled):
-        """As after a machine that died between the two."""
-        token = AgentToken.objects.get()
-        assert enrolled.agent("status").returncode == FINE
-        tokens.rotate(token)
-        assert enrolled.agent("announce").returncode == FINE
-
-    def test_a_revoked_one_says_what_to_do(self, enrolled, laptop):
-        tokens.revoke(laptop.source)
-        done = enrolled.agent("announce")
-        assert done.returncode == REFUSED
-        assert "the token of laptop is not accepted" in done.stderr
-        assert "manage.py enrol SOURCE" in done.stderr
-
-    def test_nothing_that_is_printed_or_stored_at_the_server_holds_one(self, enrolled):
-        token = enrolled.stored()["token"]
-        said = [enrolled.agent(command, "--json") for command in ("announce", "status", "now", "unsnooze")]
-        assert all(token not in done.stdout + done.stderr for done in said)
-        assert all(
-            token not in json.dumps(list(model.objects.values()), default=str) for model in (AgentToken, Decision)
-        )
+def test_no_token_is_printed_or_stored_at_the_server_and_a_revoked_one_is_refused(enrolled, laptop):
+    token = enrolled.stored()["token"]
+    ended = [enrolled.process(command, "--json") for command in ("announce", "status", "now", "unsnooze")]
+    assert all(token not in done.stdout + done.stderr for done in ended)
+    stored = [json.dumps(list(model.objects.values()), default=str) for model in (AgentToken, Decision)]
+    assert all(token not in text for text in stored)
+    tokens.revoke(laptop.source)
+    done = enrolled.process("announce")
+    assert done.returncode == REFUSED
+    assert "the token of laptop is not accepted" in done.stderr
 
 
 def test_run_announces_at_its_start_and_on_sighup(enrolled, laptop):

@@ -23,13 +23,16 @@ PATIENT = {**SELDOM, "SOCKET_TIMEOUT": 3600.0, "WHOLE_REQUEST": 3600.0}
 QUICK = {**OFTEN, "SETTLE": 0.2, "NETWORK_GAP": 0.0, "unresponsive": True}
 
 
-class TestWhenItAnnounces:
-    def test_at_its_start(self, enrolled, server):
-        with enrolled.running() as agent:
-            agent.wait_for("laptops: protected")
-        assert server.reasons() == ["start"]
+@pytest.fixture
+def addresses(tmp_path):
+    """A file with the address that the machine has at first."""
+    path = tmp_path / "addresses"
+    path.write_text("192.0.2.5")
+    return path
 
-    def test_on_sighup_at_once(self, enrolled, server):
+
+class TestWhenItAnnounces:
+    def test_at_its_start_and_on_sighup_at_once(self, enrolled, server):
         with enrolled.running(SELDOM) as agent:
             agent.wait_for("laptops: protected")
             agent.announce_now()
@@ -42,9 +45,7 @@ class TestWhenItAnnounces:
             eventually(lambda: len(server.asked) >= 4)
         assert server.reasons()[:4] == ["start", "timer", "timer", "timer"]
 
-    def test_when_its_addresses_change_where_nothing_tells_of_it(self, enrolled, server, tmp_path):
-        addresses = tmp_path / "addresses"
-        addresses.write_text("192.0.2.5")
+    def test_when_its_addresses_change_where_nothing_tells_of_it(self, enrolled, server, addresses):
         with enrolled.running({**QUICK, "addresses_from": str(addresses)}) as agent:
             agent.wait_for("laptops: protected")
             addresses.write_text("198.51.100.7")
@@ -54,9 +55,7 @@ class TestWhenItAnnounces:
         assert server.reasons() == ["start", "network", "user"]
         assert "198.51.100.7" in server.check_ins()[1]["addresses"]
 
-    def test_changes_within_the_settling_time_are_one_announcement(self, enrolled, server, tmp_path):
-        addresses = tmp_path / "addresses"
-        addresses.write_text("192.0.2.5")
+    def test_changes_within_the_settling_time_are_one_announcement(self, enrolled, server, addresses):
         with enrolled.running({**QUICK, "SETTLE": 2.0, "addresses_from": str(addresses)}) as agent:
             agent.wait_for("laptops: protected")
             began = time.monotonic()
@@ -72,13 +71,8 @@ class TestWhenItAnnounces:
         if subprocess.run(("unshare", "-n", "true"), check=False, capture_output=True).returncode:
             pytest.skip("no network namespace may be made here; the way without messages is tested above")
         script = ROOT / "tests/agent/in_a_namespace.py"
-        done = subprocess.run(
-            ("unshare", "-n", sys.executable, str(script)),
-            capture_output=True,
-            text=True,
-            timeout=2 * PATIENCE,
-            check=False,
-        )
+        alone = ("unshare", "-n", sys.executable, str(script))
+        done = subprocess.run(alone, capture_output=True, text=True, timeout=2 * PATIENCE, check=False)
         assert (done.returncode, done.stdout) == (0, "start\nnetwork 10.99.0.1\n"), done.stderr
 
     def test_when_the_machine_wakes(self, enrolled, server, tmp_path):
@@ -101,14 +95,12 @@ class TestWhenItAnnounces:
 
 def waits_of(agent: Running) -> list[int]:
     """How long it said that it would wait, each time, in seconds."""
-    return [int(line.split(" in ")[1].split()[0]) for line in agent.said().splitlines() if " in " in line]
+    return [int(line.split(" in ")[1].split()[0]) for line in agent.printed().splitlines() if " in " in line]
 
 
 class TestWhenTheServerSaysNo:
-    def test_a_revoked_token_says_what_to_do_and_is_tried_rarely(self, enrolled, server, tmp_path):
+    def test_a_revoked_token_says_what_to_do_and_is_tried_rarely(self, enrolled, server, addresses):
         server.always = no(401)
-        addresses = tmp_path / "addresses"
-        addresses.write_text("192.0.2.5")
         with enrolled.running({**QUICK, "addresses_from": str(addresses), "FIRST_BACKOFF": 0.1}) as agent:
             agent.wait_for("manage.py enrol SOURCE")
             addresses.write_text("198.51.100.7")
@@ -117,11 +109,9 @@ class TestWhenTheServerSaysNo:
             waits = waits_of(agent)
         assert all(2880 <= wait <= 4320 for wait in waits)
         assert server.reasons() == ["start", "user"]
-        assert TOKEN not in agent.said()
+        assert TOKEN not in agent.printed()
 
-    def test_it_waits_as_long_as_it_is_told_whatever_the_network_does(self, enrolled, server, tmp_path):
-        addresses = tmp_path / "addresses"
-        addresses.write_text("192.0.2.5")
+    def test_it_waits_as_long_as_it_is_told_whatever_the_network_does(self, enrolled, server, addresses):
         server.next_answers.append(no(429, "too many requests", Retry_After="4"))
         with enrolled.running({**QUICK, "FIRST_BACKOFF": 0.1, "addresses_from": str(addresses)}) as agent:
             agent.wait_for("next announcement in 4 s")
@@ -173,7 +163,7 @@ class TestHowItEnds:
         with enrolled.running(SELDOM) as agent:
             agent.wait_for("laptops: protected")
             assert ended(agent.process, number) == code
-            assert "Traceback" not in agent.said()
+            assert "Traceback" not in agent.printed()
 
     def test_at_once_while_a_server_keeps_it_waiting(self, machine):
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -183,7 +173,7 @@ class TestHowItEnds:
                 connection, _ = listener.accept()
                 with connection:
                     assert ended(agent.process, signal.SIGTERM) == FINE
-                    assert "Traceback" not in agent.said()
+                    assert "Traceback" not in agent.printed()
 
 
 def ended(process: subprocess.Popen[bytes], number: signal.Signals) -> int:
@@ -199,10 +189,10 @@ class TestSystemd:
             manager.bind(address)
             manager.settimeout(PATIENCE)
             with enrolled.running(OFTEN, NOTIFY_SOCKET=address):
-                said = [manager.recv(4096).decode() for _ in range(4)]
-        assert said[0] == "READY=1"
-        assert said[1].startswith("STATUS=laptops: protected")
-        assert said[2:] == ["WATCHDOG=1", "WATCHDOG=1"]
+                received = [manager.recv(4096).decode() for _ in range(4)]
+        assert received[0] == "READY=1"
+        assert received[1].startswith("STATUS=laptops: protected")
+        assert received[2:] == ["WATCHDOG=1", "WATCHDOG=1"]
 
     def test_a_manager_that_is_gone_is_no_error(self, enrolled, tmp_path):
         with enrolled.running(NOTIFY_SOCKET=str(tmp_path / "nobody")) as agent:

@@ -112,11 +112,11 @@ class TestRefusals:
     CONFIG = agent.Config("https://backups.example.org", "", "laptop")
 
     @pytest.mark.parametrize(
-        ("answer", "said"),
+        ("answer", "message"),
         [
             ({"title": "Conflict", "detail": "the detail", "hint": "the hint"}, "the detail\n  → the hint"),
             ({"detail": ["no", "text"], "hint": 7}, "['no', 'text']\n  → 7"),
         ],
     )
-    def test_the_servers_words_are_said_whatever_its_age(self, answer, said):
-        assert str(agent.refusal(self.CONFIG, 409, answer, None)) == said
+    def test_the_servers_words_are_said_whatever_its_age(self, answer, message):
+        assert str(agent.refusal(self.CONFIG, 409, answer, None)) == message

@@ -9,8 +9,8 @@ from django.db import transaction
 from api import idempotency
 from api.models import IdempotencyKey
 from delivery import endpoints
-from jobs import throttles
 from jobs.models import Throttle
+from operations import throttles
 from operations.declarations import Throttles
 from schedules.editing import Schedules
 from tests.api.asking import Program, fields_of, problem_of

@@ -137,13 +137,10 @@ class TestEditing:
     @pytest.mark.parametrize(
         ("change", "field"),
         [
-            ({"url": "http://127.0.0.1/"}, "url"), ({"url": "ftp://example.com"}, "url"), ({"url": ""}, "url"),
-            ({"url": "https://user:hunter2@example.com/"}, "url"), ({"kind": "smtp"}, "kind"),
-            ({"headers": {"Authorization": "x"}}, "headers"), ({"headers": {"HOST": "x"}}, "headers"),
-            ({"headers": {"a b": "x"}}, "headers"), ({"headers": {"a": "x\r\ny"}}, "headers"),
-            ({"headers": {"a": 7}}, "headers.a"), ({"headers": ["a"]}, "headers"), ({"timeout": 0}, "timeout"),
-            ({"timeout": 1e400}, "timeout"), ({"connect_timeout": 301}, "connect_timeout"),
-            ({"sealed_authorization": "x"}, "sealed_authorization"), ({"follow_redirects": 1}, "follow_redirects"),
+            ({"url": "http://127.0.0.1/"}, "url"), ({"url": "https://user:hunter2@example.com/"}, "url"),
+            ({"headers": {"Authorization": "x"}}, "headers"), ({"headers": {"a": 7}}, "headers.a"),
+            ({"timeout": 1e400}, "timeout"), ({"sealed_authorization": "x"}, "sealed_authorization"),
+            ({"follow_redirects": 1}, "follow_redirects"),
         ],
     )  # fmt: skip
     def test_what_is_wrong_is_told_by_field(self, change: dict[str, Any], field: str, program: Program) -> None:

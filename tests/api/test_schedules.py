@@ -66,20 +66,15 @@ class TestEditing:
     @pytest.mark.parametrize(
         ("change", "field"),
         [
-            ({"event_count": 0}, "event_count"), ({"event_count": -1}, "event_count"),
-            ({"event_count": 1_000_001}, "event_count"), ({"event_count": None}, "event_count"),
-            ({"cron": "0 0 30 2 *"}, "cron"), ({"cron": "x"}, "cron"), ({"cron": ""}, "cron"), ({"cron": 5}, "cron"),
+            ({"event_count": None}, "event_count"), ({"cron": ""}, "cron"), ({"cron": 5}, "cron"),
             ({"cron": {"hour": "25"}}, "cron"), ({"cron": {"hours": "1"}}, "cron.hours"),
-            ({"cron": {"hour": -1}}, "cron.hour"), ({"cron": {"minute": "1 2"}}, "cron"),
-            ({"zone": "Mars/Olympus"}, "zone"), ({"kind": "nothing"}, "kind"), ({"endpoint": None}, "endpoint"),
-            ({"endpoint": "none such"}, "endpoint"), ({"throttle": 7}, "throttle"),
-            ({"retry_policy": "none such"}, "retry_policy"),
-            ({"payload_template": {"a": "$nothing"}}, "payload_template"),
-            ({"payload_template": "\0"}, "payload_template"), ({"payload_template": {"\ud800": 1}}, "payload_template"),
+            ({"cron": {"hour": -1}}, "cron.hour"), ({"kind": "nothing"}, "kind"),
+            ({"endpoint": "none such"}, "endpoint"),
+            ({"throttle": 7}, "throttle"), ({"payload_template": {"a": "$nothing"}}, "payload_template"),
+            ({"payload_template": {"\ud800": 1}}, "payload_template"), ({"payload_template": None}, "payload_template"),
             ({"payload_template": [10**1500]}, "payload_template"), ({"window_for": 0}, "stagger"),
-            ({"stagger": "odd"}, "stagger"), ({"stagger": "none", "late": "drop", "window_for": 0}, "late"),
-            ({"provider": "assignments"}, "provider"), ({"next_trigger_at": None}, "next_trigger_at"),
-            ({"priority": 10**6}, "priority"), ({"overlap": 1}, "overlap"), ({"catch_up_for": -1}, "catch_up_for"),
+            ({"stagger": "odd"}, "stagger"), ({"provider": "assignments"}, "provider"),
+            ({"next_trigger_at": None}, "next_trigger_at"), ({"priority": 10**6}, "priority"),
         ],
     )  # fmt: skip
     def test_what_is_wrong_is_told_by_field(

@@ -9,7 +9,7 @@ from delivery.models import Endpoint
 from jobs.models import Attempt, Breaker
 from jobs.states import AttemptOutcome, Status
 from schedules.models import Schedule, Trigger
-from sources import tokens
+from sources.agents import tokens
 from sources.models import Assignment
 from tests.api.sources.making import add_backup
 from tests.factories import make_record, make_retry_policy, make_throttle, make_worker

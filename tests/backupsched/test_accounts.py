@@ -1,22 +1,23 @@
-"""The accounts of the admin."""
+"""The accounts of the admin: in its style, and without a way to more rights."""
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
+from django.test import Client
 from unfold.admin import ModelAdmin
+
+from tests.people import staff
 
 pytestmark = pytest.mark.django_db
 
+FORM = {"is_active": "on", "is_staff": "on", "date_joined_0": "2026-01-01", "date_joined_1": "00:00"}
+PASSWORD = "swordfish-7-lanterns"
+PASSWORDS = {"usable_password": "true", "password1": PASSWORD, "password2": PASSWORD}
 
-@pytest.mark.parametrize("model", [User, Group])
-def test_accounts_are_shown_in_the_style_of_the_rest(model):
-    assert isinstance(admin.site._registry[model], ModelAdmin)
 
-
-def test_an_account_is_added_and_its_password_changed(admin_client):
-    passwords = {"password1": "swordfish-7-lanterns", "password2": "swordfish-7-lanterns"}
-    form = {"username": "anna", "usable_password": "true", **passwords}
-    assert admin_client.post("/admin/auth/user/add/", form).status_code == 302
+def test_an_account_is_added_and_its_password_changed_in_the_style_of_the_rest(admin_client: Client) -> None:
+    assert all(isinstance(admin.site._registry[model], ModelAdmin) for model in (User, Group))
+    assert admin_client.post("/admin/auth/user/add/", PASSWORDS | {"username": "anna"}).status_code == 302
     anna = User.objects.get(username="anna")
     changed = {"password1": "another-9-lanterns", "password2": "another-9-lanterns"}
     assert admin_client.post(f"/admin/auth/user/{anna.pk}/password/", changed).status_code == 302
@@ -24,7 +25,25 @@ def test_an_account_is_added_and_its_password_changed(admin_client):
     assert anna.check_password("another-9-lanterns")
 
 
-def test_a_person_without_rights_sees_no_source(client):
-    client.force_login(User.objects.create_user("guest", is_staff=True))
-    assert client.get("/admin/sources/source/").status_code == 403
-    assert client.get("/admin/").status_code == 200
+def test_an_account_that_may_edit_accounts_gives_neither_itself_nor_its_group_rights() -> None:
+    client = staff("change_user", "view_user", "change_group", "view_group")
+    me = User.objects.get(username="staff 0")
+    form = FORM | {"username": "anna", "is_superuser": "on"}
+    assert client.post(f"/admin/auth/user/{me.pk}/change/", form).status_code == 302
+    me.refresh_from_db()
+    assert (me.username, me.is_superuser) == ("anna", False)
+    group = me.groups.create(name="ours")
+    form = {"name": "ours", "permissions": [Permission.objects.get(codename="change_source").pk]}
+    assert client.post(f"/admin/auth/group/{group.pk}/change/", form).status_code == 302
+    assert not group.permissions.exists()
+
+
+@pytest.mark.parametrize("is_superuser", [True, False])
+def test_it_sets_no_password_of_an_account_with_more_rights(is_superuser: bool) -> None:
+    client = staff("change_user", "view_user")
+    other = User.objects.create_user("other", is_staff=True, is_superuser=is_superuser)
+    if not is_superuser:
+        other.user_permissions.add(Permission.objects.get(codename="change_source"))
+    assert client.post(f"/admin/auth/user/{other.pk}/password/", PASSWORDS).status_code == 403
+    other.refresh_from_db()
+    assert not other.check_password(PASSWORD)

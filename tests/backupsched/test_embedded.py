@@ -59,9 +59,11 @@ def manage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, list[dict[str, Any]]]]:
     """The server, and what each of the processes printed that created it together."""
     server = Server(tmp_path_factory.mktemp("embedded") / "var")
-    printed = together(*MANAGE, "database", "start", "--json", BACKUPSCHED_VAR=str(server.layout.var_dir))
-    yield server, [json.loads(line) for line in printed]
-    server.destroy()
+    try:
+        printed = together(*MANAGE, "database", "start", "--json", BACKUPSCHED_VAR=str(server.layout.var_dir))
+        yield server, [json.loads(line) for line in printed]
+    finally:
+        server.destroy()
 
 
 @pytest.fixture

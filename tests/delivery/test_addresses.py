@@ -3,11 +3,8 @@ from ipaddress import ip_address
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from delivery.addresses import allowed, is_public, problem_with, read
-
-
-def problem(url: str) -> str:
-    return problem_with(url, "http_callback")
+from delivery.addresses import allowed, is_public, read
+from delivery.addresses import problem_with as problem
 
 
 class TestAUrl:

@@ -156,7 +156,10 @@ class TestABreaker:
             assert set(BacklogRecord.objects.values_list("status", flat=True)) == {Status.SUCCEEDED}
             assert len(server.received(endpoint.url)) == 7
 
-    def test_counts_a_server_that_never_answers_and_nothing_that_it_refuses(self, scripted: ScriptedServer) -> None:
+    def test_counts_a_server_that_never_answers_until_it_does_and_nothing_that_it_refuses(
+        self, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(targets, "FRESH_SECONDS", 2 * PATIENCE)
         endpoint = endpoint_at(f"{scripted.url}/1/events", timeout=0.2)
         scripted.refuses("AccessDenied")
         emit(endpoint, 1)
@@ -169,6 +172,11 @@ class TestABreaker:
         assert "did not answer within 0.2 s" in outcome.error
         assert Attempt.objects.latest("pk").facts["seconds"] > 0.19
         assert Breaker.objects.get().failures == 1
+        scripted.silent, scripted.status, scripted.body = False, 200, json.dumps({"MessageId": "1"})
+        Endpoint.objects.update(timeout=PATIENCE)
+        emit(endpoint, 3)
+        work(NOON)
+        assert Breaker.objects.get().failures == 0
 
     def test_lets_a_trial_through_that_was_chosen_since_it_was_looked_at(
         self, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch

@@ -13,7 +13,7 @@ from delivery.endpoints import rotate
 from delivery.models import Endpoint, SigningSecret
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Succeeded
-from operations.admin import endpoints as admin_endpoints
+from operations.admin.declared import DeclaredAdmin
 from operations.admin.endpoint_form import EndpointForm
 from tests.delivery.endpoint_rows import a_worker_delivers, make_endpoint, make_queue_endpoint, sealed
 from tests.people import staff
@@ -186,7 +186,7 @@ class TestDeleting:
     ) -> None:
         endpoint = make_endpoint()
         make_event_schedule(endpoint=endpoint)
-        monkeypatch.setattr(admin_endpoints, "obstacle_to_removing", lambda _: "")
+        monkeypatch.setattr(DeclaredAdmin, "obstacles_to_deleting", lambda admin, rows: [])
         if from_the_list:
             fields = {"action": "delete_selected", "_selected_action": [endpoint.pk], "post": "yes"}
             answer = editor.post(LIST, fields, follow=True)

@@ -13,6 +13,7 @@ from jobs.clock import database_clock
 from jobs.handlers import registry
 from jobs.models import BacklogRecord
 from jobs.states import Status
+from operations.admin.declared import DeclaredAdmin
 from operations.admin.schedule_form import ScheduleForm
 from schedules import providers
 from schedules.models import Schedule, Trigger
@@ -118,7 +119,7 @@ class TestSaving:
             ({"event_count": "0"}, "event_count", "greater than or equal to 1"),
             ({"zone": "Berlin"}, "zone", "did you mean Europe/Berlin?"),
             ({"endpoint": ""}, "endpoint", "is missing"),
-            ({"name": "taken"}, "name", "already exists"),
+            ({"name": "taken"}, "name", "of this name already"),
         ],
     )
     def test_bad_input_is_told_once_beside_its_field(self, fields: dict[str, str], field: str, said: str) -> None:
@@ -272,8 +273,7 @@ class TestDeleting:
     ) -> None:
         schedule = make_events()
         make_record(Status.READY, origin=schedule, trigger_at=NOON)
-        answers = iter(["", "nightly cannot be deleted now: an event"])
-        monkeypatch.setattr("operations.admin.schedules.obstacle_to_deleting", lambda schedule: next(answers))
+        monkeypatch.setattr(DeclaredAdmin, "obstacles_to_deleting", lambda admin, rows: [])
         if way == "page":
             admin_client.post(f"{SCHEDULES}{schedule.pk}/delete/", {"post": "yes"})
         else:
@@ -281,4 +281,4 @@ class TestDeleting:
             admin_client.post(SCHEDULES, fields)
         assert Schedule.objects.exists()
         said = told(admin_client)
-        assert "nightly cannot be deleted now: an event" in said
+        assert "nightly cannot be deleted now: 1 of its events" in said

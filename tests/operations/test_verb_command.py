@@ -133,6 +133,6 @@ class TestTheQuestion:
 
     def test_where_nobody_is_there_it_says_what_to_add(self, monkeypatch):
         monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-        with pytest.raises(CommandError, match=r"Remove it\? Nobody is there to ask: add --yes$") as caught:
+        with pytest.raises(CommandError, match=r"Remove it\? There is no terminal to ask at: add --yes$") as caught:
             Command().is_confirmed("Remove it?")
         assert caught.value.returncode == 2

@@ -5,7 +5,7 @@ emitter_script.py race SHIFT START SECONDS    ticks as often as it can, from the
                                               seconds ahead
 emitter_script.py die                         for k = 1, 2, 3 …: a child that is killed before its k-th statement
                                               emits the triggers of the k-th minute after noon, then another one
-                                              emits what that left; ends with the first k at which nobody died.
+                                              emits what that left; ends with the first k at which no child died.
                                               Prints how many died.
 """
 

@@ -81,7 +81,7 @@ def delivered(schedule: Schedule, number: int = 1, **fields: Any) -> BacklogReco
 
 
 def refused(schedule: Schedule, number: int = 1, code: int | None = 500, **fields: Any) -> BacklogRecord:
-    """Given up after one attempt; without a code nobody answered."""
+    """Given up after one attempt; without a code there was no answer."""
     error = f"https://example.com:443 answered {code}" if code else "https://example.com:443 could not be reached"
     event = make_event(schedule, number, Status.FAILED, failures=1, last_error=error, **fields)
     attempt(event, error=error, **({"status": code, "seconds": 0.2} if code else {"seconds": 5.0}))

@@ -7,6 +7,7 @@ import pytest
 
 from delivery.models import Endpoint
 from jobs.models import Throttle
+from schedules.editing import Schedules
 from schedules.models import Schedule
 
 
@@ -20,13 +21,13 @@ def make_throttle(**fields: Any) -> Throttle:
 
 def emitter_beside(monkeypatch: pytest.MonkeyPatch, next_trigger_at: datetime) -> None:
     """While a schedule is checked before it is saved, an emitter moves its watermark."""
-    clean = Schedule.clean
+    check = Schedules.problems
 
-    def checked(schedule: Schedule) -> None:
+    def checked(service: Schedules, schedule: Schedule, changed: set[str] | None) -> dict[str, str]:
         Schedule.objects.filter(pk=schedule.pk).update(next_trigger_at=next_trigger_at)
-        clean(schedule)
+        return check(service, schedule, changed)
 
-    monkeypatch.setattr(Schedule, "clean", checked)
+    monkeypatch.setattr(Schedules, "problems", checked)
 
 
 def make_events(**fields: Any) -> Schedule:

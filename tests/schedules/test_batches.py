@@ -133,8 +133,8 @@ class TestWhatComesTooLate:
         retried.refresh_from_db()
         assert (retried.status, retried.last_error, retried.waiting_for) == (Status.FAILED, "window closed", None)
         assert (retried.finished_at, retried.failures) == (NOON + HOUR, 1)
-        told = "daily, trigger of 2026-03-02 12:00:00 UTC: dropped 1 that were still waiting: window closed"
-        assert Decision.objects.get(what="dropped").text == told
+        text = "daily, trigger of 2026-03-02 12:00:00 UTC: dropped 1 that were still waiting: window closed"
+        assert Decision.objects.get(what="dropped").text == text
 
     def test_ends_its_batch(self, retried):
         end([record.pk for record in BacklogRecord.objects.ready()])

@@ -56,7 +56,7 @@ def found(*others: Demand, limits: Limits | None = None, now: datetime = SATURDA
     return assess([demand(**fields), *others], limits or Limits(), now)
 
 
-def said(capacity: Capacity) -> dict[str, str]:
+def texts_of(capacity: Capacity) -> dict[str, str]:
     return {message.text: message.level for message in messages(capacity)}
 
 
@@ -79,19 +79,14 @@ class TestTheLoad:
                     counted[minute] += 1
         assert load == counted
 
-    @pytest.mark.parametrize("events", [90, 600, 5_000])
-    def test_taken_as_even_is_true_to_one_event_a_minute_and_batch(
-        self, events: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        exact = found(events=events, window_for=5_400)
+    def test_taken_as_even_is_true_to_one_event_a_minute_and_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        exact = found(events=600, window_for=5_400)
         monkeypatch.setattr("schedules.capacity.MOST_STEPS", 0)
-        even = found(events=events, window_for=5_400)
+        even = found(events=600, window_for=5_400)
         assert max(abs(one - other) for one, other in zip(exact.load, even.load, strict=True)) <= 2
         assert sum(even.load) == pytest.approx(sum(exact.load), rel=0.001)
 
-    @pytest.mark.parametrize(
-        ("events", "window_for"), [(5_000, 3_600), (1_000_000, 60), (1_000_000, 86_400), (5_000, 31 * 86_400)]
-    )
+    @pytest.mark.parametrize(("events", "window_for"), [(1_000_000, 60), (5_000, 31 * 86_400)])
     def test_costs_less_than_a_second_however_much_it_is(self, events: int, window_for: int) -> None:
         triggers.cache_clear()
         began = time.thread_time()  # of this thread alone: the machine may be busy
@@ -148,7 +143,7 @@ class TestTheVerdict:
         assert (capacity.pace, capacity.batch_takes, len(capacity.ended), capacity.late) == (1, 1_000, 167, [])
         assert capacity.busy == pytest.approx(1_000 / 3_600, rel=0.01)
         text = "Each batch of 1,000 events takes 16 min 40 s at 1 a second: it completes in its window of 1 h."
-        assert said(capacity)[text] == "good"
+        assert texts_of(capacity)[text] == "good"
 
     def test_a_batch_that_needs_more_than_that_does_not(self) -> None:
         capacity = found(events=1_000_000, window_for=60, cron="0 3 * * *", limits=slow(rate=50, in_flight=99))
@@ -157,17 +152,17 @@ class TestTheVerdict:
             "Cannot complete: 1,000,000 events in 1 min need 16,667 a second, the throttle slow lets 50 through. "
             "A batch takes 5 h 33 min."
         )
-        assert said(capacity)[text] == "bad"
+        assert texts_of(capacity)[text] == "bad"
 
     def test_a_batch_waits_for_another_that_shares_its_throttle(self) -> None:
         flood = demand(name="flood", cron="0 3 * * *", events=10_000)
         capacity = found(flood, limits=slow(), zone="Europe/Berlin")
         # 11,000 come in the first hour and 1,000 in each, 3,600 go
         assert {trigger.hour for trigger, _ in capacity.late} == {3, 4, 5}
-        [text] = [text for text, level in said(capacity).items() if level == "bad"]
+        [text] = [text for text, level in texts_of(capacity).items() if level == "bad"]
         assert "but 21 of 167 batches in these 7 days end after their window behind what shares its throttle" in text
         assert text.endswith("first that of Sat 2026-11-21 04:00.")
-        assert "It shares the throttle slow with flood." in said(capacity)
+        assert "It shares the throttle slow with flood." in texts_of(capacity)
 
     def test_what_ranks_lower_does_not_delay_it(self) -> None:
         flood = demand(name="flood", cron="0 3 * * *", events=10_000, priority=-1)
@@ -184,22 +179,22 @@ class TestTheVerdict:
         capacity = found(limits=slow(in_flight=0))
         assert (capacity.pace, capacity.ended) == (0, [])
         text = "No batch begins: the throttle slow is paused (at most 0 in flight) until it is raised."
-        assert said(capacity)[text] == "bad"
+        assert texts_of(capacity)[text] == "bad"
 
     def test_names_the_workers_where_they_are_the_limit(self) -> None:
         limits = slow(rate=None)._replace(places=2, workers=1)
         assert any(
-            "the concurrency of the workers lets 2" in text for text in said(found(events=10_000, limits=limits))
+            "the concurrency of the workers lets 2" in text for text in texts_of(found(events=10_000, limits=limits))
         )
         short = found(events=1_000_000, window_for=60, seconds_each=0.001, limits=Limits(places=200, workers=1))
-        assert any("the speed of the workers lets 1,500 through" in text for text in said(short))
+        assert any("the speed of the workers lets 1,500 through" in text for text in texts_of(short))
 
     def test_a_batch_late_by_less_than_a_tenth_of_a_second_completes(self) -> None:
         _, last = steps_of_batch(demand(), 1)
         assert not found(seconds_each=3_600 - last + 0.04, limits=slow(rate=None, in_flight=1_000)).late
 
     def test_more_than_gets_through_is_warned_of(self) -> None:
-        texts = said(found(events=9_000, window_for=0, limits=slow()))
+        texts = texts_of(found(events=9_000, window_for=0, limits=slow()))
         assert [text for text, level in texts.items() if level == "bad"] == [
             "The throttle slow is asked for 2.5 times what it lets through in these 7 days: more and more is left over."
         ]
@@ -209,8 +204,8 @@ class TestTheVerdict:
             "Its window of 2 h is longer than the 1 h between two triggers: while an earlier batch is unfinished, a "
             "trigger is to emit nothing."
         )
-        assert said(found(window_for=7_200, overlap="skip"))[text] == "warning"
-        assert "warning" not in said(found()).values()
+        assert texts_of(found(window_for=7_200, overlap="skip"))[text] == "warning"
+        assert "warning" not in texts_of(found()).values()
 
 
 def delivered(

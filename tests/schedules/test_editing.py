@@ -1,4 +1,4 @@
-"""What a schedule may be: each mistake is told beside its field."""
+"""What a schedule may be: each mistake is named beside its field."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def test_a_good_one_is_of_the_kind_of_its_endpoint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "field", "said"),
+    ("fields", "field", "error"),
     [
         ({"event_count": None}, "event_count", "is missing"),
         ({"event_count": 0}, "event_count", "greater than or equal to 1"),
@@ -57,7 +57,7 @@ def test_a_good_one_is_of_the_kind_of_its_endpoint() -> None:
         ({"cron": "0 0 30 2 *"}, "cron", "never fires"),
         ({"cron": "soon"}, "cron", "has 1 field, not 5"),
         ({"zone": "Europe/Berlinn"}, "zone", "did you mean Europe/Berlin?"),
-        ({"payload_template": {"a": "$nobody"}}, "payload_template", "nobody"),
+        ({"payload_template": {"a": "$unknown"}}, "payload_template", "unknown"),
         ({"payload_template": ["$"]}, "payload_template", "$"),
         ({"endpoint": None}, "endpoint", "is missing: where is each HTTP callback delivered?"),
         ({"kind": "sqs_message"}, "endpoint", "hooks is for HTTP callback, and this schedule's kind is sqs_message"),
@@ -69,11 +69,11 @@ def test_a_good_one_is_of_the_kind_of_its_endpoint() -> None:
     ],
 )
 def test_each_mistake_names_its_field(
-    fields: dict[str, Any], field: str, said: str, monkeypatch: pytest.MonkeyPatch
+    fields: dict[str, Any], field: str, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(providers.known, "test", lambda wanted, now: 0)
     found = problems_of(**fields)
-    assert said in found[field][0]
+    assert error in found[field][0]
     assert set(found) <= {field, "endpoint", "kind"}
 
 
@@ -149,6 +149,6 @@ class TestEditingAndDeleting:
 
     def test_that_of_a_policy_is_edited_and_deleted_with_it(self) -> None:
         policy = make_policy()
-        said = f"{policy.schedule} is the schedule of the policy {policy}: edit or delete that"
-        assert obstacle_to_editing(policy.schedule) == said
-        assert obstacle_to_deleting(policy.schedule) == said
+        text = f"{policy.schedule} is the schedule of the policy {policy}: edit or delete that"
+        assert obstacle_to_editing(policy.schedule) == text
+        assert obstacle_to_deleting(policy.schedule) == text

@@ -40,7 +40,7 @@ def schedule() -> Schedule:
 
 
 def make_ended(schedule: Schedule, **fields: Any) -> BacklogRecord:
-    """A failed record of a batch that nobody has seen the end of."""
+    """A failed record of a batch whose end is not noted yet."""
     Trigger.objects.get_or_create(
         schedule=schedule, trigger_at=NOON, defaults={"emitted_at": NOON, "events": 2, **fields}
     )
@@ -124,32 +124,25 @@ class TestARetryBesideOthers:
             emitter.execute("SET lock_timeout = '200ms'")
             assert emitter.execute("SELECT FROM schedules_trigger FOR NO KEY UPDATE").rowcount == 1
 
-    def test_holds_its_trigger_before_its_record_as_an_emitter_would(self, schedule: Schedule) -> None:
-        """So who deletes triggers and then sets their records free waits for it, and never the other way round."""
+    @pytest.mark.parametrize(
+        "lock",
+        [
+            lambda: [backlog.retry(list(BacklogRecord.objects.values_list("pk", flat=True))).ready],
+            lambda: list(locked_batches(BacklogRecord.objects.all(), 10)),
+        ],
+        ids=["of one", "of many"],
+    )
+    def test_holds_its_trigger_before_its_record_as_an_emitter_would(self, lock: Any, schedule: Schedule) -> None:
+        """So a deletion of triggers, which then sets their records free, waits for it, never the other way round."""
         record = make_ended(schedule)
         with another_connection() as other:
             other.execute("SELECT FROM schedules_trigger FOR UPDATE")
-            retrying = beside(lambda: backlog.retry([record.pk]))
+            retrying = beside(lock)
             eventually(somebody_waits_for_a_lock)
             other.execute("SET lock_timeout = '200ms'")
             assert other.execute("SELECT FROM jobs_backlogrecord FOR UPDATE").rowcount == 1
             other.rollback()
-            assert retrying.result(PATIENCE).ready == [record.pk]
-
-    def test_of_many_holds_its_trigger_before_its_records_too(self, schedule: Schedule) -> None:
-        record = make_ended(schedule)
-
-        def lock_all() -> list[list[int]]:
-            return list(locked_batches(BacklogRecord.objects.all(), 10))
-
-        with another_connection() as other:
-            other.execute("SELECT FROM schedules_trigger FOR UPDATE")
-            retrying = beside(lock_all)
-            eventually(somebody_waits_for_a_lock)
-            other.execute("SET lock_timeout = '200ms'")
-            assert other.execute("SELECT FROM jobs_backlogrecord FOR UPDATE").rowcount == 1
-            other.rollback()
-            assert retrying.result(20) == [[record.pk]]
+            assert retrying.result(PATIENCE) == [[record.pk]]
 
     def test_that_opens_nothing_makes_the_next_trigger_skip_nothing(self, schedule: Schedule) -> None:
         """It holds the batch, so that its end is not noted; a trigger that is skipped for that would be lost."""

@@ -72,7 +72,7 @@ def of_each(fact: Callable[[BacklogRecord], object]) -> list[object]:
 class TestAnEditBetweenTwoChunks:
     def test_of_template_name_and_zone_changes_no_payload(self) -> None:
         schedule = begin(name="before", payload_template={"to": "$schedule", "in": "$zone", "nr": "$number"})
-        Schedule.objects.update(payload_template={"to": "somebody else"}, name="after", zone="Europe/Berlin")
+        Schedule.objects.update(payload_template={"to": "another"}, name="after", zone="Europe/Berlin")
         emit_the_rest()
         bodies = [record.payload["body"] for record in records()]
         assert bodies == [{"to": "before", "in": "UTC", "nr": number} for number in ALL]

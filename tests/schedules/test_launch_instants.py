@@ -1,4 +1,4 @@
-"""When an event was to start can be told for as long as its trigger is known, whatever its schedule has become."""
+"""When an event was to start is known for as long as its trigger is, whatever its schedule has become."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Payload templates: what is filled in, what keeps its type, what is refused and how it is said."""
+"""Payload templates: what is filled in, what keeps its type, what is refused and in which words."""
 
 import json
 from datetime import UTC, datetime
@@ -61,7 +61,7 @@ class TestRendering:
 
 class TestWhatDoesNotRender:
     @pytest.mark.parametrize(
-        ("template", "said"),
+        ("template", "error"),
         [
             ({"a": {"b": ["x", "$shard"]}}, r"there is no \$shard at a\.b\[1\]; there are \$schedule"),
             ("$Number", r"there is no \$Number;"),
@@ -73,8 +73,8 @@ class TestWhatDoesNotRender:
             ("x" * 200_001, "200,003 characters, more than 200,000"),
         ],
     )
-    def test_is_refused_with_what_where_and_what_to_do(self, template, said):
-        with pytest.raises(ValueError, match=said):
+    def test_is_refused_with_what_where_and_what_to_do(self, template, error):
+        with pytest.raises(ValueError, match=error):
             templates.check(template)
 
     @pytest.mark.parametrize("depth", [60, 100_000])

@@ -39,33 +39,13 @@ class TestANewSchedule:
 class TestAfterThreeDaysDown:
     NOW = NINE + 3 * DAY + HOUR
 
-    def test_only_the_last_trigger_is_due_of_a_schedule_that_does_not_say(self):
-        found = due(schedule(), self.NOW)
-        assert (found.triggers, found.skipped) == ((NINE + 3 * DAY,), (NINE, NINE + 2 * DAY))
-
     def test_however_old_it_is(self):
         found = due(schedule("0 9 2 3 *"), NINE + 90 * DAY)
         assert (found.triggers, found.skipped) == ((NINE,), None)
 
-    def test_none_is_due_of_one_that_makes_up_for_nothing(self):
-        found = due(schedule(catch_up_for=0), self.NOW)
-        assert (found.triggers, found.next_trigger_at) == ((), NINE + 4 * DAY)
-        assert found.skipped == (NINE, NINE + 3 * DAY)
-
-    def test_those_of_the_time_it_catches_up_are_due_the_oldest_first(self):
-        found = due(schedule(catch_up_for=2 * 86_400), self.NOW)
-        assert found.triggers == (NINE + 2 * DAY, NINE + 3 * DAY)
-        assert found.skipped == (NINE, NINE + DAY)
-        assert found.next_trigger_at == NINE + 4 * DAY
-
     def test_the_one_exactly_as_old_as_that_is_among_them(self):
         found = due(schedule(catch_up_for=2 * 86_400 + 3600), self.NOW)
         assert found.triggers[0] == NINE + DAY
-
-    def test_all_are_due_of_one_that_catches_up_for_a_week(self):
-        found = due(schedule(catch_up_for=7 * 86_400), self.NOW)
-        assert found.triggers == tuple(NINE + day * DAY for day in range(4))
-        assert found.skipped is None
 
     def test_of_a_minutely_one_a_hundred_are_taken_on_and_the_watermark_stands_at_the_next(self):
         found = due(schedule("* * * * *", catch_up_for=7 * 86_400), self.NOW)

@@ -194,33 +194,8 @@ def test_every_error_of_a_file_is_told_with_its_row_and_field(tmp_path: Path) ->
     assert rows_in_the_database() == 0
 
 
-@pytest.mark.parametrize(
-    ("section", "field", "value"),
-    [
-        ("sources", "options", None),
-        ("sources", "path", "/home\x00"),
-        ("policies", "retry_policy", ["patient"]),
-        ("repositories", "location", 5),
-    ],
-)
-def test_a_value_of_a_wrong_type_is_an_error_of_its_field(
-    section: str, field: str, value: object, tmp_path: Path
-) -> None:
-    fleet = small_fleet(tmp_path)
-    fleet[section][0][field] = value
-    found = errors_of(fleet, tmp_path)
-    assert any(line.startswith(f"office.json: {section}[0] (") and f"): {field}: " in line for line in found), found
-    assert rows_in_the_database() == 0
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        None,
-    ],
-)
-def test_what_is_no_object_is_no_fleet(data: object, tmp_path: Path) -> None:
-    [error] = errors_of(data, tmp_path)
+def test_what_is_no_object_is_no_fleet(tmp_path: Path) -> None:
+    [error] = errors_of(None, tmp_path)
     assert error.startswith("office.json: is not an object with repositories")
 
 
@@ -287,15 +262,11 @@ def test_the_office_of_the_fixtures_can_be_imported(tmp_path: Path) -> None:
     assert Source.objects.values("kind").distinct().count() >= 4
 
 
-OPTIONS = '{"sources": [{"name": "x", "kind": "local", "options": %s}]}'
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         ('{"sources": [', "is not JSON: line 1, column 14"),
-        ("[" * 100_000, "cannot be read"),
-        ('{"sources": [{"name": "x", "kind": "ftp"}]}', "sources[0] (x): kind: must be 'sftp', "),
+        ('{"sources": [], "sources": []}', "the key 'sources' stands twice"),
     ],
 )
 def test_a_bad_file_ends_the_command_with_code_2(content: str | bytes, said: str, tmp_path: Path) -> None:
@@ -306,10 +277,9 @@ def test_a_bad_file_ends_the_command_with_code_2(content: str | bytes, said: str
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["none.json", "."])
-def test_a_file_that_cannot_be_read_ends_the_command_with_code_2(name: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_ends_the_command_with_code_2(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="cannot read") as caught:
-        run(str(tmp_path / name))
+        run(str(tmp_path / "none.json"))
     assert caught.value.returncode == 2
 
 
@@ -330,43 +300,12 @@ def with_policy(folder: Path, **fields: Any) -> dict[str, Any]:
     return fleet
 
 
-def test_windows_limits_and_alerts_of_a_policy_are_imported(tmp_path: Path) -> None:
-    fields = {
-        "excluded_dates": ["12-25", "2026-12-27..2026-12-31"],
-        "at_close": "stop",
-        "only_if_it_fits": True,
-        "seeding_limit": 4,
-        "max_running_for": 7200,
-        "least_rate": 4096,
-        "vanish_grace": 30,
-        "address_follows": True,
-        "on_battery": False,
-        "on_metered": False,
-        "alert_after": 604_800,
-    }
-    written = fields | {"max_running_for": "2h", "alert_after": "7d"}
-    import_fleet(with_policy(tmp_path, **written), "office.json", folder=tmp_path)
-    policy = Policy.objects.select_related("seeding_throttle").get(schedule__name="daily")
-    assert {name: getattr(policy, name) for name in fields} == fields
-    assert policy.seeding_throttle is not None
-    assert policy.seeding_throttle.max_in_flight == 4
-    import_fleet(with_policy(tmp_path, seeding_limit=2), "office.json", folder=tmp_path)
-    policy.seeding_throttle.refresh_from_db()
-    assert policy.seeding_throttle.max_in_flight == 2
-
-
-@pytest.mark.parametrize(
-    ("fields", "where"),
-    [
-        ({"at_close": "kill"}, "at_close"),
-        ({"excluded_dates": ["01-01..12-31"]}, "excluded_dates"),
-        ({"alert_after": 0}, "alert_after"),
-        ({"alert_after": "a week"}, "alert_after"),
-    ],
-)
-def test_what_a_policy_cannot_be_is_told_by_its_field(fields: dict[str, Any], where: str, tmp_path: Path) -> None:
-    [error] = errors_of(with_policy(tmp_path, **fields), tmp_path)
-    assert error.startswith(f"office.json: policies[0] (daily): {where}: ")
+def test_a_seeding_limit_that_changes_is_that_of_its_throttle(tmp_path: Path) -> None:
+    for limit in (4, 2):
+        import_fleet(with_policy(tmp_path, seeding_limit=limit), "office.json", folder=tmp_path)
+        throttle = Policy.objects.get(schedule__name="daily").seeding_throttle
+        assert throttle is not None
+        assert throttle.max_in_flight == limit
 
 
 def test_periods_that_no_opening_meets_are_warned_of(tmp_path: Path) -> None:

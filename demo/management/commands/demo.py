@@ -106,7 +106,7 @@ class Command(BaseCommand):
                 time.sleep(LOOK_EVERY_SECONDS)
 
     def _signalled(self, number: int, _frame: object) -> None:
-        """First: end the demo. Second: do not wait for anybody. Before the fleet is up: end at once."""
+        """First: end the demo. Second: wait for no process. Before the fleet is up: end at once."""
         self.signals += 1
         if self.signals > 2:
             raise KeyboardInterrupt

@@ -81,8 +81,8 @@ class Command(DeclaredCommand):
             self.stdout.write(as_json(facts | {"signing_secrets": secrets}))
             return
         for name, value in facts.items():
-            said = json.dumps(value) if isinstance(value, dict) else value
-            self.stdout.write(f"{name.replace('_', ' ')}: {plain(said).plain}")
+            text = json.dumps(value) if isinstance(value, dict) else value
+            self.stdout.write(f"{name.replace('_', ' ')}: {plain(text).plain}")
         for secret in secrets:
             until = f", retires at {moment(secret['retires_at'])} UTC" if secret["retires_at"] else ""
             self.stdout.write(f"signing secret #{secret['id']}: {secret['state']}, {span(secret['age'])} old{until}")
@@ -144,8 +144,8 @@ def _authorization(options: dict[str, Any]) -> str | None:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        said = getattr(error, "strerror", None) or error
-        raise ValueError(f"cannot read the Authorization from {file}: {said}") from error
+        text = getattr(error, "strerror", None) or error
+        raise ValueError(f"cannot read the Authorization from {file}: {text}") from error
     if not text.strip():
         raise ValueError(f"{file} holds no Authorization; --no-authorization removes the one that is set")
     return text.strip()

@@ -103,8 +103,8 @@ class Command(DeclaredCommand):
         changed = schedule.enabled
         if changed:
             verbs.pause(schedule)
-        told = "it triggers nothing until it is resumed" if changed else "it was paused before"
-        self._report(schedule, told, changed, options)
+        text = "it triggers nothing until it is resumed" if changed else "it was paused before"
+        self._report(schedule, text, changed, options)
 
     def _resume(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
@@ -113,8 +113,8 @@ class Command(DeclaredCommand):
         if changed:
             verbs.resume(schedule)
             schedule.refresh_from_db()
-        told = f"it triggers next at {moment(schedule.next_trigger_at)} UTC" if changed else "it was not paused"
-        self._report(schedule, told, changed, options)
+        text = f"it triggers next at {moment(schedule.next_trigger_at)} UTC" if changed else "it was not paused"
+        self._report(schedule, text, changed, options)
 
     def _cancel(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)
@@ -129,8 +129,8 @@ class Command(DeclaredCommand):
             return
         # the latest first: a queued one does not begin when the one before it ends
         cancelled = sum(verbs.cancel_batch(trigger) for trigger in found)
-        told = f"{many} cancelled; unfinished events taken off the backlog, or told to stop: {cancelled:,}"
-        self._report(schedule, told, True, options, batches=len(found), cancelled=cancelled)
+        text = f"{many} cancelled; unfinished events taken off the backlog, or asked to stop: {cancelled:,}"
+        self._report(schedule, text, True, options, batches=len(found), cancelled=cancelled)
 
     def lost(self, row: Schedule) -> str:
         return LOST
@@ -146,9 +146,9 @@ class Command(DeclaredCommand):
         else:
             self.stdout.write(f"{schedule} has triggered nothing yet.")
 
-    def _report(self, schedule: Schedule, told: str, changed: bool, options: dict[str, Any], **more: int) -> None:
-        facts = {"name": schedule.name, "changed": changed, "told": told} | more
-        self.stdout.write(as_json(facts) if options["json"] else f"{schedule}: {told}")
+    def _report(self, schedule: Schedule, text: str, changed: bool, options: dict[str, Any], **more: int) -> None:
+        facts = {"name": schedule.name, "changed": changed, "message": text} | more
+        self.stdout.write(as_json(facts) if options["json"] else f"{schedule}: {text}")
 
 
 def _batches_under_way(schedule: Schedule) -> list[Trigger]:

@@ -26,12 +26,12 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from ipaddress import ip_address
 
-from sources.availability import contact
+from sources.network import contact
 
 READ_BYTES = 2**18
 IPV4, NAME, IPV6 = 1, 3, 4
 DONE, NOT_ALLOWED, UNREACHABLE, REFUSED = 0, 2, 4, 5
-"""Replies of RFC 1928, section 6; `rclone_log` knows the words that rclone has for them."""
+"""Replies of RFC 1928, section 6; `log.py` knows the words that rclone has for them."""
 RESET = struct.pack("ii", 1, 0)
 
 Server = tuple[str, int]

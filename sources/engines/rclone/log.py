@@ -11,7 +11,7 @@ MAX_PROBLEMS = 200
 MESSAGE_LENGTH = 500
 
 CONSEQUENCES = ("not deleting ", "Attempt ", "Failed to sync")
-"""Lines that only repeat or follow from a problem told before."""
+"""Lines that only repeat or follow from a problem named before."""
 PREAMBLE = re.compile(r'^(Failed to create file system for "[^"]*": |error reading source root directory: |NewFs: )+')
 OF_THE_GATE = re.compile(r"socks connect tcp \S+->(\S+): unknown error (connection not allowed by ruleset)?")
 REDIRECTED = "redirects to another server are not followed"
@@ -31,7 +31,7 @@ class Problem:
 
 
 class RcloneLog:
-    """What rclone has said so far. Bounded: of many problems the first and the last are kept, and all are counted."""
+    """What rclone has logged so far. Bounded: of many problems the first and the last are kept, and all are counted."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -74,8 +74,8 @@ class RcloneLog:
         self.ignored_count += message.endswith(IGNORED)
         whole_run = message.startswith("error reading source root") or "objectType" not in entry
         path = "" if whole_run else str(entry.get("object", ""))
-        told = OF_THE_GATE.sub(_of_the_gate, PREAMBLE.sub("", message))
-        self.problems.append(Problem(_shortened(told), _shortened(path)))
+        text = OF_THE_GATE.sub(_of_the_gate, PREAMBLE.sub("", message))
+        self.problems.append(Problem(_shortened(text), _shortened(path)))
         if len(self.problems) > MAX_PROBLEMS:
             del self.problems[MAX_PROBLEMS // 2]
 

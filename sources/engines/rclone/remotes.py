@@ -11,8 +11,8 @@
 import itertools
 from collections.abc import Callable
 
-from sources.availability import contact
 from sources.engines.base import SourceSpec
+from sources.network import contact
 
 REMOTE = "src"
 KEY_ALGORITHMS = {"ssh-rsa": "rsa-sha2-512,rsa-sha2-256,ssh-rsa"}

@@ -84,7 +84,7 @@ def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
         (
             HOST_KEY,
             Verdict.SOURCE_FAILED,
-            "THE HOST KEY IS NOT THE PINNED ONE: this is another machine than before, or somebody is in between. "
+            "THE HOST KEY IS NOT THE PINNED ONE: this is another machine than before, or another one is in between. "
             "Nothing was copied. Only if the host was reinstalled, correct its host key (ssh-keyscan)",
         ),
         (BAD_KEY, Verdict.SOURCE_FAILED, "the source's host key is no SSH public key: copy it again (ssh-keyscan)"),
@@ -98,11 +98,11 @@ def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
         return _judge_single_files(log)
     if problems and exit_code in (1, 7):
         return Judgement(Verdict.SOURCE_FAILED, _describe(problems[0]))
-    said = f" ({_describe(problems[0])})" if problems else ""
+    detail = f" ({_describe(problems[0])})" if problems else ""
     meaning = EXIT_CODES.get(exit_code, f"rclone ended with code {exit_code}")
     if exit_code < 0:
         meaning = f"rclone was ended by signal {-exit_code} from outside"
-    return Judgement(Verdict.SOURCE_FAILED, meaning + said)
+    return Judgement(Verdict.SOURCE_FAILED, meaning + detail)
 
 
 def _judge_single_files(log: RcloneLog) -> Judgement:
@@ -123,7 +123,7 @@ def _not_copied(problems: list[Problem], number: int) -> str:
 
 
 def _is_of_the_repository(problem: Problem, destination: Path) -> bool:
-    """A suspicion: a source can send such a message. `sources.repository_breaker` tries the repository itself."""
+    """A suspicion: a source can send such a message. `sources.backups.handler` tries the repository itself."""
     words = _words(problem)
     about_it = str(destination) in words or PARTIAL_SUFFIX in words
     return about_it and bool(NOT_WRITABLE.search(words))

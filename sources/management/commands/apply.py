@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
+from django.db.utils import Error
 from pydantic_core import to_jsonable_python
 
 from operations.backlog.rendering import plain
-from operations.management.base import TerminalCommand
+from operations.management.base import TerminalCommand, unanswered
 from sources import fleet_files
 from sources.fleet import Change, FleetError, FleetReport, import_fleet
 
@@ -66,6 +67,8 @@ class Command(TerminalCommand):
             count = len(error.errors)
             lines = "\n".join(f"  {plain(line).plain}" for line in error.errors)
             raise CommandError(f"nothing was changed, {count} error(s):\n{lines}", returncode=2) from error
+        except Error as error:
+            raise unanswered(error, "nothing was changed: ") from error
         except RecursionError as error:  # what JSON reads may still be nested too deeply
             raise CommandError(f"nothing was changed: {name} is nested too deeply", returncode=2) from error
 

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from jobs.clock import database_clock
 from jobs.durations import span
 from jobs.management.arguments import duration
-from sources import tokens
+from sources.agents import tokens
 from sources.management.names import named
 from sources.models import Source
 

@@ -93,7 +93,7 @@ def _view(policy: Policy, periods: list[PreviewedPeriod]) -> Group:
     return Group(plain(title), table(columns, rows))
 
 
-def _view_of_schedule(schedule: Schedule, batches: list[ComingBatch], said: list[Message]) -> Group:
+def _view_of_schedule(schedule: Schedule, batches: list[ComingBatch], found: list[Message]) -> Group:
     """A line a trigger, and the verdict below."""
     zone = schedule.period.tzinfo
     batch = schedule.provider or f"{schedule.event_count:,} event{'s' if schedule.event_count != 1 else ''} a trigger"
@@ -113,7 +113,7 @@ def _view_of_schedule(schedule: Schedule, batches: list[ComingBatch], said: list
         )
         for each in batches
     )
-    return Group(plain(Text(about, style="bold")), table(columns, rows), messages_view(said))
+    return Group(plain(Text(about, style="bold")), table(columns, rows), messages_view(found))
 
 
 def _rows(period: PreviewedPeriod, zone: ZoneInfo) -> list[tuple[str, ...]]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.test import Client
 
-from sources import tokens
+from sources.agents import tokens
 from sources.models import Source
 from tests.sources.factories import make_source
 

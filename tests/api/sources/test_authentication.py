@@ -8,7 +8,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from sources import tokens
+from sources.agents import tokens
 from sources.models import AgentToken
 from tests.api.asking import problem_of
 from tests.api.sources.agents import Agent

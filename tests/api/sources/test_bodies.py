@@ -8,7 +8,7 @@ from django.db import OperationalError
 from django.test import Client
 
 from api.bodies import LARGEST_BODY
-from sources import checkins
+from sources.agents import checkins
 from sources.models import Source
 from tests.api.asking import problem_of
 from tests.api.sources.agents import Agent

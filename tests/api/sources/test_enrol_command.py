@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from sources import tokens
+from sources.agents import tokens
 from sources.models import AgentToken, EnrolmentCode
 from tests.sources.factories import make_source
 

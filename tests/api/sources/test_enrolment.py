@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from jobs.models import Decision
-from sources import tokens
+from sources.agents import tokens
 from sources.models import AgentToken, EnrolmentCode
 from tests.api.asking import problem_of
 from tests.sources.factories import make_source

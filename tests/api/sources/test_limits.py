@@ -7,7 +7,7 @@ from django.test import Client
 
 from api.agent_auth import FAILED_ENROLMENTS, network_of
 from operations.limits import Limit, LimitOfOneProcess, TooMany
-from sources import tokens
+from sources.agents import tokens
 from sources.models import AgentToken, Source
 from tests.api.asking import problem_of
 from tests.api.sources.agents import Agent

@@ -15,7 +15,8 @@ from django.utils import timezone
 
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from sources import planning, tokens
+from sources import planning
+from sources.agents import tokens
 from sources.models import Source
 from tests.api.sources.agents import Agent
 from tests.sources.factories import make_assignment, make_source, record_of

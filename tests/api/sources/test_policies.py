@@ -60,27 +60,14 @@ class TestCreating:
     @pytest.mark.parametrize(
         ("change", "fields"),
         [
-            ({"cron": "61 9 * * *"}, {"cron"}),
-            ({"cron": "0 0 30 2 *"}, {"cron"}),
-            ({"zone": "Europe/Atlantis"}, {"zone"}),
             ({"window": [{"days": "mon", "start": "25:00", "end": "06:00"}]}, {"window"}),
             ({"window": {}}, {"window"}),
-            ({"window": NIGHTS, "excluded_dates": ["13-45"]}, {"excluded_dates"}),
-            ({"engine_options": {"rocket": 1}}, {"engine_options"}),
-            ({"connect_timeout": 0}, {"connect_timeout"}),
-            ({"max_running_for": 0}, {"max_running_for"}),
-            ({"least_rate": 0}, {"least_rate"}),
-            ({"seeding_limit": 0}, {"seeding_limit"}),
-            ({"priority": 10**9}, {"priority"}),
-            ({"at_close": "explode"}, {"at_close"}),
-            ({"repository": "attic"}, {"repository"}),
-            ({"throttle": "none such"}, {"throttle"}),
-            ({"retry_policy": "none such"}, {"retry_policy"}),
+            ({"repository": "attic", "throttle": "none such"}, {"repository", "throttle"}),
             ({"kind": "sqs_message", "provider": "", "event_count": 5}, {"kind", "provider", "event_count"}),
             ({"cron": "nonsense", "zone": "Mars", "engine_options": {"x": 1}}, {"cron", "zone", "engine_options"}),
         ],
     )
-    def test_what_the_admin_refuses_is_refused_by_field(
+    def test_what_is_wrong_is_named_by_field(
         self, change: dict[str, Any], fields: set[str], program: Program, body: dict[str, Any]
     ) -> None:
         assert set(fields_of(program.post("policies", body | change))) == fields

@@ -15,7 +15,8 @@ from api.usual_check_ins import usual_check_ins
 from bench.fleets.statements import counted
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status, WaitingFor
-from sources import planning, tokens
+from sources import planning
+from sources.agents import tokens
 from sources.models import AgentToken, Source
 from tests.api.sources.agents import Agent
 from tests.sources.factories import make_assignment, make_source, record_of

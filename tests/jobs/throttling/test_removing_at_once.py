@@ -139,7 +139,7 @@ class TestTheWaysToRemove:
         self, throttle: Throttle, admin_client: Client, monkeypatch: pytest.MonkeyPatch, many: bool
     ) -> None:
         enter(throttle)
-        asked, answers = throttles.obstacle_to_removing, iter(["look", "look"])
+        asked, answers = throttles.obstacle_to_removing, iter(["look"])
         monkeypatch.setattr(throttles, "obstacle_to_removing", lambda live: "" if next(answers, "") else asked(live))
         address = "/admin/jobs/throttle/" + ("" if many else f"{throttle.pk}/delete/")
         answer = {"post": "yes", "action": "delete_selected", "_selected_action": [throttle.pk]}

@@ -184,7 +184,9 @@ class TestRemove:
 
     def test_without_a_terminal_to_ask_at_says_what_to_do(self, hooks, monkeypatch):
         monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-        with pytest.raises(CommandError, match=r"Remove the throttle hooks\? Nobody is there.*: add --yes") as caught:
+        with pytest.raises(
+            CommandError, match=r"Remove the throttle hooks\? There is no terminal.*: add --yes"
+        ) as caught:
             run("remove", "hooks")
         assert caught.value.returncode == 2
         assert Throttle.objects.exists()

@@ -9,10 +9,11 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from sources.availability import address_tracking, contact
+from sources.availability import address_tracking
 from sources.availability.address_tracking import ask_where_it_is, candidates_of, find, pinned_keys, shows_pinned_key
 from sources.availability.answers import Answer
 from sources.models import Policy, Source
+from sources.network import contact
 from tests.sources.factories import MONDAY
 from tests.sources.hosts import Host, Hosts, another_address
 from tests.sources.strangers import black_hole

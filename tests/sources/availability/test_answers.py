@@ -19,8 +19,8 @@ from cryptography.x509.oid import NameOID
 
 from sources.availability import answers
 from sources.availability.answers import Answer, ask, ask_now, contact_point
-from sources.availability.bounded_threads import BoundedThreads
 from sources.models import Source
+from sources.network.bounded_threads import BoundedThreads
 from tests.sources.engines.peers import free_port, loopback_address
 from tests.sources.hosts import another_address
 from tests.sources.strangers import black_hole, host_at, mute_host, talker

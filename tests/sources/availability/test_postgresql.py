@@ -17,10 +17,11 @@ from django.db import connection
 from sources.availability import answers
 from sources.availability.answers import Answer, ask_now
 from sources.backups.handler import specification_of
+from sources.engines import engine_for
 from sources.engines.pg_dump import connection_environment, dump_arguments
 from sources.engines.programs import find_postgresql_program
 from sources.models import Source
-from tests.sources.engines.peers import free_port
+from tests.sources.engines.peers import free_port, task_for
 from tests.sources.hosts import another_address
 from tests.sources.strangers import mute_host, talker
 from tests.waiting import PATIENCE
@@ -100,12 +101,18 @@ class TestDatabases:
         with talker(b"220 mail.example ESMTP\r\n") as (address, port):
             assert "refused us" in ask_now(database(address=address, port=port), PATIENCE).text
 
-    def test_one_that_sends_the_password_back_is_quoted_without_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_one_that_sends_the_password_back_is_quoted_without_it(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
         monkeypatch.setenv("BACKUP_SECRET_SHOP", "swordfish-7-lanterns")
         encoded = base64.b64encode(b"backup:swordfish-7-lanterns").decode()
         for code in ("28P01", "57P03"):
             with server_that_says(code, f"swordfish-7-lanterns {encoded} {code}") as (address, port):
                 answer = ask_now(database(address=address, port=port), PATIENCE)
+                task = task_for(specification_of(database(address=address, port=port)), tmp_path / code)
+                result = engine_for("postgresql").run(task, on_progress=lambda _: None, stop=threading.Event())
+            assert "***" in result.error
+            assert "swordfish" not in repr(result)
             assert "***" in answer.text
             assert "swordfish" not in answer.text
             assert encoded[-12:-2] not in answer.text

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from sources.availability import contact, wake, wake_networks
+from sources.availability import wake, wake_networks
 from sources.models import Policy, Source
+from sources.network import contact
 from tests.sources.engines.peers import loopback_address
 from tests.sources.factories import MONDAY, make_source
 from tests.waiting import PATIENCE

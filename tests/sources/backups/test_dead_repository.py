@@ -81,28 +81,25 @@ class TestAWorkerWhoseUnitsAreAllHung:
             eventually(lambda: ended.count() == UNITS, seconds=ENDED_WITHIN_SECONDS)
             eventually(lambda: Backup.objects.filter(assignment=behind).exists())
 
-    def test_is_freed_when_its_policys_longest_time_is_over(
+    def test_is_freed_when_its_policys_longest_time_is_over_and_by_a_shutdown(
         self, dead: Policy, kept: Policy, folder: Path, tmp_path: Path
     ) -> None:
         Policy.objects.filter(pk=dead.pk).update(max_running_for=2)
         hung, behind = fill_the_units(dead, kept, folder)
         queues = f"{planning.AVAILABILITY}:10,{planning.BACKUPS}:{UNITS}"
-        with worker_process(queues, tmp_path, BACKUPSCHED_LEASE=str(LEASE_SECONDS)):
-            eventually(lambda: Backup.objects.filter(assignment=behind).exists())
-        for assignment in hung:
-            errors = Attempt.objects.filter(record_id=record_of(assignment).pk, outcome=AttemptOutcome.FAILED)
-            assert "longer than the 2 s" in errors.get().error
-
-    def test_is_freed_by_a_shutdown_which_costs_no_failure(self, dead: Policy, folder: Path, tmp_path: Path) -> None:
-        assignment = make_assignment(dead, make_source(path=str(folder)))
-        planning.emit_due()
-        queues = f"{planning.AVAILABILITY}:10,{planning.BACKUPS}:{UNITS}"
         with worker_process(queues, tmp_path, BACKUPSCHED_LEASE=str(LEASE_SECONDS)) as worker:
+            eventually(lambda: Backup.objects.filter(assignment=behind).exists())
+            for assignment in hung:
+                errors = Attempt.objects.filter(record_id=record_of(assignment).pk, outcome=AttemptOutcome.FAILED)
+                assert "longer than the 2 s" in errors.get().error
+            Policy.objects.filter(pk=dead.pk).update(max_running_for=3600)
+            another = make_assignment(dead, make_source(path=str(folder)))
+            planning.emit_due()
             eventually(running)
             for _ in range(2):  # the second one skips the grace
                 worker.send_signal(signal.SIGTERM)
             assert worker.wait(PATIENCE) == 0
-        record = record_of(assignment)
+        record = record_of(another)
         assert (record.status, record.failures) == (Status.READY, 0)
         assert Attempt.objects.filter(outcome=AttemptOutcome.RELEASED).get().error == "the worker was stopped"
 
@@ -125,7 +122,9 @@ def _impatient(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("_impatient")
 class TestASilence:
-    def test_from_the_beginning_is_the_failure_of_the_repository(self, dead: Policy, folder: Path) -> None:
+    def test_from_the_beginning_is_the_repositorys_and_named_when_it_is_entered(
+        self, dead: Policy, folder: Path
+    ) -> None:
         assignment = make_assignment(dead, make_source(path=str(folder)))
         outcome = copy_source(Run(claimed_for(assignment, queue=planning.BACKUPS)))
         assert isinstance(outcome, Failed)
@@ -133,6 +132,12 @@ class TestASilence:
         assert outcome.error == (
             f"repository attic: {dead.repository.location} has not answered for 2 s; is its share dead?"
         )
+        repository = dead.repository
+        silent = f"{repository.location} has not answered for 1 s; is its share dead?"
+        assert edits.Repositories().problems(repository, None) == {"location": silent}
+        assert edits.Repositories().save(repository, {"name"}) == [
+            f"{repository.location} cannot be made: {repository.location} has not answered for 1 s; is its share dead?"
+        ]
 
     def test_in_the_middle_is_too(self, kept: Policy, folder: Path) -> None:
         location = Path(kept.repository.location)
@@ -147,11 +152,3 @@ class TestASilence:
             dying.result(timeout=PATIENCE)
         assert isinstance(outcome, Failed)
         assert outcome.fault_of == guarded_by(kept.repository)
-
-    def test_is_told_to_a_person_who_enters_it(self, dead: Policy) -> None:
-        repository = dead.repository
-        silent = f"{repository.location} has not answered for 1 s; is its share dead?"
-        assert edits.Repositories().problems(repository, None) == {"location": silent}
-        assert edits.Repositories().save(repository, {"name"}) == [
-            f"{repository.location} cannot be made: {repository.location} has not answered for 1 s; is its share dead?"
-        ]

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from jobs import breakers, tick
 from jobs.breakers import verbs
@@ -20,7 +18,7 @@ from jobs.models import Attempt, BacklogRecord, Breaker, Decision
 from jobs.outcomes import Failed, Handoff, Held, Outcome, Succeeded
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from sources import planning, repository_breaker
-from sources.availability.check import _look_up, ask_source
+from sources.availability.check import ask_source
 from sources.backups.handler import copy_source
 from sources.fleet import import_fleet
 from sources.models import Assignment, Backup, Policy, Repository
@@ -160,13 +158,6 @@ class TestHandlersAsk:
         assert isinstance(copied, Succeeded)
         assert copied.proves == repository_breaker.guarded_by(assignment.policy.repository)
 
-    def test_asking_costs_no_query_more_than_without_breakers(self, folder: Path, tmp_path: Path) -> None:
-        assignment = make_assignment(policy_into(tmp_path), make_source(path=str(folder)))
-        record = claimed_for(assignment)
-        with CaptureQueriesContext(connection) as queries:
-            _look_up([record])
-        assert len(queries) == 1
-
 
 class TestWhatIsWrittenDown:
     def held(self, assignment: Assignment, *, tried: bool) -> None:
@@ -240,12 +231,11 @@ class TestRepositoriesComeAndGo:
         settle(record, Held(breaker.pk, "closed for now"), NINE)
         assert record_of(assignment).status == Status.READY
 
-    @pytest.mark.parametrize("by_hand", [True, False])
-    def test_what_waits_goes_on_when_its_policy_names_another(self, by_hand: bool, tmp_path: Path) -> None:
+    def test_what_waits_goes_on_when_its_policy_names_another(self, tmp_path: Path) -> None:
         policy = policy_into(tmp_path)
         assignment = make_assignment(policy)
         breaker = break_it(policy.repository)
-        planning.back_up_now([assignment], NINE) if by_hand else planning.emit_due(NINE)
+        planning.back_up_now([assignment], NINE)
         settle(claim("availability", NINE), Held(breaker.pk, "closed for now"), NINE)
         policy.repository = policy_into(tmp_path).repository
         policy.save()
@@ -264,7 +254,7 @@ class TestRepositoriesComeAndGo:
         assert breaker.probe_at <= database_clock()
 
 
-SOURCES, UNITS = 30, 4
+SOURCES, UNITS = 12, 4
 
 
 @pytest.fixture

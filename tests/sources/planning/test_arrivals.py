@@ -118,7 +118,7 @@ class TestAskedAgain:
     def test_what_a_unit_hands_back_has_not_answered_again(self) -> None:
         assignment = make_assignment()
         planning.emit_due(NINE)
-        settle(handed_on(assignment, NINE), Handoff("arrivals", said="it answered long ago"), NINE + HOUR)
+        settle(handed_on(assignment, NINE), Handoff("arrivals", found="it answered long ago"), NINE + HOUR)
         assignment.refresh_from_db()
         assert assignment.last_contacted_at == NINE
         assert (record_of(assignment).queue, record_of(assignment).exclusive_key) == ("arrivals", None)

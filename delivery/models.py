@@ -12,7 +12,7 @@ class EndpointKind(models.TextChoices):
 
 
 class Endpoint(models.Model):
-    """Where events are delivered. `delivery/` tells how.
+    """Where events are delivered. `delivery/` does it.
 
     Sealed fields are encrypted with the installation's secret key (`delivery/encryption.py`); nothing shows them again.
     """

@@ -14,7 +14,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from jobs.worker.sockets import sockets
-from sources.availability.bounded_threads import BoundedThreads
+from sources.network.bounded_threads import BoundedThreads
 
 LOOKUP_THREADS = 256
 """A resolver that is silent takes half a minute over each name."""

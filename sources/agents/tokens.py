@@ -3,7 +3,7 @@
 A person makes a **code** for a source (`make_code`) and types it on its machine. The agent exchanges it, once, for a
 **token** (`redeem`), and shows that with every request (`authenticate`). A source may have several tokens: a new one
 from `redeem` or `rotate` leaves the older ones valid, and its *first use* revokes them. So an answer that was lost on
-the way locks nobody out, and a token that was copied ends when the agent takes the next one.
+the way locks no agent out, and a token that was copied ends when the agent takes the next one.
 
 Everything that makes or ends a token of a source first locks the source's row: what `revoke` does not see yet waits for
 it, and then finds that it has been revoked.
@@ -30,7 +30,7 @@ USED_AT_PRECISION = timedelta(hours=1)
 """`used_at` is written at most this often: agents come every few minutes, and a write is half of what one costs."""
 
 KEPT_FOR = timedelta(days=90)
-"""After its end the row of a token tells until when somebody could have used it."""
+"""After its end the row of a token says until when it could have been used."""
 
 CODE_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Digits and letters without I, L, O and U, so that what is read aloud or copied by hand arrives."""
@@ -54,7 +54,7 @@ SELECT clock_timestamp(), {columns}
 
 
 class Refused(Exception):
-    """A code or token is unknown, used, expired or revoked. Which of them is not said."""
+    """A code or token is unknown, used, expired or revoked. Which of them stays open."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Agent:
 
 @transaction.atomic
 def issue(source: Source) -> str:
-    """Make a token for the agent of `source`. It is returned this once: nobody can read it again.
+    """Make a token for the agent of `source`. It is returned this once: it cannot be read again.
 
     Raises: Refused when the source has been deleted meanwhile.
     """

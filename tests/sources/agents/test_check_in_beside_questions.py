@@ -7,7 +7,7 @@ import pytest
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import Status
-from sources.checkins import Facts, check_in
+from sources.agents.checkins import Facts, check_in
 from sources.models import Assignment, Repository, Source
 from sources.planning import AVAILABILITY, BACKUPS, emit_due
 from tests.sources.factories import make_assignment, make_policy, make_source, record_of

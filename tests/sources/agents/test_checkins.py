@@ -8,8 +8,9 @@ import pytest
 from bench.fleets.statements import counted
 from jobs.models import BacklogRecord, Decision
 from jobs.states import Status, WaitingFor
-from sources import checkins, planning
-from sources.checkins import Facts, check_in, clock_skew, reachable_at
+from sources import planning
+from sources.agents import checkins
+from sources.agents.checkins import Facts, check_in, clock_skew, reachable_at
 from sources.models import Source
 from tests.factories import NOON
 from tests.sources.factories import make_assignment, make_source, record_of
@@ -19,55 +20,26 @@ SENDER = "192.0.2.7"
 
 class TestReachableAt:
     def test_the_senders_address_comes_first_and_each_once(self) -> None:
-        said = ["198.51.100.4", "192.0.2.7", "2001:DB8:0::1", "2001:db8::1"]
-        assert reachable_at(said, SENDER) == ["192.0.2.7", "198.51.100.4", "2001:db8::1"]
+        named = ["198.51.100.4", "192.0.2.7", "2001:DB8:0::1", "2001:db8::1"]
+        assert reachable_at(named, SENDER) == ["192.0.2.7", "198.51.100.4", "2001:db8::1"]
 
-    @pytest.mark.parametrize(
-        "address",
-        [
-            "127.0.0.1",
-            "127.8.9.10",
-            "::1",
-            "::ffff:127.0.0.1",
-            "169.254.169.254",
-            "fe80::1",
-            "fe80::1%eth0",
-            "224.0.0.1",
-            "ff02::1",
-            "0.0.0.0",
-            "0.1.2.3",
-            "::",
-            "255.255.255.255",
-            "240.0.0.1",
-        ],
-    )
-    def test_what_names_no_other_host_is_left_out(self, address: str) -> None:
-        assert reachable_at([address], SENDER) == [SENDER]
-
-    def test_private_addresses_are_where_most_sources_are(self) -> None:
-        said = ["10.1.2.3", "192.168.0.9", "100.64.0.1", "fd00::5"]
-        assert reachable_at(said, SENDER) == [SENDER, *said]
+    def test_what_names_no_other_host_is_left_out(self, settings: Any) -> None:
+        loopback = ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"]
+        local = ["169.254.169.254", "fe80::1", "fe80::1%eth0", "224.0.0.1", "ff02::1"]
+        nowhere = ["0.0.0.0", "0.1.2.3", "::", "255.255.255.255", "240.0.0.1"]
+        assert reachable_at([*loopback, *local, *nowhere], SENDER) == [SENDER]
+        private = ["10.1.2.3", "192.168.0.9", "100.64.0.1", "fd00::5"]
+        assert reachable_at(private, SENDER) == [SENDER, *private]
+        assert reachable_at(["2001:db8::1%;touch x"], "") == ["2001:db8::1"]  # "": over a socket of the file system
+        assert reachable_at([], "::ffff:192.0.2.7") == ["192.0.2.7"]
+        assert len(reachable_at([f"10.0.0.{n}" for n in range(1, 31)], SENDER)) == 20
+        settings.DEBUG = True
+        assert reachable_at(["127.0.5.1"], SENDER) == [SENDER, "127.0.5.1"]
 
     def test_loopback_counts_for_a_request_from_there_and_may_be_a_proxys(self) -> None:
         assert reachable_at(["127.0.5.1"], "127.0.0.1") == ["127.0.5.1", "127.0.0.1"]
         assert reachable_at([], "127.0.5.9") == ["127.0.5.9"]
         assert reachable_at(["169.254.1.1", "0.0.0.0"], "127.0.0.1") == ["127.0.0.1"]
-
-    def test_loopback_counts_when_debugging(self, settings: Any) -> None:
-        settings.DEBUG = True
-        assert reachable_at(["127.0.5.1"], SENDER) == [SENDER, "127.0.5.1"]
-
-    def test_an_interface_behind_a_percent_sign_is_dropped(self) -> None:
-        assert reachable_at(["2001:db8::1%;touch x"], SENDER) == [SENDER, "2001:db8::1"]
-
-    def test_a_mapped_sender_is_the_ipv4_address_that_it_is(self) -> None:
-        assert reachable_at([], "::ffff:192.0.2.7") == ["192.0.2.7"]
-
-    def test_a_request_over_a_socket_of_the_file_system_has_no_address(self) -> None:
-        assert reachable_at(["192.0.2.1"], "") == ["192.0.2.1"]
-
-    def test_twenty_at_most(self) -> None:
-        assert len(reachable_at([f"10.0.0.{n}" for n in range(1, 31)], SENDER)) == 20
 
     def test_text_that_is_no_address_is_an_error(self) -> None:
         with pytest.raises(ValueError, match="IP"):

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from sources.availability import contact
 from sources.availability.answers import Answer, ask, ask_now
-from sources.availability.bounded_threads import BoundedThreads
-from sources.availability.contact import addresses_of, first_of
+from sources.network import contact
+from sources.network.bounded_threads import BoundedThreads
+from sources.network.contact import addresses_of, first_of
 from tests.sources.strangers import host_at, talker
 from tests.waiting import PATIENCE, eventually
 
@@ -138,8 +138,7 @@ class TestBoundedThreads:
             with lock:
                 running[0] += 1
                 most[0] = max(most[0], running[0])
-            if number < 3:
-                three_are_there.wait()
+            three_are_there.wait()
             with lock:
                 running[0] -= 1
             return number
@@ -159,7 +158,7 @@ class TestBoundedThreads:
     def test_a_hung_call_does_not_keep_the_process_from_ending(self) -> None:
         script = (
             "import asyncio, threading\n"
-            "from sources.availability.bounded_threads import BoundedThreads\n"
+            "from sources.network.bounded_threads import BoundedThreads\n"
             "hang = lambda: threading.Event().wait()\n"
             "try: asyncio.run(asyncio.wait_for(BoundedThreads('hung', 1).call('k', hang), 0.05))\n"
             "except TimeoutError: pass\n"

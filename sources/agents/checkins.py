@@ -1,4 +1,4 @@
-"""An agent says "I am here": what it said is stored in one statement, then the records of its source are moved.
+"""An agent says "I am here": what it reports is stored in one statement, then the records of its source are moved.
 
 `sources/planning/arrivals.py` says what happens when its source is found silent at the same moment. Most check-ins move
 nothing, and are that one statement. Where one is cut off in between, its agent's next one moves the records.
@@ -16,7 +16,8 @@ from django.db import DEFAULT_DB_ALIAS
 
 from jobs import decisions
 from jobs.prepared import execute
-from sources import planning, tokens
+from sources import planning
+from sources.agents import tokens
 from sources.models import Source
 from sources.planning.standings import STANDINGS
 
@@ -65,7 +66,7 @@ class CheckedIn:
 
 
 def check_in(source: Source, facts: Facts, remote: str, now: datetime) -> CheckedIn:
-    """Store what the agent of `source` said, log it, and move the records that waited for it.
+    """Store what the agent of `source` reports, log it, and move the records that waited for it.
 
     What an agent says every few minutes is a line of the log only if it is news, or moved something: a fleet of 5,000
     would fill the log within a day.
@@ -118,7 +119,7 @@ SELECT set_config('synchronous_commit', 'off', TRUE), stored.*, standing.*
 
 
 def check_in_as_usual(token: str, facts: Facts, remote: str) -> CheckedIn | None:
-    """`check_in` of an agent that has a valid `token` and says what it said last time, in one statement with its token.
+    """`check_in` of an agent that has a valid `token` and reports what it did last time: one statement with its token.
 
     None, and nothing is written: there is more to it, as a first use, an address that is new, or a wrong token.
     """
@@ -169,8 +170,8 @@ SELECT standing.*
 
 
 def _store(source: Source, facts: Facts, remote: str, now: datetime) -> list[planning.Standing]:
-    """Store the facts, also in `source`. What was not said is unknown from now on, but for the host name. Returns how
-    its assignments stand.
+    """Store the facts, also in `source`. What was not reported is unknown from now on, but for the host name. Returns
+    how its assignments stand.
 
     Raises: SourceGone, ValueError.
     """
@@ -191,7 +192,7 @@ def _store(source: Source, facts: Facts, remote: str, now: datetime) -> list[pla
     return [planning.Standing(*row) for row in rows if row[0] is not None]
 
 
-def reachable_at(said: Iterable[str], remote: str) -> list[str]:
+def reachable_at(reported: Iterable[str], remote: str) -> list[str]:
     """Where a source may be reached: the address its request came from, then those that its agent named.
 
     Each once, in its usual spelling, at most 20. Left out is what names no single other host: multicast, link-local,
@@ -201,7 +202,7 @@ def reachable_at(said: Iterable[str], remote: str) -> list[str]:
     Raises: ValueError for text that is no IP address.
     """
     sender = _address(remote) if is_address(remote) else None
-    named = [_address(text) for text in said]
+    named = [_address(text) for text in reported]
     if sender is not None:
         named = [*named, sender] if sender.is_loopback else [sender, *named]
     loopback = settings.DEBUG or (sender is not None and sender.is_loopback)

@@ -1,0 +1,92 @@
+"""What stands in a row or in an address is data: no page of the admin runs it, or breaks by it.
+
+`BACKUPSCHED_ADMIN_FUZZ=500` asks each list so many times instead, of more parameters and values, in random order.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.db import DatabaseError, models
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+
+from tests.backupsched.one_of_each import make_one_of_each
+from tests.backupsched.test_roles import OURS
+
+AT_LENGTH = int(os.environ.get("BACKUPSCHED_ADMIN_FUZZ") or 0)
+SEED = 20261122
+ODD = ["99999999", *(["", "x", "-1", "9" * 30, "1e999", "2026-13-45", "'", "1,2", "[", "\x00"] if AT_LENGTH else [])]
+LOOKUPS = ["", "__year", *(["__exact", "__isnull", "__gte", "__in", "__regex", "__nothing"] if AT_LENGTH else [])]
+ADMIN_OWN = ["o", "p", "all", "q", "e", "_popup", "_to_field", "_changelist_filters", "unknown"]
+SCRIPT = "<script>x"
+"""Short: it has to fit."""
+SHAPED = ("window", "excluded_dates")
+"""Pages rely on the shape of these."""
+
+
+def write_everywhere(model: Any) -> None:
+    """Scripts into all text that a row of `model` can hold, past its forms, as agents, engines and people might."""
+    for field in model._meta.concrete_fields:
+        if isinstance(field, models.CharField | models.TextField | models.JSONField) and not field.choices:
+            value: object = SCRIPT
+            if isinstance(field, models.JSONField):
+                value = [SCRIPT] if field.name == "addresses" else {SCRIPT: SCRIPT}
+            if field.name not in SHAPED:
+                try:
+                    model.objects.update(**{field.name: value})
+                except DatabaseError:  # the database does not take it there, in a view or against a constraint
+                    continue
+
+
+def parameters(model_admin: Any) -> Iterator[str]:
+    yield from ADMIN_OWN
+    for field in model_admin.model._meta.get_fields():
+        for lookup in LOOKUPS:
+            yield field.name + lookup
+    for each in model_admin.list_filter:
+        for part in each if isinstance(each, tuple) else (each,):
+            yield getattr(part, "parameter_name", None) or str(part)
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("model", list(admin.site._registry), ids=lambda model: model._meta.label_lower)
+def test_no_page_runs_what_a_row_says_and_no_list_ends_in_a_server_error(model: Any, admin_client: Client) -> None:
+    admin_client.raise_request_exception = False
+    make_one_of_each()
+    name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+    pages = [reverse(f"{name}_changelist")]
+    if model._meta.app_label in OURS:
+        write_everywhere(model)
+        first = model._default_manager.values_list("pk", flat=True)[:1]
+        pages += [reverse(f"{name}_{page}", args=[key]) for key in first for page in ("change", "history")]
+    for page in pages:
+        answer = admin_client.get(page)
+        assert answer.status_code == 200, page
+        assert SCRIPT not in answer.content.decode(), page
+
+    pairs = [(name, value) for name in dict.fromkeys(parameters(admin.site._registry[model])) for value in ODD]
+    if AT_LENGTH:
+        pairs = random.Random(SEED).sample(pairs, min(AT_LENGTH, len(pairs)))
+    answers = {pair: admin_client.get(pages[0], dict([pair])) for pair in pairs}
+    assert {pair: answer.status_code for pair, answer in answers.items() if answer.status_code >= 500} == {}
+
+
+def views(patterns: list[Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for pattern in patterns:
+        path = before + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from views(pattern.url_patterns, path)
+        elif isinstance(pattern, URLPattern):
+            yield path, pattern.callback
+
+
+def test_no_page_takes_a_form_of_another_site() -> None:
+    """The API's operations ask for the token themselves: tests/api/sources/test_permissions.py."""
+    exempt = [path for path, view in views(get_resolver().url_patterns) if getattr(view, "csrf_exempt", False)]
+    assert [path for path in exempt if not path.startswith("api/")] == []
+    assert exempt
