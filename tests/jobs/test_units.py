@@ -1,7 +1,6 @@
 """Runs of handlers in threads and on the event loop: each gives exactly one outcome, whatever it does."""
 
 import asyncio
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,7 +16,6 @@ from jobs.handlers import Kind, Run, registry
 from jobs.outcomes import Claimed, Failed, Outcome, Postponed, Released, Succeeded
 from jobs.worker import units as units_module
 from jobs.worker.guard import Guard
-from jobs.worker.places import AHEAD_SECONDS
 from jobs.worker.units import Units
 from tests.factories import make_claimed
 from tests.waiting import PATIENCE, eventually
@@ -110,30 +108,6 @@ def gate() -> Iterator[Gate]:
     gate.open()
 
 
-def return_nonsense(run: Run):
-    return "done"
-
-
-async def return_nonsense_async(run: Run):
-    return None
-
-
-def leave(run: Run):
-    sys.exit(3)
-
-
-async def leave_async(run: Run):
-    sys.exit(3)
-
-
-def interrupt(run: Run):
-    raise KeyboardInterrupt
-
-
-async def interrupt_async(run: Run):
-    raise KeyboardInterrupt
-
-
 def succeed(run: Run) -> Outcome:
     return Succeeded()
 
@@ -142,24 +116,39 @@ async def succeed_async(run: Run) -> Outcome:
     return Succeeded()
 
 
+def raising(error: BaseException) -> tuple[Callable, Callable]:
+    """A sync and an async handler that raise it."""
+
+    def raises(run: Run):
+        raise error
+
+    async def raises_async(run: Run):
+        raise error
+
+    return raises, raises_async
+
+
+async def return_nothing(run: Run):
+    return None
+
+
 MISBEHAVIOUR = [
-    (return_nonsense, "returned 'done', which is no outcome"),
-    (return_nonsense_async, "returned None, which is no outcome"),
-    (leave, "SystemExit: 3"),
-    (leave_async, "SystemExit: 3"),
-    (interrupt, "KeyboardInterrupt"),
-    (interrupt_async, "KeyboardInterrupt"),
+    (lambda run: "done", "returned 'done', which is no outcome"),
+    (return_nothing, "returned None, which is no outcome"),
+    *((handler, "SystemExit: 3") for handler in raising(SystemExit(3))),
+    *((handler, "KeyboardInterrupt") for handler in raising(KeyboardInterrupt())),
+    (raising(asyncio.CancelledError())[1], ""),  # and no endless release
 ]
 
 
 class TestMisbehaviour:
-    @pytest.mark.parametrize(("handler", "said"), MISBEHAVIOUR)
-    def test_is_a_failure_that_says_what_happened_and_the_next_ones_run(self, units, handled, handler, said):
+    @pytest.mark.parametrize(("handler", "message"), MISBEHAVIOUR)
+    def test_is_a_failure_that_says_what_happened_and_the_next_ones_run(self, units, handled, handler, message):
         handled(handler)
         units.run(*[make_claimed() for _ in range(2 * PLACES)])
         for outcome in units.outcomes(2 * PLACES):
             assert isinstance(outcome, Failed)
-            assert said in outcome.error
+            assert message in outcome.error
         handled(succeed)
         units.run(make_claimed())
         assert units.outcome() == Succeeded()
@@ -172,51 +161,27 @@ class TestMisbehaviour:
         assert "no handler for kind 'tape' in queue 'default'" in outcome.reason
         assert outcome.until == record.started_at + timedelta(minutes=minutes)
 
-    def test_by_cancelling_itself_is_a_failure_and_no_endless_release(self, units, handled):
-        @handled
-        async def cancelled(run: Run):
-            raise asyncio.CancelledError
-
-        units.run(make_claimed())
-        assert isinstance(units.outcome(), Failed)
-
 
 class TestStopping:
-    def test_releases_a_question_that_waits_for_its_answer_and_its_place_serves_the_next(self, handled):
-        units = Listening(feeds="other")
-        waiting = threading.Event()
-
-        @handled
-        async def wait(run: Run):
-            waiting.set()
-            await asyncio.sleep(3600)
-
-        units.run(make_claimed())
-        assert waiting.wait(PATIENCE)
-        units.stop_waiting_for_answers()
-        assert isinstance(units.outcome(), Released)
+    def test_releases_a_question_that_waits_for_its_answer_but_no_handler_that_does_something(self, handled, gate):
+        asking, doing = Listening(feeds="other"), Listening()
+        handled(gate.asynchronous)
+        one, neighbour = make_claimed(), make_claimed()
+        asking.run(make_claimed())
+        doing.run(one, neighbour)
+        eventually(lambda: gate.began == 3)
+        for units in (asking, doing):
+            units.stop_waiting_for_answers()
+        assert isinstance(asking.outcome(), Released)
+        doing.stop(doing.find(one.id))
+        assert doing.ended.get(timeout=PATIENCE) == (one, Released())
+        gate.open()
+        assert doing.ended.get(timeout=PATIENCE) == (neighbour, Succeeded())
         handled(succeed_async)
-        units.run(*[make_claimed() for _ in range(3)])
-        assert units.outcomes(3) == [Succeeded()] * 3
-        units.close()
-
-    def test_lets_an_async_handler_that_does_something_end(self, units, handled, gate):
-        handled(gate.asynchronous)
-        units.run(make_claimed())
-        eventually(lambda: gate.began == 1)
-        units.stop_waiting_for_answers()
-        gate.open()
-        assert units.outcome() == Succeeded()
-
-    def test_one_async_run_leaves_its_neighbour_alone(self, units, handled, gate):
-        handled(gate.asynchronous)
-        one, other = make_claimed(), make_claimed()
-        units.run(one, other)
-        eventually(lambda: gate.began == 2)
-        units.stop(units.find(one.id))
-        assert units.ended.get(timeout=PATIENCE) == (one, Released())
-        gate.open()
-        assert units.ended.get(timeout=PATIENCE) == (other, Succeeded())
+        asking.run(*[make_claimed() for _ in range(3)])  # its place serves the next
+        assert asking.outcomes(3) == [Succeeded()] * 3
+        asking.close()
+        doing.close()
 
     @pytest.mark.parametrize("handler", [succeed, succeed_async])
     def test_releases_a_handler_that_had_no_time_to_begin(self, units, handled, gate, handler):
@@ -231,13 +196,15 @@ class TestStopping:
         assert isinstance(outcomes[late.id], Released)
         assert gate.began == PLACES
 
-    def test_tells_an_earlier_attempt_when_the_record_is_claimed_once_more(self, units, handled):
-        handled(lambda run: Released() if run.stop.wait(PATIENCE) else Failed("was not told"))
+    def test_reaches_an_earlier_attempt_when_the_record_is_claimed_once_more(self, units, handled):
+        handled(lambda run: Released() if run.stop.wait(PATIENCE) else Failed("was not stopped"))
         first = make_claimed()
         second = first._replace(attempt=2)
         units.run(first)
         units.run(second)
         assert units.ended.get(timeout=PATIENCE) == (first, Released())
+        assert [run.record for run in units.runs()] == [second]
+        units.forget([first])  # its settle ends the holding of its own attempt alone
         assert [run.record for run in units.runs()] == [second]
 
 
@@ -251,36 +218,23 @@ class TestALeaseThatRanOutWhileItWaited:
 
 
 class TestTheLongestTime:
+    @pytest.mark.parametrize("own", [None, 5])
     @pytest.mark.parametrize("handler", ["sync", "asynchronous"])
-    def test_of_a_kind_ends_what_hangs_as_a_failure(self, units, handled, gate, handler):
+    def test_of_its_kind_or_its_own_ends_what_hangs_as_a_failure(self, units, handled, gate, handler, own):
         registry.add(Kind("test", max_seconds=30))
         handled(getattr(gate, handler))
         units.run(make_claimed())
         eventually(lambda: gate.began == 1)
         [run] = units.runs()
         run.renewed_at = boot_seconds() + 60
-        guard = Guard(units)
-        guard.look(run.began_at + 29.9)
+        run.max_seconds = own or run.max_seconds  # as the handler sets it
+        guard, longest = Guard(units), own or 30
+        guard.look(run.began_at + longest - 0.1)
         assert not run.is_stopped
-        guard.look(run.began_at + 30.1)
+        guard.look(run.began_at + longest + 0.1)
         outcome = units.outcome()
         assert isinstance(outcome, Failed)
-        assert "longer than the 30 s" in outcome.error
-
-    def test_of_a_run_is_what_its_handler_says(self, units, handled):
-        registry.add(Kind("test", max_seconds=30))
-
-        @handled
-        def knows_better(run: Run):
-            run.max_seconds = 5
-            return Released() if run.stop.wait(PATIENCE) else Failed("was not stopped")
-
-        units.run(make_claimed())
-        [run] = units.runs()
-        eventually(lambda: run.max_seconds)
-        run.renewed_at = boot_seconds() + 60
-        Guard(units).look(run.began_at + 5.1)
-        assert "longer than the 5 s" in units.outcome().error
+        assert f"longer than the {longest} s" in outcome.error
 
 
 class TestPlaces:
@@ -288,36 +242,26 @@ class TestPlaces:
     def test_are_as_many_as_the_rule_says_and_the_rest_waits_in_order(self, units, handled, gate, handler):
         handled(getattr(gate, handler))
         records = [make_claimed() for _ in range(10)]
-        units.run(*records)
+        for record in records[:PLACES]:
+            units.run(record)  # each finds a place of its own
+        units.run(*records[PLACES:])
         eventually(lambda: gate.began == PLACES)
         assert units.waiting() == 8
         assert sorted(run.record for run in units.busy()) == records[:PLACES]
+        assert units.room("default") == 0
+        assert not units.room_was_made.is_set()
         gate.open()
         assert units.outcomes(10) == [Succeeded()] * 10
         assert gate.peak == PLACES
+        assert units.room_was_made.wait(PATIENCE)
 
-    @pytest.mark.parametrize("handler", ["sync", "asynchronous"])
-    @pytest.mark.parametrize("round_number", range(2))
-    def test_are_found_by_records_that_come_one_right_after_the_other(
-        self, units, handled, gate, handler, round_number
-    ):
-        handled(getattr(gate, handler))
-        for _ in range(PLACES):
-            units.run(make_claimed())
-        eventually(lambda: gate.began == PLACES)
-
-    def test_of_sync_and_async_handlers_together_are_not_filled_beyond_the_rule(self, units, handled, gate):
-        handled(succeed)
-        registry.handler("other", queue="default")(succeed_async)
-        units.run(*[make_claimed(kind=kind) for kind in ("test", "other") * 20])
-        assert units.outcomes(40) == [Succeeded()] * 40
-        assert units.room("default") == PLACES
-
-    def test_one_slow_handler_does_not_hold_up_the_quick_ones_behind_it(self, units, handled, gate):
+    def test_one_slow_handler_holds_up_none_of_the_quick_ones_behind_it_sync_or_async(self, units, handled, gate):
         registry.handler("slow", queue="default")(gate.sync)
+        registry.handler("other", queue="default")(succeed_async)
         handled(succeed)
-        units.run(make_claimed(kind="slow"), *[make_claimed() for _ in range(50)])
-        assert units.outcomes(50) == [Succeeded()] * 50
+        units.run(make_claimed(kind="slow"), *[make_claimed(kind=kind) for kind in ("test", "other") * 20])
+        assert units.outcomes(40) == [Succeeded()] * 40
+        assert units.room("default") == PLACES - 1
 
     @pytest.mark.parametrize("handler", ["sync", "asynchronous"])
     def test_that_are_all_taken_by_something_long_give_back_what_waits(
@@ -346,24 +290,14 @@ class TestRoom:
         units.forget([run.record for run in units.runs()])
 
     @pytest.mark.parametrize("handler", [succeed, succeed_async])
-    def test_is_hundreds_for_quick_handlers(self, units, handled, handler):
+    def test_is_hundreds_for_quick_handlers_and_the_free_places_when_they_turn_slow(
+        self, units, handled, gate, handler
+    ):
         def are_known() -> bool:
             self.learn(units, handler, handled)
             return units.room("default") > 500
 
         eventually(are_known)  # what a busy machine holds up is not quick
-
-    def test_is_one_per_free_place_for_long_handlers(self, units, handled, gate):
-        handled(lambda run: Succeeded(run.stop.wait(4 * AHEAD_SECONDS)))
-        units.run(*[make_claimed() for _ in range(PLACES)])
-        units.outcomes(PLACES)
-        handled(gate.sync)
-        units.run(make_claimed())
-        eventually(lambda: gate.began == 1)
-        assert units.room("default") == PLACES - 1
-
-    def test_shrinks_to_the_free_places_when_quick_handlers_turn_slow(self, units, handled, gate):
-        self.learn(units, succeed, handled)
         handled(gate.sync)
         units.run(*[make_claimed() for _ in range(PLACES)])
         eventually(lambda: gate.began == PLACES)
@@ -375,15 +309,6 @@ class TestRoom:
         assert feeding.room("default") == PLACES
         feeding.close()
 
-    def test_is_told_of_when_a_handler_ends_that_was_in_the_way(self, units, handled, gate):
-        handled(gate.sync)
-        units.run(*[make_claimed() for _ in range(PLACES)])
-        eventually(lambda: gate.began == PLACES)
-        assert units.room("default") == 0
-        assert not units.room_was_made.is_set()
-        gate.open()
-        assert units.room_was_made.wait(PATIENCE)
-
     def test_is_none_while_too_many_results_wait_to_be_settled(self, units, handled, monkeypatch):
         monkeypatch.setattr(units_module, "MAX_UNSETTLED", 30)
         handled(succeed)
@@ -394,21 +319,11 @@ class TestRoom:
         assert units.room("default") > 0
 
 
-class TestHolding:
-    def test_of_a_newer_attempt_does_not_end_with_the_settle_of_an_older_one(self, units, handled):
-        handled(succeed)
-        record = make_claimed(attempt=2)
-        units.run(record)
-        units.outcome()
-        units.forget([record._replace(attempt=1)])
-        assert [run.record for run in units.runs()] == [record]
-
-
 @pytest.mark.parametrize("handler", [succeed, succeed_async])
-def test_ten_thousand_quick_records_give_one_outcome_each(units, handled, handler):
+def test_thousands_of_quick_records_give_one_outcome_each(units, handled, handler):
     handled(handler)
-    records = [make_claimed() for _ in range(10_000)]
-    for first in range(0, 10_000, 500):
+    records = [make_claimed() for _ in range(3_000)]
+    for first in range(0, 3_000, 500):
         units.run(*records[first : first + 500])
     ended = Counter(units.ended.get(timeout=PATIENCE)[0].id for _ in records)
     assert ended == Counter(record.id for record in records)

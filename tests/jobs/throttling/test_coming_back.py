@@ -39,33 +39,17 @@ class TestSecondsToToken:
         make_record(lane=make_lane(make_rated(1), make_rated(0.25), make_throttle(5)))
         claim()
         assert throttles.seconds_to_token("default", NOON) == pytest.approx(4)
+        assert throttles.seconds_to_token("backups", NOON) is None  # nothing is ready there
 
-    def test_are_none_where_a_token_lies_and_something_else_is_lacking(self):
-        throttle = make_rated(1, burst=5, tokens=5, most=1)
-        ready(throttle, 3)
-        assert len(claim()) == 1
+    @pytest.mark.parametrize(("most", "claimed"), [(1, 1), (0, 0)], ids=["full", "paused"])
+    def test_are_none_where_something_else_is_lacking(self, most, claimed):
+        ready(make_rated(1, burst=5, tokens=5, most=most), 3)
+        assert len(claim()) == claimed
         assert throttles.seconds_to_token("default", NOON) is None
 
-    def test_are_none_for_a_queue_in_which_nobody_is_ready(self):
-        ready(make_rated(1), queue="backups")
-        claim(queue="backups")
-        claim()
-        assert throttles.seconds_to_token("backups", NOON) == pytest.approx(1)
-        assert throttles.seconds_to_token("default", NOON) is None
-
-    def test_are_none_behind_a_throttle_that_is_paused(self):
-        ready(make_rated(1, most=0))
-        claim()
-        assert throttles.seconds_to_token("default", NOON) is None
-
-    def test_are_not_asked_for_while_no_throttle_has_a_rate(self, monkeypatch):
-        throttle = make_throttle(1)
-        ready(throttle, 3)
-        claim()
-        monkeypatch.setattr(throttles, "execute", pytest.fail)
-        assert throttles.seconds_to_token("default") is None
-
-    def test_are_asked_for_from_the_first_claim_after_a_rate_is_given_until_the_first_one_after_it_is_taken(self):
+    def test_are_asked_for_from_the_first_claim_after_a_rate_is_given_until_the_first_one_after_it_is_taken(
+        self, monkeypatch
+    ):
         throttle = make_throttle(5)
         ready(throttle, 3)
         assert len(claim(limit=1)) == 1
@@ -77,6 +61,8 @@ class TestSecondsToToken:
         assert len(claim(limit=1)) == 1
         assert throttles.seconds_to_token("default", now) is None
         assert not throttles._rated
+        monkeypatch.setattr(throttles, "execute", pytest.fail)  # no throttle has a rate: nothing is asked
+        assert throttles.seconds_to_token("default") is None
 
 
 class TestTokens:
@@ -116,15 +102,11 @@ class TestHints:
         clock[0] += 1
         assert hints.seconds_until_next() == 0
         assert hints.seconds_until_next() == float("inf")
-        assert hints.take("default")
-        assert not hints.take("default")
-
-    def test_a_claim_of_one_queue_forgets_none_of_another(self, clock):
-        hints = Hints()
         hints.again("backups", 0.1)
         clock[0] += 1
+        assert hints.take("default")
         assert not hints.take("default")
-        assert hints.seconds_until_next() == 0
+        assert hints.seconds_until_next() == 0  # a claim of one queue forgets none of another
 
 
 class TestStart:
@@ -156,19 +138,16 @@ class TestWorkers:
         yield workers
         workers.end()
 
-    def test_begin_as_many_as_the_rate_says_each_a_moment_after_its_token(self, start_worker):
-        rate, count = 2.5, 7
+    def test_begin_each_a_moment_after_its_token_and_at_once_when_a_paused_throttle_is_resumed(self, start_worker):
+        rate, count = 4, 7
         start_worker(**NEVER_LOOKS)
         throttle = make_rated(rate, 1, tokens=1, at=database_clock())
         ready(throttle, count, kind="quick")
         eventually(lambda: Attempt.objects.count() == count)
         began = sorted(Attempt.objects.values_list("started_at", flat=True))
         assert most_above(began, rate, 1) < 1e-6
-
-    def test_begin_at_once_when_a_paused_throttle_is_resumed(self, start_worker):
-        start_worker(**NEVER_LOOKS)
-        throttle = make_throttle(0)
+        Throttle.objects.update(max_in_flight=0)
         ready(throttle, 3, kind="quick")
-        eventually(lambda: Throttle.objects.exists() and live()[0].ready == 3)
-        Throttle.objects.update(max_in_flight=2)
-        eventually(lambda: Attempt.objects.count() == 3)
+        eventually(lambda: live()[0].ready == 3)
+        Throttle.objects.update(max_in_flight=2, rate=None)
+        eventually(lambda: Attempt.objects.count() == count + 3)

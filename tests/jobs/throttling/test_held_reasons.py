@@ -38,7 +38,7 @@ def test_one_without_a_token_says_when_the_next_one_comes():
     assert why(first)[0] == f"its throttle {throttle} has no token: the next one comes in 5 s"
 
 
-def test_each_that_holds_it_is_told_and_no_other():
+def test_each_that_holds_it_is_named_and_no_other():
     full, empty, roomy = make_throttle(1), make_rated(1), make_throttle(9)
     lane = make_lane(full)
     make_record(lane=lane)

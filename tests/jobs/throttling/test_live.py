@@ -16,29 +16,24 @@ pytestmark = pytest.mark.django_db
 SECOND = timedelta(seconds=1)
 
 
-def test_each_is_told_with_what_runs_is_ready_and_waits_in_all_of_its_lanes():
+def test_each_comes_by_name_with_what_runs_is_ready_and_waits_in_all_of_its_lanes():
     one, two, idle = make_throttle(4), make_throttle(9), make_throttle(0)
     for lane in (make_lane(one), make_lane(one, two)):
-        make_record(Status.RUNNING, lane=lane)
-        make_record(Status.RUNNING, lane=lane, queue="availability")
+        for queue in ("default", "availability"):
+            make_record(Status.RUNNING, lane=lane, queue=queue)
         for queue in ("default", "availability", "elsewhere"):
             make_record(lane=lane, queue=queue)
         make_record(Status.WAITING, lane=lane)
         make_record(Status.SUCCEEDED, lane=lane)
     make_record()
     with CaptureQueriesContext(connection) as queries:
-        found = {live.throttle.pk: (live.in_flight, live.ready, live.waiting) for live in throttles.live(now=NOON)}
-    assert found == {one.pk: (2, 6, 2), two.pk: (1, 3, 1), idle.pk: (0, 0, 0)}
+        found = throttles.live(now=NOON)
     assert len(queries) == 1
-
-
-def test_they_come_by_name_and_those_asked_for_only():
-    caps = [make_throttle(1) for _ in range(3)]
-    names = [live.throttle.name for live in throttles.live()]
-    assert names == sorted(cap.name for cap in caps)
-    [only] = throttles.live([caps[1].pk])
-    assert only.throttle == caps[1]
-    assert only.throttle.bucket_size == 1
+    assert [live.throttle.name for live in found] == sorted(cap.name for cap in (one, two, idle))
+    numbers = {live.throttle.pk: (live.in_flight, live.ready, live.waiting) for live in found}
+    assert numbers == {one.pk: (2, 6, 2), two.pk: (1, 3, 1), idle.pk: (0, 0, 0)}
+    [only] = throttles.live([two.pk])
+    assert (only.throttle, only.throttle.bucket_size, only.tokens, only.next_token_in) == (two, 1, None, None)
     assert throttles.live([]) == []
 
 
@@ -54,13 +49,7 @@ def test_tokens_are_those_of_the_present_and_the_next_one_comes_in_seconds():
     assert (live.tokens, live.next_token_in) == (0, 2)
 
 
-def test_without_a_rate_there_are_no_tokens():
-    make_throttle(1)
-    [live] = throttles.live()
-    assert (live.tokens, live.next_token_in) == (None, None)
-
-
-def test_of_many_no_more_are_counted_than_the_bound_and_that_is_told(monkeypatch):
+def test_of_many_no_more_are_counted_than_the_bound_and_that_is_shown(monkeypatch):
     monkeypatch.setattr(throttles, "BOUND", 3)
     cap, other = make_throttle(1), make_throttle(1)
     for _ in range(5):

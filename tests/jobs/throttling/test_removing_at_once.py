@@ -1,6 +1,7 @@
 """A throttle is removed at the moment in which a record comes under it: one of both comes first."""
 
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -41,7 +42,7 @@ def remove(throttle: Throttle) -> None:
 
 
 def refusal(throttle: Throttle) -> str:
-    """What somebody else who removes it now is told; empty: nothing, it was removed."""
+    """What another session that removes it now gets to read; empty: it was removed."""
 
     def try_to() -> str:
         try:
@@ -57,13 +58,36 @@ def enter(throttle: Throttle) -> None:
     make_record(lane=make_lane(throttle))
 
 
+def enqueue(throttle: Throttle) -> None:
+    backlog.enqueue("event", [("one", {})], lane=make_lane(throttle))
+
+
+def retry(throttle: Throttle) -> None:
+    backlog.retry([BacklogRecord.objects.get().pk])
+
+
 class TestARecordThatComesFirst:
-    def test_into_a_lane_that_is_there_keeps_the_throttle(self, throttle: Throttle) -> None:
-        make_lane(throttle)
+    @pytest.mark.parametrize("come", [enter, enqueue, retry])
+    def test_into_a_lane_that_is_there_keeps_the_throttle_and_no_other(self, throttle: Throttle, come: Any) -> None:
+        other = make_throttle(1)
+        make_lane(other)
+        lane = make_lane(throttle)
+        if come is retry:
+            make_record(Status.FAILED, lane=lane)
         with transaction.atomic():
-            enter(throttle)
+            come(throttle)
+            beside(lambda: enter(throttle)).result(PATIENCE)  # two fill one lane at the same moment
             assert AT_THIS_MOMENT in refusal(throttle)
-        assert "1 are ready" in refusal(throttle)
+            assert refusal(other) == ""
+        assert "2 are ready" in refusal(throttle)
+        with pytest.raises(throttles.InUse):
+            throttles.remove([free := make_throttle(1), throttle])
+        assert set(Throttle.objects.all()) == {free, throttle}
+        with another_connection() as emitting, impatience():
+            emitting.execute("SELECT FROM jobs_lane FOR KEY SHARE")
+            assert len(claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)) == 1
+            emitting.execute("SELECT FROM jobs_throttle FOR UPDATE")
+            assert lane_of([throttle.pk]) == lane  # a lane that is known locks no throttle
 
     def test_into_a_new_lane_keeps_it_too(self, throttle: Throttle) -> None:
         other = make_throttle(1)
@@ -85,31 +109,10 @@ class TestARecordThatComesFirst:
         Schedule.objects.filter(pk=schedule.pk).update(throttle=None)
         assert "2 are ready" in refusal(throttle)
 
-    def test_that_a_program_puts_into_a_lane_that_it_knew_keeps_it(self, throttle: Throttle) -> None:
-        lane = make_lane(throttle)
-        with transaction.atomic():
-            backlog.enqueue("event", [("one", {})], lane=lane)
-            assert AT_THIS_MOMENT in refusal(throttle)
-        assert "1 are ready" in refusal(throttle)
-
-    def test_that_is_opened_again_keeps_it(self, throttle: Throttle) -> None:
-        record = make_record(Status.FAILED, lane=make_lane(throttle))
-        with transaction.atomic():
-            backlog.retry([record.pk])
-            assert AT_THIS_MOMENT in refusal(throttle)
-        assert "1 are ready" in refusal(throttle)
-
-    def test_says_nothing_of_another_throttle(self, throttle: Throttle) -> None:
-        other = make_throttle(1)
-        make_lane(other), make_lane(throttle)
-        with transaction.atomic():
-            enter(throttle)
-            assert refusal(other) == ""
-
 
 class TestARemovalThatComesFirst:
     @pytest.mark.parametrize("is_new", [False, True])
-    def test_is_waited_for_by_who_looks_for_a_lane(self, throttle: Throttle, is_new: bool) -> None:
+    def test_is_waited_for_by_a_record_that_needs_a_lane(self, throttle: Throttle, is_new: bool) -> None:
         if not is_new:
             make_lane(throttle)
         with transaction.atomic():
@@ -127,40 +130,6 @@ class TestARemovalThatComesFirst:
             eventually(somebody_waits_for_a_lock)
         assert retrying.result(PATIENCE).ready == [record.pk]
 
-    def test_of_several_is_one_of_all_or_of_none(self, throttle: Throttle) -> None:
-        free = make_throttle(1)
-        enter(throttle)
-        with pytest.raises(throttles.InUse):
-            throttles.remove([free, throttle])
-        assert Throttle.objects.count() == 2
-
-
-class TestWhoWorksMeanwhile:
-    def test_claims_under_a_throttle_whose_lane_is_being_filled(self, throttle: Throttle) -> None:
-        enter(throttle)
-        with another_connection() as emitting, impatience():
-            emitting.execute("SELECT FROM jobs_lane FOR KEY SHARE")
-            assert len(claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)) == 1
-
-    def test_two_fill_one_lane_at_the_same_moment(self, throttle: Throttle) -> None:
-        make_lane(throttle)
-        with transaction.atomic():
-            enter(throttle)
-            beside(lambda: enter(throttle)).result(PATIENCE)
-        assert BacklogRecord.objects.count() == 2
-
-    def test_a_removal_that_is_refused_holds_no_claim_up(self, throttle: Throttle) -> None:
-        enter(throttle)
-        assert "1 are ready" in refusal(throttle)
-        with impatience():
-            assert len(claiming.claim("default", worker_id=make_worker().pk, limit=1, now=NOON)) == 1
-
-    def test_lanes_that_are_known_lock_no_throttle(self, throttle: Throttle) -> None:
-        lane = make_lane(throttle)
-        with another_connection() as claiming_now, impatience():
-            claiming_now.execute("SELECT FROM jobs_throttle FOR UPDATE")
-            assert lane_of([throttle.pk]) == lane
-
 
 class TestTheWaysToRemove:
     """Between the page and the button a record has come: each way asks again behind the locks."""
@@ -170,8 +139,8 @@ class TestTheWaysToRemove:
         self, throttle: Throttle, admin_client: Client, monkeypatch: pytest.MonkeyPatch, many: bool
     ) -> None:
         enter(throttle)
-        told, answers = throttles.obstacle_to_removing, iter(["look"])
-        monkeypatch.setattr(throttles, "obstacle_to_removing", lambda live: "" if next(answers, "") else told(live))
+        asked, answers = throttles.obstacle_to_removing, iter(["look"])
+        monkeypatch.setattr(throttles, "obstacle_to_removing", lambda live: "" if next(answers, "") else asked(live))
         address = "/admin/jobs/throttle/" + ("" if many else f"{throttle.pk}/delete/")
         answer = {"post": "yes", "action": "delete_selected", "_selected_action": [throttle.pk]}
         page = admin_client.post(address, answer, follow=True).content.decode()

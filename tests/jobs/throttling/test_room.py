@@ -1,4 +1,4 @@
-"""When a throttle has room again, who waits for it is woken, and nobody else."""
+"""When a throttle has room again, what waits for it is woken, and nothing else."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
