@@ -244,7 +244,7 @@ def written(folder: Path, content: str | bytes) -> str:
 
 def test_the_command_says_what_it_did_and_that_a_second_time_nothing_changed(tmp_path: Path) -> None:
     path = written(tmp_path, json.dumps(small_fleet(tmp_path)))
-    assert "3 backups put on the backlog" in run(path)
+    assert "put on the backlog: 3 backups" in run(path)
     assert "nothing changed" in run(path)
     assert json.loads(run(path, "--json"))["unchanged"]["sources"] == 2
 

@@ -9,7 +9,7 @@ from django.db.utils import Error
 from pydantic_core import to_jsonable_python
 
 from operations.backlog.rendering import plain
-from operations.management.base import TerminalCommand, unanswered
+from operations.management.base import TerminalCommand, unanswered, without_its_log_lines
 from sources import fleet_files
 from sources.fleet import Change, FleetError, FleetReport, import_fleet
 
@@ -50,7 +50,8 @@ class Command(TerminalCommand):
         if prune and not dry_run and not options["yes"]:
             planned = self._apply(data, options, prune=True, dry_run=True)
             if count := planned.count("delete"):
-                self._print(planned, options, "")
+                if not options["json"]:
+                    self._print(planned, options, "")
                 if not self.is_confirmed(f"Delete {count} row{'s' if count > 1 else ''}?"):
                     self.stdout.write("nothing was changed")
                     return
@@ -62,7 +63,8 @@ class Command(TerminalCommand):
         folder = Path.cwd() if file == "-" else Path(file).absolute().parent
         name = "standard input" if file == "-" else Path(file).name
         try:
-            return import_fleet(data, name, folder=folder, dry_run=dry_run, prune=prune)
+            with without_its_log_lines():
+                return import_fleet(data, name, folder=folder, dry_run=dry_run, prune=prune)
         except FleetError as error:
             count = len(error.errors)
             lines = "\n".join(f"  {plain(line).plain}" for line in error.errors)
@@ -84,7 +86,8 @@ class Command(TerminalCommand):
         self.stdout.write(
             f"{counts}, {sum(report.unchanged.values()):,} unchanged" if report.changes else "nothing changed"
         )
-        self.stdout.write(f"{report.emitted:,} backups put on the backlog")
+        if report.emitted:
+            self.stdout.write(f"put on the backlog: {report.emitted:,} backup{'s' if report.emitted > 1 else ''}")
         for line in [*(f"warning: {each}" for each in report.warnings), *([last] if last else [])]:
             self.stdout.write(plain(line).plain)
 
