@@ -17,7 +17,7 @@ from jobs.states import FINISHED, Status, WaitingFor
 from schedules.models import Schedule
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
-"""A Monday. The instant of every row that is not told another."""
+"""A Monday. The instant of every row by default."""
 
 _numbers = count(1)
 

@@ -109,21 +109,3 @@ class TestPhasedBesideBuckets:
             theirs = buckets(jobs, seed, stretched)
             assert theirs.horizon == pytest.approx(ours.horizon, rel=0.02)
             assert is_better(ours, theirs)
-
-
-class TestPhasedByItself:
-    @pytest.mark.parametrize("first_id", FIRST_IDS)
-    def test_has_the_figures_of_its_decision(self, first_id):
-        small, large = phased(first_id, 100), phased(first_id, 1000)
-        assert small.idle_share == large.idle_share == 0
-        assert (small.wait_variation, large.wait_variation) == pytest.approx((0.149, 0.149), abs=0.002)
-        assert (small.later_peak, large.later_peak) == (pytest.approx(43, abs=1), pytest.approx(428, abs=1))
-
-    def test_needs_no_state_but_the_first_failure(self):
-        """Each retry follows from the first failure alone, whatever the ones between did."""
-        rule, record_id = Rule("phased", {"unit": 15}), 77
-        along = simulate(rule, [record_id], seed=0)[0]
-        for k in range(1, RETRIES):
-            late = FAILED_AT + along[k - 1] + 0.5 * (along[k] - along[k - 1])
-            at = late + delay(rule, Failure(k + 1, late, FAILED_AT, FAILED_AT, record_id)) - FAILED_AT
-            assert at == pytest.approx(along[k], abs=0.01)

@@ -1,22 +1,18 @@
 """When a throttle has room again, what waits for it is woken, and nothing else."""
 
 from collections.abc import Collection, Iterator
-from pathlib import Path
 
 import pytest
 
 from jobs import claiming, settling, wakeups
 from jobs.clock import boot_seconds
-from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Succeeded
-from jobs.states import Status
 from jobs.throttles import named_by_ready
 from jobs.worker.hints import LOOK_AGAIN_AFTER_SECONDS, Hints
 from jobs.worker.listener import Listener
 from tests.factories import NOON, make_lane, make_record, make_throttle
 from tests.jobs.held import Held
 from tests.jobs.throttling.rated import claim
-from tests.jobs.worker_processes import WorkerProcesses
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -123,21 +119,3 @@ class TestHints:
         assert hints.take("default")
         hints.blocked("default", frozenset({7}), since=now[0])
         assert hints.seconds_until_next() == float("inf")
-
-
-@pytest.mark.slow
-def test_a_blocked_worker_begins_when_one_of_another_queue_and_process_makes_room(tmp_path: Path):
-    shared = make_throttle(1)
-    make_record(queue="elsewhere", lane=make_lane(shared))
-    [running] = claim(queue="elsewhere")
-    blocked = make_record(kind="quick", lane=make_lane(shared, make_throttle(9)))
-    workers = WorkerProcesses(tmp_path)
-    try:
-        workers(WORKER_POLL="3600")
-        free = make_record(kind="quick")
-        eventually(lambda: not BacklogRecord.objects.filter(pk=free.pk).exclude(status=Status.SUCCEEDED).exists())
-        assert BacklogRecord.objects.get(pk=blocked.pk).status == Status.READY
-        settling.settle([(running, Succeeded())])
-        eventually(lambda: BacklogRecord.objects.get(pk=blocked.pk).status == Status.SUCCEEDED)
-    finally:
-        workers.end()
