@@ -59,16 +59,16 @@ def checked(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
 
 
 def _read(request: HttpRequest) -> None:
-    said = request.META.get("CONTENT_LENGTH") or ""
-    if not said:
+    length = request.META.get("CONTENT_LENGTH") or ""
+    if not length:
         if request.META.get("HTTP_TRANSFER_ENCODING"):
             raise ApiError(411)
         return
-    if not (said.isascii() and said.isdecimal()):
+    if not (length.isascii() and length.isdecimal()):
         raise ApiError(400, hint="the header Content-Length is no number")
-    if len(said) > 9 or int(said) > LARGEST_BODY:
+    if len(length) > 9 or int(length) > LARGEST_BODY:
         raise ApiError(413, f"the body is larger than {LARGEST_BODY} bytes")
-    if int(said) and request.content_type not in ("", "application/json"):
+    if int(length) and request.content_type not in ("", "application/json"):
         raise ApiError(415)
     try:
         _ = request.body

@@ -59,7 +59,7 @@ class PreviewAnswer(Schema):
     triggers: list[PreviewedTrigger]
 
 
-class Said(Schema):
+class PlanMessage(Schema):
     """A sentence about a plan. `level`: good, warning, bad, or empty."""
 
     level: str
@@ -103,7 +103,7 @@ class PlanAnswer(Schema):
     pace: float
     verdict: PlanVerdict | None
     load: PlanCurve
-    said: list[Said]
+    messages: list[PlanMessage]
 
 
 class TriggerAnswer(Schema):

@@ -96,7 +96,7 @@ def pause(request: HttpRequest, schedule_id: int) -> HttpResponse:
     summary="Resume a schedule", openapi_extra={"x-has": ["etag", "conflict"]},
 )  # fmt: skip
 def resume(request: HttpRequest, schedule_id: int) -> HttpResponse:
-    """It triggers from now on. What it would have triggered while it was paused is not made up for."""
+    """It triggers from now on. What it would have triggered while it was paused is not caught up."""
     return _switch(request, schedule_id, enabled=True)
 
 

@@ -60,7 +60,7 @@ class DeadLettersAnswer(Schema):
 
 class AttemptAnswer(Schema):
     """One run of a record. `facts`: what its handler found, as the status of an answer; null: nothing. With
-    `silences` it stands for so many that found nobody there, the first from `started_at`, the last to `ended_at`.
+    `silences` it stands for so many that found it absent, the first from `started_at`, the last to `ended_at`.
     """
 
     record: int
@@ -77,7 +77,7 @@ class AttemptAnswer(Schema):
 class BreakerAnswer(Schema):
     """A circuit breaker. `on trial`: open, with one record let through. `waiting`: how many records wait for it.
 
-    `trials`: in vain since it opened.
+    `trials`: failed since it opened.
     """
 
     id: int

@@ -16,13 +16,13 @@ BARS = " ▁▂▃▄▅▆▇█"
 WIDTH, HEIGHT, BASE = 672, 150, 130
 
 
-def messages_view(said: Iterable[Message]) -> RenderableType:
+def messages_view(found: Iterable[Message]) -> RenderableType:
     """A line a message."""
-    return Group(*(Text(f"{MARKS[each.level][0]}{plain(each.text)}", style=MARKS[each.level][1]) for each in said))
+    return Group(*(Text(f"{MARKS[each.level][0]}{plain(each.text)}", style=MARKS[each.level][1]) for each in found))
 
 
 def capacity_view(found: Capacity) -> RenderableType:
-    """The load, a bar for each three hours, and what is said of it."""
+    """The load, a bar for each three hours, and what it means."""
     columns, top = _columns(found, 56), max(found.load) or 1.0
     bars = "".join(BARS[max(1, round(value / top * 8))] if value else " " for value in columns)
     since = f"since {found.start.astimezone(found.demand.schedule.period.tzinfo):%a %Y-%m-%d %H:%M %Z}"

@@ -53,9 +53,9 @@ def triggers_view(schedule: Schedule, triggers: Iterable[datetime]) -> Renderabl
 
 def facts_view(facts: dict[str, Any]) -> RenderableType:
     """A line a fact, by `schedule_facts`."""
-    told = facts | {name: f"{facts[name]} s" for name in OF_SECONDS if facts[name] is not None}
-    told["next_trigger_at"] = "paused" if not facts["enabled"] else _utc(facts["next_trigger_at"])
-    shown = ((name.replace("_", " "), value) for name, value in told.items() if value not in (None, ""))
+    shown_facts = facts | {name: f"{facts[name]} s" for name in OF_SECONDS if facts[name] is not None}
+    shown_facts["next_trigger_at"] = "paused" if not facts["enabled"] else _utc(facts["next_trigger_at"])
+    shown = ((name.replace("_", " "), value) for name, value in shown_facts.items() if value not in (None, ""))
     return table([Column(""), Column("")], shown)
 
 

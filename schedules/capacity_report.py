@@ -20,18 +20,18 @@ class Message(NamedTuple):
 def messages(found: Capacity) -> list[Message]:
     """The verdict first, whether each batch completes in its window; then what to look out for."""
     schedule, throttle = found.demand.schedule, found.limits.throttle
-    said = _verdict(found)
+    report = _verdict(found)
     if throttle and found.others:
         shown = ", ".join(found.others[:5]) + (f" and {len(found.others) - 5} more" if len(found.others) > 5 else "")
-        said.append(Message("", f"It shares the throttle {throttle.name} with {shown}."))
+        report.append(Message("", f"It shares the throttle {throttle.name} with {shown}."))
     shortest = min((second - first).total_seconds() for first, second in pairwise(found.next_triggers))
     if (window := schedule.window_for) > shortest:
         overlap = f"while an earlier batch is unfinished, a trigger is to {schedule.get_overlap_display()}"
         longer = f"Its window of {span(window)} is longer than the {span(shortest)} between two triggers: {overlap}."
-        said.append(Message(WARNING, longer))
+        report.append(Message(WARNING, longer))
     if not schedule.enabled:
-        said.append(Message(WARNING, "It is paused: none of this happens until it is resumed."))
-    return said
+        report.append(Message(WARNING, "It is paused: none of this happens until it is resumed."))
+    return report
 
 
 def _verdict(found: Capacity) -> list[Message]:
@@ -47,23 +47,23 @@ def _verdict(found: Capacity) -> list[Message]:
     takes = f"Each batch of {batch} takes {took} at {_rate(found.pace)} a second"
     if found.needed_pace > found.pace:
         need = f"Cannot complete: {batch} in {span(schedule.window_for)} need {_rate(found.needed_pace)} a second"
-        said = [Message(BAD, f"{need}, {found.limited_by} lets {_rate(found.pace)} through. A batch takes {took}.")]
+        report = [Message(BAD, f"{need}, {found.limited_by} lets {_rate(found.pace)} through. A batch takes {took}.")]
     elif not schedule.window_for:
-        said = [Message("", f"{takes}. It has no window to complete in.")]
+        report = [Message("", f"{takes}. It has no window to complete in.")]
     elif not found.late:
-        said = [Message(GOOD, f"{takes}: it completes in its window of {span(schedule.window_for)}.")]
+        report = [Message(GOOD, f"{takes}: it completes in its window of {span(schedule.window_for)}.")]
     else:
         first = found.late[0][0].astimezone(schedule.period.tzinfo)
         over = span(max(seconds for _, seconds in found.late) - schedule.window_for)
         count = f"{len(found.late):,} of {len(found.ended):,} batches in these 7 days end after their window"
         why = " behind what shares its throttle" if found.others else ""
-        said = [Message(BAD, f"{takes}, but {count}{why}, by up to {over}: first that of {first:%a %Y-%m-%d %H:%M}.")]
+        report = [Message(BAD, f"{takes}, but {count}{why}, by up to {over}: first that of {first:%a %Y-%m-%d %H:%M}.")]
     if found.busy > 1:
         more = f"{found.limited_by[:1].upper()}{found.limited_by[1:]} is asked for {found.busy:.1f} times what it lets"
-        said.append(Message(BAD, f"{more} through in these 7 days: more and more is left over."))
+        report.append(Message(BAD, f"{more} through in these 7 days: more and more is left over."))
     basis = "the median of its latest" if demand.is_measured else "assumed, since nothing of it has succeeded yet"
     worker = "" if found.limits.workers else "; no worker serves its queue now, one is assumed"
-    return [*said, Message("", f"An event takes {demand.seconds_each:.3g} s, {basis}{worker}.")]
+    return [*report, Message("", f"An event takes {demand.seconds_each:.3g} s, {basis}{worker}.")]
 
 
 def facts_of(found: Capacity) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def facts_of(found: Capacity) -> dict[str, Any]:
             "peak": max(load), "busiest_minute": found.busiest if any(load) else None, "mean": sum(load) / MINUTES,
             "busiest_minute_of_each_hour": [max(load[first : first + 60]) for first in range(0, MINUTES, 60)],
         },
-        "said": [message._asdict() for message in messages(found)],
+        "messages": [message._asdict() for message in messages(found)],
     }  # fmt: skip
 
 

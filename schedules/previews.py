@@ -54,7 +54,7 @@ def coming_batches(
 
 
 def as_json(schedule: Schedule, batches: list[ComingBatch], now: datetime | None = None) -> dict[str, Any]:
-    """Instants as ISO 8601, in UTC and, by `*_local`, in the schedule's zone; `said`: its capacity check."""
+    """Instants as ISO 8601, in UTC and, by `*_local`, in the schedule's zone; `messages`: its capacity check."""
     return {
         "schedule": schedule.name,
         "enabled": schedule.enabled,
@@ -64,7 +64,7 @@ def as_json(schedule: Schedule, batches: list[ComingBatch], now: datetime | None
         "window_for": schedule.window_for,
         "stagger": schedule.stagger,
         "batches": [_batch_facts(batch, schedule.period.tzinfo) for batch in batches],
-        "said": [message._asdict() for message in messages(check(schedule, now))],
+        "messages": [message._asdict() for message in messages(check(schedule, now))],
     }
 
 

@@ -107,7 +107,7 @@ def _rule_of(record: BacklogRecord) -> Rule:
 def apply(policy: RetryPolicy, *, now: datetime | None = None, rng: Rng = RNG) -> int:
     """Let what waits by `policy` wait as its row says now; what has waited long enough is promoted by the next tick.
 
-    To be called after the edit is committed, else nobody else gets at the records until it is. In batches, each a
+    To be called after the edit is committed, else the records stay locked until it is. In batches, each a
     transaction that locks its records in id order; what is claimed or settled meanwhile is skipped. Returns how many
     records wait until another instant than before; a long backlog is done by a worker behind that (`rollouts`).
     """

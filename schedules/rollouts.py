@@ -29,7 +29,7 @@ from jobs.states import UNFINISHED, Status
 KIND = "edit"
 QUEUE = "default"
 BATCH = 1000
-"""Rows a transaction: whoever wants one of them waits for some 100 ms."""
+"""Rows a transaction: what needs one of them waits for some 100 ms."""
 SECONDS = 0.3
 """Of the answer to an edit, after its first batch. What takes longer goes on in a worker."""
 LOCK_SECONDS = 2

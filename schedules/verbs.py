@@ -71,7 +71,7 @@ def pause(schedule: Schedule, now: datetime | None = None) -> None:
 
 
 def resume(schedule: Schedule, now: datetime | None = None) -> None:
-    """Triggers again from now on. What was missed meanwhile is not made up for; a policy emits the present period."""
+    """Triggers again from now on. What was missed meanwhile is not caught up; a policy emits the present period."""
     with transaction.atomic(), _locked(schedule):
         Schedule.objects.filter(pk=schedule.pk).update(enabled=True)
         schedule.enabled = True

@@ -9,7 +9,7 @@ log = logging.getLogger(__name__)
 
 _lock = threading.Lock()
 _waiting: set[threading.Thread] = set()
-_said: set[str] = set()
+_reported: set[str] = set()
 
 
 def begins(error: Exception) -> None:
@@ -18,8 +18,8 @@ def begins(error: Exception) -> None:
     reason = next(iter(str(error).strip().splitlines()), "it gave no reason")
     with _lock:
         _waiting.add(threading.current_thread())
-        is_new = reason not in _said
-        _said.add(reason)
+        is_new = reason not in _reported
+        _reported.add(reason)
     if is_new:
         log.warning("waiting for the database: %s", reason)
 
@@ -32,6 +32,6 @@ def is_over() -> None:
         _waiting.discard(threading.current_thread())
         is_last = not _waiting
         if is_last:
-            _said.clear()
+            _reported.clear()
     if is_last:
         log.warning("the database answers again")

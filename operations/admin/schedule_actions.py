@@ -20,7 +20,7 @@ TRIGGER_MEANS = (
     "overlap of its schedule."
 )
 PAUSE_MEANS = "It triggers nothing until it is resumed. What it has emitted already goes on."
-RESUME_MEANS = "It triggers again from now on. What it would have triggered while it was paused is not made up for."
+RESUME_MEANS = "It triggers again from now on. What it would have triggered while it was paused is not caught up."
 
 Verb = Callable[[Schedule, str], str]
 

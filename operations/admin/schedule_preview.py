@@ -40,7 +40,7 @@ def preview_of(schedule: Schedule, now: datetime | None = None, beside: list[str
         return _shown([str(error)])
     return _shown(
         beside or [],
-        said=messages(found),
+        messages=messages(found),
         table={"headers": HEADERS, "rows": _rows(schedule, found.next_triggers)},
         zone=schedule.zone,
         picture=mark_safe(picture(found)),  # noqa: S308 - drawn by us; names in it are escaped

@@ -114,8 +114,8 @@ def _next_trial(breaker: Breaker, now: datetime) -> str:
         return f"record {breaker.trial_id} is on trial for it; {waiting}, all go on when that succeeds"
     coming = breaker.probe_at or now
     when = f"at {moment(coming)} UTC, in {_ahead(coming, now)}" if coming > now else "at the next tick"
-    in_vain = f" after {breaker.trials} in vain" if breaker.trials else ""
-    return f"{waiting}; the next one is let through as a trial{in_vain} {when}"
+    failed = f" after {breaker.trials} that failed" if breaker.trials else ""
+    return f"{waiting}; the next one is let through as a trial{failed} {when}"
 
 
 def _gave_up(record: BacklogRecord) -> str:

@@ -4,11 +4,11 @@ from django.http import HttpRequest
 
 
 def may_look(request: HttpRequest) -> bool:
-    """Whether this person may see records and what became of them."""
+    """Whether this person may change what becomes of records: the permission to change them stands for that."""
     return may_operate(request) or bool(request.user.has_perm("jobs.view_backlogrecord"))
 
 
 def may_operate(request: HttpRequest) -> bool:
-    """Whether this person may change what becomes of records. Nobody edits one, so the permission to change stands for
+    """Whether this person may change what becomes of records. Records are not edited, so the permission to change stands for
     that."""
     return bool(request.user.has_perm("jobs.change_backlogrecord"))

@@ -227,7 +227,7 @@ class TestLookingAhead:
         slow = make_throttle(1)
         program.patch(f"schedules/{schedule.pk}", {"throttle": slow.name, "event_count": 100_000, "window_for": 60})
         told = program.get(f"schedules/{schedule.pk}/plan").json()
-        assert told["said"][0]["level"] == "bad"
+        assert told["messages"][0]["level"] == "bad"
         assert told["verdict"]["batch_takes"] > 60
         assert len(told["load"]["busiest_minute_of_each_hour"]) == 168
 
@@ -240,7 +240,7 @@ class TestLookingAhead:
     def test_a_paused_throttle_leaves_no_verdict(self, program: Program, body: dict[str, Any]) -> None:
         told = program.post("schedules/plan", body | {"throttle": make_throttle(0).name}).json()
         assert told["verdict"] is None
-        assert "paused" in told["said"][0]["text"]
+        assert "paused" in told["messages"][0]["text"]
 
 
 class TestTriggers:

@@ -195,7 +195,7 @@ class TestAScheduleOfEvents:
         assert summer["trigger_at"] == "2026-03-29T01:00:00+00:00"
         assert winter["trigger_at"] <= winter["first_at"] < winter["last_at"] < winter["closes_at"]
         assert winter["first_at"] < "2026-03-28T02:01" < "2026-03-28T02:58" < winter["last_at"]
-        said = {each["text"]: each["level"] for each in found["said"]}
+        said = {each["text"]: each["level"] for each in found["messages"]}
         assert (
             said["Each batch of 100 events takes 1 min 40 s at 1 a second: it completes in its window of 1 h."]
             == "good"

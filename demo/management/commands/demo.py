@@ -88,7 +88,7 @@ class Command(BaseCommand):
     def _watch(self, session: Session, *, once: bool) -> None:
         footer = f"{session.url}   logs: {session.home}   Ctrl-C ends the demo"
         deadline = time.monotonic() + session.options.timeout
-        last_said = ""
+        last_line = ""
         with Live(console=Console(quiet=self.quiet), auto_refresh=False) as live:
             while not self.signals:
                 session.look()
@@ -96,9 +96,9 @@ class Command(BaseCommand):
                     seen = picture(session.names)
                     live.update(live_table(seen, footer), refresh=True)
                     line = f"{seen.protected} of {len(seen.rows)} sources protected"
-                    if self.quiet and line != last_said:
+                    if self.quiet and line != last_line:
                         self._say(line)
-                        last_said = line
+                        last_line = line
                     if once and (not session.missing() or time.monotonic() > deadline):
                         return
                 except OperationalError as error:

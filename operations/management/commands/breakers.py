@@ -17,7 +17,7 @@ from operations.backlog.rendering import columns, plain, table
 from operations.management.base import VerbCommand
 
 COLUMNS = columns(
-    "key", "breaker", "state", "open for>", "failures>", "records wait>", "trials in vain>", "next trial (UTC)",
+    "key", "breaker", "state", "open for>", "failures>", "records wait>", "failed trials>", "next trial (UTC)",
     "last error",
 )  # fmt: skip
 

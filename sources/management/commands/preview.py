@@ -60,7 +60,7 @@ class Command(BaseCommand):
             else:
                 batches = coming_batches(schedule, options["count"], start)
                 facts = previews.as_json(schedule, batches)
-                view = _view_of_schedule(schedule, batches, [Message(**each) for each in facts["said"]])
+                view = _view_of_schedule(schedule, batches, [Message(**each) for each in facts["messages"]])
         except ValueError as error:
             raise CommandError(f"{error}", returncode=2) from error
         if options["json"]:
