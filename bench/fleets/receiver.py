@@ -28,7 +28,7 @@ class Counts:
         self.events: set[bytes] = set()
         self.connections = 0
 
-    def told(self) -> bytes:
+    def facts(self) -> bytes:
         """The counts as JSON; all begin anew."""
         counts = {
             "requests": self.requests,
@@ -66,7 +66,7 @@ class Receiving(asyncio.Protocol):
     def _answer(self, head: bytes) -> None:
         counts = self._counts
         if head.startswith(b"GET "):
-            body = counts.told()
+            body = counts.facts()
             self._transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
             return
         counts.requests += 1

@@ -9,6 +9,5 @@ def may_look(request: HttpRequest) -> bool:
 
 
 def may_operate(request: HttpRequest) -> bool:
-    """Whether this person may change what becomes of records. Records are not edited, so the permission to change stands for
-    that."""
+    """Whether this person may change what becomes of records: the permission to change one stands for that."""
     return bool(request.user.has_perm("jobs.change_backlogrecord"))

@@ -97,9 +97,9 @@ class TestSecrets:
         assert [again.headers[name] for name in ("ETag", "Location")] == [
             made.headers[name] for name in ("ETag", "Location")
         ]
-        told = program.get(made.headers["Location"])
-        assert told.headers["ETag"] == made.headers["ETag"]
-        assert secret not in told.content.decode() + everything_stored()
+        facts = program.get(made.headers["Location"])
+        assert facts.headers["ETag"] == made.headers["ETag"]
+        assert secret not in facts.content.decode() + everything_stored()
         assert made.headers["Cache-Control"] == "no-store"
 
     def test_a_rotation_without_a_body_is_the_usual_one(self, program: Program, path: str) -> None:
@@ -115,10 +115,10 @@ class TestSecrets:
         assert (first.status_code, second.status_code) == (201, 201)
         secrets = [answer.json()["secret"] for answer in (first, second)]
         assert [unseal(each.sealed) for each in SigningSecret.objects.all()][1:] == secrets
-        told = program.get(path)
-        assert [each["retires_at"] is None for each in told.json()["signing_secrets"]] == [False, False, True]
+        facts = program.get(path)
+        assert [each["retires_at"] is None for each in facts.json()["signing_secrets"]] == [False, False, True]
         for secret in secrets:
-            assert secret not in told.content.decode() + everything_stored()
+            assert secret not in facts.content.decode() + everything_stored()
         assert first.headers["Cache-Control"] == "no-store"
 
     def test_it_takes_the_permission_to_change(self, path: str) -> None:

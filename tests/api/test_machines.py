@@ -79,8 +79,8 @@ class TestBreakers:
     def test_open_ones_are_filtered(self, program: Program) -> None:
         Breaker.objects.create(key="a", opened_at=NOON, probe_at=NOON)
         Breaker.objects.create(key="b")
-        for said, key in (("true", "a"), ("false", "b")):
-            assert [each["key"] for each in program.get("breakers", open=said).json()["items"]] == [key]
+        for message, key in (("true", "a"), ("false", "b")):
+            assert [each["key"] for each in program.get("breakers", open=message).json()["items"]] == [key]
 
 
 class TestRetryPolicies:
@@ -139,7 +139,7 @@ class TestRetryPolicies:
     def test_one_in_use_is_not_deleted_and_its_users_are_named_without_links(self, program: Program) -> None:
         policy = make_retry_policy()
         make_schedule(name="hourly", retry_policy=policy)
-        told = problem_of(program.delete(f"retry-policies/{policy.pk}"), 409)["detail"]
-        assert "hourly" in told
-        assert "<a" not in told
+        facts = problem_of(program.delete(f"retry-policies/{policy.pk}"), 409)["detail"]
+        assert "hourly" in facts
+        assert "<a" not in facts
         assert RetryPolicy.objects.filter(pk=policy.pk).exists()

@@ -20,7 +20,7 @@ def program() -> Program:
     return Program()
 
 
-def told(answer: Any) -> Any:
+def found(answer: Any) -> Any:
     assert answer.status_code == 200, answer.content
     return answer.json()
 
@@ -32,21 +32,21 @@ class TestReferences:
         names = {"endpoint": "receiver", "throttle": throttle.name, "retry_policy": retry_policy.name}
         made = program.post("schedules", {"name": "hourly", "cron": "0 * * * *"} | names)
         assert made.status_code == 201, made.content
-        for row in (made.json(), told(program.get("schedules"))["items"][0]):
+        for row in (made.json(), found(program.get("schedules"))["items"][0]):
             assert {name: row[name] for name in names} == names
-        changed = told(program.patch(made.headers["Location"], {"throttle": None, "retry_policy": None}))
+        changed = found(program.patch(made.headers["Location"], {"throttle": None, "retry_policy": None}))
         assert (changed["throttle"], changed["retry_policy"], changed["endpoint"]) == (None, None, "receiver")
         policy = make_policy(throttle=throttle)
-        row = told(program.get(f"policies/{policy.pk}"))
+        row = found(program.get(f"policies/{policy.pk}"))
         assert (row["throttle"], row["repository"]) == (throttle.name, policy.repository.name)
 
     def test_keep_the_etag_when_what_they_name_is_renamed(self, program: Program) -> None:
         throttle = make_throttle(3)
         schedule = make_schedule(throttle=throttle)
         etag = program.get(f"schedules/{schedule.pk}").headers["ETag"]
-        told(program.patch(f"throttles/{throttle.pk}", {"name": "renamed"}))
+        found(program.patch(f"throttles/{throttle.pk}", {"name": "renamed"}))
         again = program.get(f"schedules/{schedule.pk}")
-        assert (told(again)["throttle"], again.headers["ETag"]) == ("renamed", etag)
+        assert (found(again)["throttle"], again.headers["ETag"]) == ("renamed", etag)
 
     def test_of_which_there_are_many_cost_no_more_queries_than_one(
         self, program: Program, django_assert_num_queries: DjangoAssertNumQueries
@@ -60,13 +60,13 @@ class TestReferences:
 
 def _costs_the_same(program: Program, path: str, make: Any, assert_num_queries: DjangoAssertNumQueries) -> None:
     make()
-    told(program.get(path))  # its token notes once that it is used
+    found(program.get(path))  # its token notes once that it is used
     with CaptureQueriesContext(connection) as of_one:
-        assert len(told(program.get(path))["items"]) == 1
+        assert len(found(program.get(path))["items"]) == 1
     for _ in range(4):
         make()
     with assert_num_queries(len(of_one)):
-        assert len(told(program.get(path))["items"]) == 5
+        assert len(found(program.get(path))["items"]) == 5
 
 
 class TestFindingAnIdByItsName:
@@ -84,5 +84,5 @@ class TestFindingAnIdByItsName:
             "repositories": (other.repository.name, other.repository_id),
         }
         for path, (name, pk) in expected.items():
-            assert [row["id"] for row in told(program.get(path, name=name))["items"]] == [pk], path
-            assert told(program.get(path, name=name[:-1]))["items"] == [], path
+            assert [row["id"] for row in found(program.get(path, name=name))["items"]] == [pk], path
+            assert found(program.get(path, name=name[:-1]))["items"] == [], path

@@ -46,8 +46,8 @@ class TestCreating:
         assert answer.status_code == 201, answer.content
         made = Throttle.objects.get()
         assert answer.headers["Location"] == f"/api/throttles/{made.pk}"
-        told = answer.json()
-        assert {name: told[name] for name in BODY} == BODY
+        facts = answer.json()
+        assert {name: facts[name] for name in BODY} == BODY
         read = program.get(answer.headers["Location"])
         assert (read.headers["ETag"], read.json()["id"]) == (answer.headers["ETag"], made.pk)
         [line] = LogEntry.objects.all()

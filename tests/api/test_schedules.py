@@ -156,10 +156,10 @@ class TestActions:
     ) -> None:
         answer = program.post(f"schedules/{schedule.pk}/trigger")
         assert answer.status_code == 201, answer.content
-        told = answer.json()
-        assert (told["state"], told["events"], told["asked_by"]) == ("under way", 10, program.user.username)
+        shown = answer.json()
+        assert (shown["state"], shown["events"], shown["asked_by"]) == ("under way", 10, program.user.username)
         found = program.get(answer.headers["Location"]).json()
-        assert found["id"] == told["id"]
+        assert found["id"] == shown["id"]
         assert sum(found["progress"].values()) == 10
         assert LogEntry.objects.first().change_message == "Triggered by the API, token a program."
 
@@ -226,21 +226,21 @@ class TestLookingAhead:
     def test_the_plan_says_whether_a_batch_completes_in_its_window(self, schedule: Schedule, program: Program) -> None:
         slow = make_throttle(1)
         program.patch(f"schedules/{schedule.pk}", {"throttle": slow.name, "event_count": 100_000, "window_for": 60})
-        told = program.get(f"schedules/{schedule.pk}/plan").json()
-        assert told["messages"][0]["level"] == "bad"
-        assert told["verdict"]["batch_takes"] > 60
-        assert len(told["load"]["busiest_minute_of_each_hour"]) == 168
+        shown = program.get(f"schedules/{schedule.pk}/plan").json()
+        assert shown["messages"][0]["level"] == "bad"
+        assert shown["verdict"]["batch_takes"] > 60
+        assert len(shown["load"]["busiest_minute_of_each_hour"]) == 168
 
     def test_one_that_is_not_saved_is_planned_as_well(self, program: Program, body: dict[str, Any]) -> None:
-        told = program.post("schedules/plan", body)
-        assert (told.status_code, told.json()["events"]) == (200, 10)
+        shown = program.post("schedules/plan", body)
+        assert (shown.status_code, shown.json()["events"]) == (200, 10)
         assert "cron" in fields_of(program.post("schedules/plan", body | {"cron": "0 0 30 2 *"}))
         assert not Schedule.objects.exists()
 
     def test_a_paused_throttle_leaves_no_verdict(self, program: Program, body: dict[str, Any]) -> None:
-        told = program.post("schedules/plan", body | {"throttle": make_throttle(0).name}).json()
-        assert told["verdict"] is None
-        assert "paused" in told["messages"][0]["text"]
+        shown = program.post("schedules/plan", body | {"throttle": make_throttle(0).name}).json()
+        assert shown["verdict"] is None
+        assert "paused" in shown["messages"][0]["text"]
 
 
 class TestTriggers:

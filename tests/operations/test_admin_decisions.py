@@ -23,7 +23,7 @@ def add_line(text: str = "it was done", **fields: Any) -> Decision:
 
 def add_claim(**facts: Any) -> Decision:
     keys = {"priority": 0, "rank_day": "2026-03-01", "tried_at": None, "expected_seconds": 61.0}
-    told = {
+    found = {
         "wanted": 16,
         "count": 1,
         "claimed": [{"id": 7, "subject": "assignment:1", "title": "laptop-1", **keys}],
@@ -31,7 +31,7 @@ def add_claim(**facts: Any) -> Decision:
         "decided_by": "id",
         **facts,
     }
-    return add_line("1 of 16 wanted were claimed", what="claimed", level=Level.CONSIDERING, subject="", facts=told)
+    return add_line("1 of 16 wanted were claimed", what="claimed", level=Level.CONSIDERING, subject="", facts=found)
 
 
 def listed(client: Client, query: str = "") -> list[str]:

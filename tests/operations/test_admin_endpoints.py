@@ -47,7 +47,7 @@ def save(client: Client, at: str, **fields: Any) -> HttpResponse:
 
 def errors_on(answer: HttpResponse) -> list[str]:
     form = answer.context_data["adminform"].form  # type: ignore[attr-defined]
-    return [f"{field}: {said}" for field, all_of_it in form.errors.items() for said in all_of_it]
+    return [f"{field}: {message}" for field, all_of_it in form.errors.items() for message in all_of_it]
 
 
 class TestSaving:
@@ -70,8 +70,8 @@ class TestSaving:
     def test_what_is_wrong_is_told_at_its_field(self, fields: dict[str, Any], error: str) -> None:
         make_endpoint("taken")
         form = EndpointForm(USUAL | fields)
-        told = [f"{field}: {said}" for field, all_of_it in form.errors.items() for said in all_of_it]
-        assert [each for each in told if each.startswith(error)], told
+        found = [f"{field}: {message}" for field, all_of_it in form.errors.items() for message in all_of_it]
+        assert [each for each in found if each.startswith(error)], found
         assert SECRET not in form.as_p()
 
     def test_nothing_is_saved_while_anything_is_wrong(self, editor: Client) -> None:

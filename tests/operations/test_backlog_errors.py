@@ -38,11 +38,11 @@ class TestErrors:
         failed("boom")
         failed("disk 1 is full")
         last = failed("disk 2 is full")
-        told = run("errors")
-        assert "3 failed records in 2 groups; `manage.py backlog retry --like GROUP` retries one" in told
-        [line] = [line.split() for line in told.splitlines() if "disk N is full" in line]
+        facts = run("errors")
+        assert "3 failed records in 2 groups; `manage.py backlog retry --like GROUP` retries one" in facts
+        [line] = [line.split() for line in facts.splitlines() if "disk N is full" in line]
         assert (line[0], line[1], line[-1]) == (FULL, "2", str(last.pk))
-        assert told.index("disk N is full") < told.index("boom")
+        assert facts.index("disk N is full") < facts.index("boom")
 
     def test_as_json_the_same(self) -> None:
         failed("disk 1 is full")
@@ -73,9 +73,9 @@ class TestLike:
 
     def test_a_dry_run_lists_them_and_changes_nothing(self) -> None:
         records = [failed("disk 1 is full"), failed("disk 22 is full")]
-        told = run("retry", "--like", FULL, "--dry-run")
-        assert "would retry 2 records (2 failed); nothing was changed" in told
-        assert all(str(record.pk) in told for record in records)
+        facts = run("retry", "--like", FULL, "--dry-run")
+        assert "would retry 2 records (2 failed); nothing was changed" in facts
+        assert all(str(record.pk) in facts for record in records)
         assert statuses(*records) == [Status.FAILED, Status.FAILED]
 
     def test_all_other_filters_hold_as_well(self) -> None:

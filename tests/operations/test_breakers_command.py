@@ -42,9 +42,9 @@ class TestList:
     def test_what_people_and_engines_wrote_cannot_steer_the_terminal(self):
         open_it(guarded=Guarded("repository:5", "evil \x1b[31mred"))
         Breaker.objects.update(last_error="\x1b[2Jwiped\x1b]0;pwn\x07")
-        told = run()
-        assert "wiped" in told
-        assert "\x1b" not in told
+        shown = run()
+        assert "wiped" in shown
+        assert "\x1b" not in shown
         assert "\x1b" not in finding().what
 
     def test_json_has_the_same_facts(self):

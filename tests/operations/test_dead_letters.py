@@ -68,8 +68,8 @@ class TestFolding:
         assert fold(one) != fold(other)
 
     def test_what_is_left_is_still_a_sentence(self) -> None:
-        said = "repository nas: [Errno 28] No space left on device: '/srv/backups/laptop-17/a.part' after 12 s"
-        assert fold(said) == "repository nas: [Errno 28] No space left on device: PATH after N s"
+        message = "repository nas: [Errno 28] No space left on device: '/srv/backups/laptop-17/a.part' after 12 s"
+        assert fold(message) == "repository nas: [Errno 28] No space left on device: PATH after N s"
 
     def test_the_names_of_a_record_are_left_out_and_no_part_of_a_word(self) -> None:
         assert fold("source bob: bobby is away", "bob") == "source NAME: bobby is away"

@@ -66,7 +66,7 @@ class TestWaiting:
         ]
 
     @pytest.mark.parametrize(
-        ("waiting_for", "said"),
+        ("waiting_for", "message"),
         [
             (WaitingFor.WINDOW, "its window is closed until"),
             (WaitingFor.SNOOZE, "its user wants no backup until"),
@@ -74,16 +74,16 @@ class TestWaiting:
             (WaitingFor.RECHECK, "it is asked again at 2026-03-02 12:01:00 UTC, in 1 min, or at once when its source"),
         ],
     )
-    def test_every_other_wait_says_until_when(self, waiting_for, said):
-        assert any(reason.startswith(said) for reason in why(waiting(waiting_for)))
+    def test_every_other_wait_says_until_when(self, waiting_for, message):
+        assert any(reason.startswith(message) for reason in why(waiting(waiting_for)))
 
     def test_a_paused_queue_comes_first_and_what_stands_in_the_way_later_comes_last(self):
         PausedQueue.objects.create(name="default", paused_at=NOON - HOUR, reason="moving")
         record = waiting(WaitingFor.BACKOFF, failures=1, closes_at=NOON, run_after=NOON + MINUTE)
-        told = why(record, NOON + SECOND)
-        assert told[0].startswith("its queue default has been paused for 1 h (moving): ")
-        assert "`manage.py backlog resume default`" in told[0]
-        assert told[-1].startswith("its window closed at 2026-03-02 12:00:00 UTC")
+        found = why(record, NOON + SECOND)
+        assert found[0].startswith("its queue default has been paused for 1 h (moving): ")
+        assert "`manage.py backlog resume default`" in found[0]
+        assert found[-1].startswith("its window closed at 2026-03-02 12:00:00 UTC")
 
 
 class TestReady:

@@ -40,7 +40,7 @@ def form(**fields: Any) -> dict[str, Any]:
     return values | fields
 
 
-def told(client: Client) -> str:
+def found(client: Client) -> str:
     """What messages the next page shows."""
     return " ".join(str(message) for message in client.get(SCHEDULES).context["messages"])
 
@@ -97,7 +97,7 @@ class TestSaving:
         fields = form(event_count="1000000", window_for="60", throttle=str(throttle.pk))
         assert admin_client.post(f"{SCHEDULES}add/", fields).status_code == 302
         assert Schedule.objects.filter(name="nightly", event_count=1_000_000).exists()
-        assert "Cannot complete: 1,000,000 events in 1 min need 16,667 a second" in told(admin_client)
+        assert "Cannot complete: 1,000,000 events in 1 min need 16,667 a second" in found(admin_client)
 
     @pytest.mark.django_db(transaction=True)
     def test_another_retry_policy_is_given_to_what_waits(self, admin_client: Client) -> None:
@@ -114,7 +114,7 @@ class TestSaving:
         assert record.run_after == failed_at + timedelta(minutes=10)
 
     @pytest.mark.parametrize(
-        ("fields", "field", "said"),
+        ("fields", "field", "text"),
         [
             ({"event_count": "0"}, "event_count", "greater than or equal to 1"),
             ({"zone": "Berlin"}, "zone", "did you mean Europe/Berlin?"),
@@ -122,12 +122,12 @@ class TestSaving:
             ({"name": "taken"}, "name", "of this name already"),
         ],
     )
-    def test_bad_input_is_told_once_beside_its_field(self, fields: dict[str, str], field: str, said: str) -> None:
+    def test_bad_input_is_told_once_beside_its_field(self, fields: dict[str, str], field: str, text: str) -> None:
         make_events(name="taken")
         errors = ScheduleForm(form(**({"endpoint": str(make_endpoint(name="b").pk)} | fields))).errors
         assert list(errors) == [field]
         assert len(errors[field]) == 1
-        assert said in errors[field][0]
+        assert text in errors[field][0]
 
     def test_bad_input_is_not_saved(self, admin_client: Client) -> None:
         answer = admin_client.post(f"{SCHEDULES}add/", form(cron="soon"))
@@ -181,7 +181,7 @@ class TestThatOfAPolicy:
     def test_is_not_paused_here(self, admin_client: Client) -> None:
         policy = make_policy()
         admin_client.post(f"{SCHEDULES}{policy.schedule_id}/pause/", {"confirmed": "yes"})
-        assert "edit or delete that" in told(admin_client)
+        assert "edit or delete that" in found(admin_client)
         assert Schedule.objects.get(pk=policy.schedule_id).enabled
 
     def test_a_new_one_cannot_be_made_here(self, admin_client: Client) -> None:
@@ -214,7 +214,7 @@ class TestActions:
         trigger = Trigger.objects.get(schedule=schedule)
         assert trigger.asked_by == "admin"
         assert BacklogRecord.objects.filter(origin=schedule).count() == 100
-        assert "100 events" in told(admin_client)
+        assert "100 events" in found(admin_client)
         note = LogEntry.objects.get(object_id=str(schedule.pk))
         assert note.change_message.startswith("Trigger now: triggered at ")
 
@@ -224,7 +224,7 @@ class TestActions:
         for seconds in range(int(PATIENCE)):
             Trigger.objects.create(schedule=schedule, trigger_at=now + timedelta(seconds=seconds))
         admin_client.post(f"{SCHEDULES}{schedule.pk}/trigger/", {"confirmed": "yes"})
-        assert "try again in a second" in told(admin_client)
+        assert "try again in a second" in found(admin_client)
         assert not LogEntry.objects.filter(object_id=str(schedule.pk)).exists()
 
     def test_pause_and_resume_from_the_list(self, admin_client: Client) -> None:
@@ -232,7 +232,7 @@ class TestActions:
         chosen = {"_selected_action": [schedule.pk for schedule in schedules], "confirmed": "yes"}
         admin_client.post(SCHEDULES, {"action": "pause", **chosen})
         assert not Schedule.objects.filter(enabled=True).exists()
-        assert "Pause: b: it was paused before." in told(admin_client)
+        assert "Pause: b: it was paused before." in found(admin_client)
         admin_client.post(SCHEDULES, {"action": "resume", **chosen})
         assert Schedule.objects.filter(enabled=True, next_trigger_at__isnull=False).count() == 2
 
@@ -280,5 +280,5 @@ class TestDeleting:
             fields = {"action": "delete_selected", "_selected_action": str(schedule.pk), "post": "yes"}
             admin_client.post(SCHEDULES, fields)
         assert Schedule.objects.exists()
-        said = told(admin_client)
-        assert "nightly cannot be deleted now: 1 of its events" in said
+        text = found(admin_client)
+        assert "nightly cannot be deleted now: 1 of its events" in text

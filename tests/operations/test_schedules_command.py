@@ -26,7 +26,7 @@ def run(*arguments: str) -> str:
     return out.getvalue()
 
 
-def told(*arguments: str) -> Any:
+def shown(*arguments: str) -> Any:
     return json.loads(run("--json", *arguments))
 
 
@@ -42,28 +42,28 @@ class TestLooking:
         make_events(throttle=make_throttle(), event_count=1_000, next_trigger_at=NOON)
         make_events(name="off", enabled=False)
         make_policy()
-        said = run()
+        message = run()
         for text in ("nightly", "1,000", "1 h", "hooks", "slow (at most 10)", "2026-03-02 12:00:00", "paused"):
-            assert text in said, text
-        assert [each["name"] for each in told("list")][:2] == ["nightly", "off"]
+            assert text in message, text
+        assert [each["name"] for each in shown("list")][:2] == ["nightly", "off"]
 
     def test_show_has_all_of_one_and_its_next_triggers(self) -> None:
         make_events(zone="Europe/Berlin")
-        said = run("show", "nightly")
-        assert "payload template" in said
-        assert said.count(" 03:00 ") == 10
-        assert "Each batch of 100 events takes 1 s at 1,500 a second: it completes in its window of 1 h" in said
-        facts = told("show", "nightly")
+        message = run("show", "nightly")
+        assert "payload template" in message
+        assert message.count(" 03:00 ") == 10
+        assert "Each batch of 100 events takes 1 s at 1,500 a second: it completes in its window of 1 h" in message
+        facts = shown("show", "nightly")
         assert facts["payload_template"] == {"shard": "$number"}
         assert len(facts["next_triggers"]) == 10
         assert facts["next_triggers"][0]["trigger_at_local"].endswith(("03:00:00+01:00", "03:00:00+02:00"))
 
     def test_plan_draws_the_load_and_says_whether_it_completes(self) -> None:
         make_events(throttle=make_throttle(rate=50.0, max_in_flight=99), event_count=1_000_000, window_for=60)
-        said = run("plan", "nightly")
-        assert "Load: 1,000,000 in the busiest minute" in said
-        assert "! Cannot complete: 1,000,000 events in 1 min need 16,667 a second" in said
-        facts = told("plan", "nightly")
+        message = run("plan", "nightly")
+        assert "Load: 1,000,000 in the busiest minute" in message
+        assert "! Cannot complete: 1,000,000 events in 1 min need 16,667 a second" in message
+        facts = shown("plan", "nightly")
         assert facts["verdict"]["batches_too_late"] == facts["verdict"]["batches"] == 7
         assert facts["pace"] == 50
         assert len(facts["load"]["busiest_minute_of_each_hour"]) == 168
@@ -71,7 +71,7 @@ class TestLooking:
 
     def test_plan_of_a_paused_throttle_has_no_verdict(self) -> None:
         make_events(throttle=make_throttle(max_in_flight=0))
-        facts = told("plan", "nightly")
+        facts = shown("plan", "nightly")
         assert (facts["verdict"], facts["pace"]) == (None, 0)
 
     def test_triggers_lists_what_has_been(self) -> None:
@@ -81,26 +81,26 @@ class TestLooking:
         Trigger.objects.create(schedule=schedule, trigger_at=NOON, skipped_for="overlap", finished_at=NOON)
         Trigger.objects.create(schedule=schedule, trigger_at=NOON - timedelta(hours=1))
         BacklogRecord.objects.update(status=Status.SUCCEEDED, waiting_for=None, finished_at=NOON)
-        said = run("triggers", "nightly")
-        assert "asked for by a person at the command line" in said
-        assert "overlap" in said
-        found = told("triggers", "nightly")
+        message = run("triggers", "nightly")
+        assert "asked for by a person at the command line" in message
+        assert "overlap" in message
+        found = shown("triggers", "nightly")
         assert [each["state"] for each in found] == ["under way", "skipped", "queued"]
         assert (found[0]["events"], found[0]["succeeded"], found[0]["waiting"]) == (100, 100, 0)
-        assert len(told("triggers", "nightly", "--limit", "1")) == 1
+        assert len(shown("triggers", "nightly", "--limit", "1")) == 1
 
 
 class TestAdding:
     def test_a_whole_one(self) -> None:
         make_endpoint()
         make_throttle()
-        said = run(
+        message = run(
             "add", "nightly", "--cron", "0 3 * * *", "--zone", "Europe/Berlin", "--endpoint", "hooks",
             "--event-count", "1000", "--window-for", "1h", "--stagger", "even", "--late", "drop", "--overlap", "skip",
             "--catch-up-for", "1d", "--set", 'payload_template={"shard": "$number"}', "--throttle", "slow",
             "--priority", "-3",
         )  # fmt: skip
-        assert said.startswith("nightly: added\nEach batch of 1,000 events takes 1 min 40 s at 10 a second")
+        assert message.startswith("nightly: added\nEach batch of 1,000 events takes 1 min 40 s at 10 a second")
         schedule = Schedule.objects.get()
         assert (schedule.kind, schedule.event_count, schedule.window_for, schedule.stagger) == (
             "http_callback", 1_000, 3_600, "even",
@@ -126,12 +126,12 @@ class TestAdding:
     def test_a_batch_that_cannot_complete_is_saved_and_told(self) -> None:
         make_endpoint()
         make_throttle(max_in_flight=0)
-        said = run("add", "n", "--cron", "0 3 * * *", "--endpoint", "hooks", "--throttle", "slow")
-        assert "! No batch begins: the throttle slow is paused" in said
+        message = run("add", "n", "--cron", "0 3 * * *", "--endpoint", "hooks", "--throttle", "slow")
+        assert "! No batch begins: the throttle slow is paused" in message
         assert Schedule.objects.exists()
 
     @pytest.mark.parametrize(
-        ("arguments", "said"),
+        ("arguments", "message"),
         [
             ((), "--cron: is missing"),
             (
@@ -143,26 +143,26 @@ class TestAdding:
             (("--cron", "0 3 * * *", "--frequency", "1"), "unrecognized arguments"),
         ],
     )
-    def test_bad_input_is_answered_with_its_option(self, arguments: tuple[str, ...], said: str) -> None:
+    def test_bad_input_is_answered_with_its_option(self, arguments: tuple[str, ...], message: str) -> None:
         make_endpoint()
         wanted = () if "--endpoint" in arguments or "--kind" in arguments else ("--endpoint", "hooks")
         with pytest.raises(CommandError) as caught:
             run("add", "nightly", *arguments, *wanted)
-        assert said in str(caught.value)
+        assert message in str(caught.value)
         assert not Schedule.objects.exists()
 
     def test_a_name_that_is_taken_is_refused(self) -> None:
         make_events()
-        said = refused("add", "nightly", "--cron", "0 3 * * *", "--endpoint", "hooks")
-        assert "NAME: there is a schedule of this name already" in said
+        message = refused("add", "nightly", "--cron", "0 3 * * *", "--endpoint", "hooks")
+        assert "NAME: there is a schedule of this name already" in message
         make_events(name="weekly")
         assert "--name: there is a schedule of this name" in refused("set", "weekly", "--name", "nightly")
         fields = """cron={"hour": "3"}"""
         assert "NAME: must have at most 100" in refused("add", "n" * 101, "--set", fields, "--endpoint", "hooks")
 
     def test_backups_are_made_by_a_policy_instead(self) -> None:
-        said = refused("add", "n", "--cron", "0 3 * * *", "--provider", "assignments", "--kind", "backup")
-        assert "--provider: assignments are those of a policy" in said
+        message = refused("add", "n", "--cron", "0 3 * * *", "--provider", "assignments", "--kind", "backup")
+        assert "--provider: assignments are those of a policy" in message
         assert not Schedule.objects.exists()
         make_events()
         assert "make a policy" in refused("set", "nightly", "--provider", "assignments")
@@ -172,8 +172,8 @@ class TestAdding:
 class TestChanging:
     def test_what_is_not_named_stays(self) -> None:
         make_events(throttle=make_throttle(), priority=3)
-        said = run("set", "nightly", "--window-for", "2h", "--name", "later")
-        assert said.startswith("later: changed: name, window_for\n")
+        message = run("set", "nightly", "--window-for", "2h", "--name", "later")
+        assert message.startswith("later: changed: name, window_for\n")
         schedule = Schedule.objects.get()
         assert (schedule.name, schedule.window_for, schedule.priority, schedule.event_count) == ("later", 7200, 3, 100)
         run("set", "later", "--throttle", "", "--catch-up-for", "none")
@@ -188,13 +188,13 @@ class TestChanging:
         make_events()
         assert "triggers nothing until it is resumed" in run("pause", "nightly")
         assert "was paused before" in run("pause", "nightly")
-        assert told("resume", "nightly")["changed"] is True
+        assert shown("resume", "nightly")["changed"] is True
         assert "was not paused" in run("resume", "nightly")
         assert Schedule.objects.get().enabled
 
     def test_trigger_puts_a_batch_on_the_backlog(self) -> None:
         make_events(pk=1, event_count=3, enabled=False)  # none of its events starts at once
-        facts = told("trigger", "nightly")
+        facts = shown("trigger", "nightly")
         assert (facts["events"], facts["asked_by"], facts["waiting"]) == (3, "a person at the command line", 3)
         assert BacklogRecord.objects.count() == 3
 
@@ -220,9 +220,9 @@ class TestCancelling:
         Trigger.objects.create(schedule=schedule, trigger_at=NOON)
         other = make_events(name="other", event_count=2)
         run("trigger", "other")
-        said = refused("remove", "nightly", "--yes", code=1)
-        assert said.endswith("Cancel that batch first")
-        facts = told("cancel", "nightly", "--yes")
+        message = refused("remove", "nightly", "--yes", code=1)
+        assert message.endswith("Cancel that batch first")
+        facts = shown("cancel", "nightly", "--yes")
         assert (facts["changed"], facts["batches"], facts["cancelled"]) == (True, 2, 3)
         assert not Trigger.objects.filter(schedule=schedule, finished_at=None).exists()
         assert BacklogRecord.objects.filter(origin=other).unfinished().count() == 2

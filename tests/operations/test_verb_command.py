@@ -36,14 +36,14 @@ def refusal(error: Exception) -> CommandError:
     return caught.value
 
 
-@pytest.mark.parametrize(("verb", "said"), [(None, "the list"), ("list", "the list"), ("set", "is set")])
-def test_a_verb_names_a_method_and_none_is_the_list(verb, said, capsys):
+@pytest.mark.parametrize(("verb", "message"), [(None, "the list"), ("list", "the list"), ("set", "is set")])
+def test_a_verb_names_a_method_and_none_is_the_list(verb, message, capsys):
     Command().handle(verb=verb)
-    assert capsys.readouterr().out.strip() == said
+    assert capsys.readouterr().out.strip() == message
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (ValueError("there is no such thing"), "there is no such thing"),
         (ValidationError(["too long", "too old"]), "too long; too old"),
@@ -51,9 +51,9 @@ def test_a_verb_names_a_method_and_none_is_the_list(verb, said, capsys):
         (IntegrityError("violates foreign key constraint"), base.CLASHES),
     ],
 )
-def test_what_a_verb_refuses_ends_it_with_code_2(error, said):
+def test_what_a_verb_refuses_ends_it_with_code_2(error, message):
     refused = refusal(error)
-    assert str(refused).startswith(said)
+    assert str(refused).startswith(message)
     assert refused.returncode == 2
 
 

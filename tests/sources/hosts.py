@@ -57,10 +57,10 @@ class Host:
         """Wait for the magic packet, then be there."""
         self.wake_port = free_port(self.address)
         waiting = ("-m", "demo.sleeper", self.address, str(self.wake_port), self.mac_address, "--")
-        said = self.directory.parent / f"{self.directory.name}-said"
-        with said.open("wb") as file:
+        message = self.directory.parent / f"{self.directory.name}-said"
+        with message.open("wb") as file:
             self._start((sys.executable, *waiting, *self._serving()), file)
-        eventually(lambda: b"asleep" in said.read_bytes())  # a look at its port would be in its way
+        eventually(lambda: b"asleep" in message.read_bytes())  # a look at its port would be in its way
         return self
 
     def go(self) -> None:
@@ -121,13 +121,13 @@ class Host:
             *(f"--user={USER}", f"--pass={PASSWORD}", f"--key={self.key_file}", "--config=", "--dir-cache-time=0s"),
         )
 
-    def _start(self, command: tuple[str, ...], said: IO[bytes] | int = subprocess.DEVNULL) -> None:
+    def _start(self, command: tuple[str, ...], message: IO[bytes] | int = subprocess.DEVNULL) -> None:
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.directory.parent)}
         self.process = subprocess.Popen(
             command,
             env=environment,
             cwd=settings.BASE_DIR,
-            stdout=said,
+            stdout=message,
             stderr=subprocess.DEVNULL,
         )
 

@@ -40,7 +40,7 @@ def mute_host() -> Iterator[tuple[str, int]]:
 
 
 @contextlib.contextmanager
-def talker(*said: bytes, hang_up: bool = False, address: str = "") -> Iterator[tuple[str, int]]:
+def talker(*message: bytes, hang_up: bool = False, address: str = "") -> Iterator[tuple[str, int]]:
     """A host that says something to whoever comes, and waits (or hangs up). Yields address and port."""
     with socket.create_server((address or another_address(), 0)) as server:
         open_ones = []
@@ -51,7 +51,7 @@ def talker(*said: bytes, hang_up: bool = False, address: str = "") -> Iterator[t
                     client, _ = server.accept()
                 except OSError:
                     return
-                for text in said:
+                for text in message:
                     client.sendall(text)
                 if hang_up:
                     client.settimeout(PATIENCE)  # heard out first, else the system would reset the connection

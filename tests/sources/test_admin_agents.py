@@ -56,7 +56,7 @@ def act(client: Client, action: str, *sources: Source) -> str:
     return " ".join(str(message) for message in get_messages(response.wsgi_request))
 
 
-def told(client: Client, path: str) -> str:
+def facts(client: Client, path: str) -> str:
     response = client.post(path, follow=True)
     return " ".join(str(message) for message in response.context["messages"])
 
@@ -152,7 +152,7 @@ class TestRevoking:
     def test_then_it_ends_all_tokens_and_codes_of_this_source_only(self, admin_client: Client, source: Source) -> None:
         other = make_source()
         token, others, code = tokens.issue(source), tokens.issue(other), tokens.make_code(source)
-        assert told(admin_client, page_of(source, "revoke")) == (
+        assert facts(admin_client, page_of(source, "revoke")) == (
             "laptop-1: 1 token revoked, and any open enrolment code."
         )
         assert tokens.authenticate(token) is None

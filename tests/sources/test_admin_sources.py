@@ -135,9 +135,9 @@ class TestSourceList:
             assert len(listed(admin_client, SOURCES)) == 98
 
     def test_back_up_now_moves_to_the_head_and_leaves_out_the_paused(self, admin_client: Client) -> None:
-        said = act(admin_client, "back_up_now", "due", "paused")
-        assert "1 backups were put at the head" in said
-        assert "1 paused sources were left out" in said
+        text = act(admin_client, "back_up_now", "due", "paused")
+        assert "1 backups were put at the head" in text
+        assert "1 paused sources were left out" in text
         [record] = BacklogRecord.objects.filter(status=Status.READY, priority=100)
         assert record.subject == f"assignment:{Assignment.objects.get(source__name='due').pk}"
 

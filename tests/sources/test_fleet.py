@@ -263,18 +263,18 @@ def test_the_office_of_the_fixtures_can_be_imported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ('{"sources": [', "is not JSON: line 1, column 14"),
         ('{"sources": [], "sources": []}', "the key 'sources' stands twice"),
     ],
 )
-def test_a_bad_file_ends_the_command_with_code_2(content: str | bytes, said: str, tmp_path: Path) -> None:
+def test_a_bad_file_ends_the_command_with_code_2(content: str | bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(CommandError) as caught:
         run(written(tmp_path, content))
     assert caught.value.returncode == 2
     assert "office.json" in str(caught.value)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_file_that_cannot_be_read_ends_the_command_with_code_2(tmp_path: Path) -> None:

@@ -87,8 +87,8 @@ class Browser:
 
     def complaints(self) -> list[str]:
         """What the browser's console has said since it was last asked, but that a site has no icon of its own."""
-        said = [f"{entry['level']}: {entry['message']}" for entry in self.ask("se/log", type="browser")]
-        return [text for text in said if "/favicon.ico" not in text]
+        message = [f"{entry['level']}: {entry['message']}" for entry in self.ask("se/log", type="browser")]
+        return [text for text in message if "/favicon.ico" not in text]
 
     def picture(self, path: Path) -> None:
         answer = self.driver.get(f"{self.session}/screenshot")

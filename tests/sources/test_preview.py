@@ -36,7 +36,7 @@ def run(*arguments: object) -> str:
     return out.getvalue()
 
 
-def told(*arguments: object) -> dict[str, Any]:
+def facts(*arguments: object) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(run(*arguments, "--json"))
     return found
 
@@ -56,23 +56,23 @@ class TestPeriodsOfAPolicy:
         assert found[0].begins_at == Period("0 0 * * *", "Europe/Berlin").next_after(database_clock())
 
     @pytest.mark.parametrize(
-        ("fields", "said"),
+        ("fields", "text"),
         [
             ({"cron": "0 0 30 2 *"}, "never fires"),
             ({"excluded_dates": ["02-30"]}, "excluded date 1"),
         ],
     )
-    def test_a_row_that_was_written_past_the_forms_is_named(self, fields: dict[str, Any], said: str) -> None:
+    def test_a_row_that_was_written_past_the_forms_is_named(self, fields: dict[str, Any], text: str) -> None:
         policy = nightly(**fields)
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=text):
             previews.preview(policy, 1, MONDAY)
-        assert said in refused("laptops", "--from", "2026-03-02")
+        assert text in refused("laptops", "--from", "2026-03-02")
 
 
 class TestJson:
     def test_instants_stand_in_utc_and_by_the_local_clock_with_lengths(self) -> None:
         nightly()
-        found = told("laptops", "--count", 1, "--from", "2026-03-28T00:00")
+        found = facts("laptops", "--count", 1, "--from", "2026-03-28T00:00")
         assert found == {
             "policy": "laptops",
             "enabled": True,
@@ -125,8 +125,8 @@ class TestTheTable:
 
     def test_a_period_without_an_opening_says_why(self) -> None:
         nightly(window=[], excluded_dates=["2026-03-02"])
-        said = run("laptops", "--count", 1, "--from", "2026-03-02")
-        assert "its openings fall on excluded dates; the next opening is at 2026-03-03 00:00" in said
+        text = run("laptops", "--count", 1, "--from", "2026-03-02")
+        assert "its openings fall on excluded dates; the next opening is at 2026-03-03 00:00" in text
 
     def test_a_name_cannot_steer_the_terminal(self) -> None:
         nightly("lap\x1b[31mtops")
@@ -144,11 +144,11 @@ class TestTheStart:
     )
     def test_it_is_read_with_its_offset_or_else_in_the_zone_of_the_policy(self, written: str, begins_at: str) -> None:
         nightly()
-        assert told("laptops", "--count", 1, "--from", written)["periods"][0]["begins_at"] == begins_at
+        assert facts("laptops", "--count", 1, "--from", written)["periods"][0]["begins_at"] == begins_at
 
     def test_a_local_time_that_does_not_exist_is_the_end_of_the_gap(self) -> None:
         nightly(cron="0 * * * *")
-        found = told("laptops", "--count", 1, "--from", "2026-03-29T02:30")
+        found = facts("laptops", "--count", 1, "--from", "2026-03-29T02:30")
         assert found["periods"][0]["begins_at"] == "2026-03-29T01:00:00+00:00"
 
 
@@ -187,7 +187,7 @@ class TestAScheduleOfEvents:
 
     def test_json_has_the_first_and_the_last_event_of_each_batch_and_the_verdict(self) -> None:
         make_events(zone="Europe/Berlin", throttle=make_throttle(rate=1.0))
-        found = told("nightly", "--count", 2, "--from", "2026-03-28T00:00")
+        found = facts("nightly", "--count", 2, "--from", "2026-03-28T00:00")
         assert (found["schedule"], found["event_count"], found["window_for"]) == ("nightly", 100, 3600)
         winter, summer = found["batches"]
         assert winter["trigger_at"] == "2026-03-28T02:00:00+00:00"
@@ -195,8 +195,8 @@ class TestAScheduleOfEvents:
         assert summer["trigger_at"] == "2026-03-29T01:00:00+00:00"
         assert winter["trigger_at"] <= winter["first_at"] < winter["last_at"] < winter["closes_at"]
         assert winter["first_at"] < "2026-03-28T02:01" < "2026-03-28T02:58" < winter["last_at"]
-        said = {each["text"]: each["level"] for each in found["messages"]}
+        text = {each["text"]: each["level"] for each in found["messages"]}
         assert (
-            said["Each batch of 100 events takes 1 min 40 s at 1 a second: it completes in its window of 1 h."]
+            text["Each batch of 100 events takes 1 min 40 s at 1 a second: it completes in its window of 1 h."]
             == "good"
         )

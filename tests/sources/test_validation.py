@@ -47,7 +47,7 @@ def test_a_good_source_passes(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "field", "value", "said"),
+    ("kind", "field", "value", "message"),
     [
         ("sftp", "address", "", "is missing"),
         ("sftp", "address", "-oProxyCommand=touch /tmp/x", "begins with '-'"),
@@ -98,11 +98,11 @@ def test_a_good_source_passes(kind: str) -> None:
         ("postgresql", "path", "-Fc", "is not the name of a database"),
     ],
 )
-def test_a_bad_field_is_named(kind: str, field: str, value: object, said: str) -> None:
+def test_a_bad_field_is_named(kind: str, field: str, value: object, message: str) -> None:
     named = "mac_address" if field == "wake_allowed" else field
     found = problems(kind, **{field: value})
     assert list(found) == [named]
-    assert said in found[named][0]
+    assert message in found[named][0]
 
 
 @pytest.mark.parametrize("address", ["192.0.2.7", "2001:db8::7", "nas", "nas_1.local", "a.b.example."])
@@ -121,7 +121,7 @@ def test_a_password_in_place_of_a_reference_is_never_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "said"),
+    ("field", "value", "message"),
     [
         ("window", [{"start": "01:00", "end": "02:00"}, {"start": "25:00", "end": "02:00"}], "range 2, start: '25:00'"),
         ("engine_options", [], "must be an object"),
@@ -131,10 +131,10 @@ def test_a_password_in_place_of_a_reference_is_never_repeated() -> None:
         ("wake_wait", float("inf"), "finite"),
     ],
 )
-def test_a_bad_field_of_a_policy_is_named(field: str, value: object, said: str) -> None:
+def test_a_bad_field_of_a_policy_is_named(field: str, value: object, message: str) -> None:
     good = {"name": "it", "cron": "0 9 * * *", "repository": "vault", "engine_options": {"transfers": 4}}
     validated(Policy, good | {"window": [{"days": "mon-fri", "start": "22:00", "end": "06:00"}]})
-    with pytest.raises(ValidationError, match=said) as caught:
+    with pytest.raises(ValidationError, match=message) as caught:
         validated(Policy, good | {field: value})
     assert list(caught.value.message_dict) == [field]
 
@@ -151,7 +151,7 @@ def test_a_directory_and_one_that_can_be_made_are_good_repositories(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("location", "said"),
+    ("location", "message"),
     [
         ("backups", "is not an absolute path"),
         ("{}/file", "is not a directory"),
@@ -160,10 +160,10 @@ def test_a_directory_and_one_that_can_be_made_are_good_repositories(tmp_path: Pa
         ("/proc/backups", "is not writable"),
     ],
 )
-def test_a_repository_that_cannot_be_written_is_refused(location: str, said: str, tmp_path: Path) -> None:
+def test_a_repository_that_cannot_be_written_is_refused(location: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(ValidationError, match=said) as caught:
+    with pytest.raises(ValidationError, match=message) as caught:
         check_location(location.format(tmp_path))
     assert list(caught.value.message_dict) == ["location"]
 

@@ -35,11 +35,11 @@ class TestAssignments:
             answer = program.post("assignments", {"source": source.pk, "policy": policy.pk})
         assert answer.status_code == 201, answer.content
         assignment = Assignment.objects.get()
-        told = program.get(f"assignments/{assignment.pk}").json()
-        assert (told["source_name"], told["policy_name"]) == (source.name, policy.schedule.name)
-        assert (told["state"], told["next_backup_at"]) == ("never", None)
-        assert (told["record"]["status"], told["record"]["queue"]) == ("ready", "availability")
-        assert told["record"]["id"] == record_of(assignment).pk
+        facts = program.get(f"assignments/{assignment.pk}").json()
+        assert (facts["source_name"], facts["policy_name"]) == (source.name, policy.schedule.name)
+        assert (facts["state"], facts["next_backup_at"]) == ("never", None)
+        assert (facts["record"]["status"], facts["record"]["queue"]) == ("ready", "availability")
+        assert facts["record"]["id"] == record_of(assignment).pk
 
     def test_a_source_is_under_a_policy_once(self, program: Program) -> None:
         assignment = make_assignment()
@@ -111,8 +111,8 @@ class TestAssignments:
         assignment = make_assignment()
         add_backup(assignment)
         add_backup(assignment)
-        told = problem_of(program.delete(f"assignments/{assignment.pk}"), 409)
-        assert "2 backups of it are recorded" in told["detail"]
+        facts = problem_of(program.delete(f"assignments/{assignment.pk}"), 409)
+        assert "2 backups of it are recorded" in facts["detail"]
         assert program.delete(f"assignments/{make_assignment().pk}").status_code == 204
 
     def test_back_up_now(self, program: Program) -> None:
@@ -201,6 +201,6 @@ class TestRepositories:
 
     def test_one_that_policies_name_stays(self, program: Program) -> None:
         policy = make_policy()
-        told = problem_of(program.delete(f"repositories/{policy.repository_id}"), 409)
-        assert policy.schedule.name in told["detail"]
+        facts = problem_of(program.delete(f"repositories/{policy.repository_id}"), 409)
+        assert policy.schedule.name in facts["detail"]
         assert Repository.objects.exists()

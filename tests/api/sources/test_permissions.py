@@ -90,8 +90,8 @@ class TestWriting:
     def test_without_the_scope_nothing_is_written(self, assignment: Assignment) -> None:
         program, before = Program(scopes=("read", "operate")), stored()
         for _, method, path, body in changes(assignment):
-            told = problem_of(program.ask(method, path, body), 403)
-            assert "scope `write`" in told["detail"], (method, path)
+            facts = problem_of(program.ask(method, path, body), 403)
+            assert "scope `write`" in facts["detail"], (method, path)
         assert stored() == before
 
     def test_without_the_permission_nothing_is_written(self, assignment: Assignment) -> None:

@@ -40,11 +40,11 @@ class TestCreating:
         }  # fmt: skip
         answer = program.post("policies", wanted)
         assert answer.status_code == 201, answer.content
-        told = answer.json()
-        assert {name: told[name] for name in wanted} == wanted
+        found = answer.json()
+        assert {name: found[name] for name in wanted} == wanted
         policy = Policy.objects.get()
         schedule = policy.schedule
-        assert (told["id"], told["schedule"]) == (policy.pk, schedule.pk)
+        assert (found["id"], found["schedule"]) == (policy.pk, schedule.pk)
         assert (schedule.name, schedule.kind, schedule.provider) == ("laptops", "backup", "assignments")
         assert (schedule.zone, schedule.priority, str(schedule.throttle)) == (
             "Europe/Berlin", 5, f"{wanted['throttle']} (at most 3)",
@@ -144,8 +144,8 @@ class TestDeleting:
 
     def test_one_with_sources_stays(self, program: Program) -> None:
         policy = make_assignment().policy
-        told = problem_of(program.delete(f"policies/{policy.pk}"), 409)
-        assert told["detail"] == "the policy is in use: 1 source is under it."
+        found = problem_of(program.delete(f"policies/{policy.pk}"), 409)
+        assert found["detail"] == "the policy is in use: 1 source is under it."
         assert (Policy.objects.count(), Schedule.objects.count(), Assignment.objects.count()) == (1, 1, 1)
 
 

@@ -32,8 +32,8 @@ class TestCreating:
         assert answer.status_code == 201, answer.content
         source = Source.objects.get()
         assert (source.name, source.kind, source.path) == ("office", "local", "/srv/files")
-        told = answer.json()
-        assert (told["status"], told["policies"], told["wake_port"]) == ("no policy", [], 9)
+        facts = answer.json()
+        assert (facts["status"], facts["policies"], facts["wake_port"]) == ("no policy", [], 9)
         assert answer.headers["Location"] == f"/api/sources/{source.pk}"
 
     @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ class TestActions:
 
     def test_a_paused_source_is_not_backed_up_now(self, program: Program) -> None:
         assignment = make_assignment(source=make_source(paused_at=timezone.now()))
-        told = problem_of(program.post(f"sources/{assignment.source_id}/back-up-now"), 409)
-        assert f"/api/sources/{assignment.source_id}/resume" in told["hint"]
+        facts = problem_of(program.post(f"sources/{assignment.source_id}/back-up-now"), 409)
+        assert f"/api/sources/{assignment.source_id}/resume" in facts["hint"]
         assert not BacklogRecord.objects.exists()
 
     def test_pause_and_resume(
@@ -209,9 +209,9 @@ class TestActions:
         answer = program.post(f"sources/{source.pk}/check-in")
         assert answer.json()["moved"] == 1
         source.refresh_from_db()
-        told = datetime.fromisoformat(answer.json()["checked_in_at"])
+        facts = datetime.fromisoformat(answer.json()["checked_in_at"])
         assert source.checked_in_at
-        assert abs(source.checked_in_at - told) < timedelta(milliseconds=1)
+        assert abs(source.checked_in_at - facts) < timedelta(milliseconds=1)
         assert (source.hostname, source.addresses) == ("box", ["192.0.2.5", "2001:db8::5"])
         assert source.on_battery is None, "what its agent said long ago is not believed anew"
         assert record_of(assignment).status == Status.READY
@@ -220,9 +220,9 @@ class TestActions:
         source = make_source()
         answer = program.post(f"sources/{source.pk}/enrolment-code")
         assert (answer.status_code, answer.headers["Cache-Control"]) == (201, "no-store")
-        told = answer.json()
-        assert told["code"] in told["command"]
-        assert tokens.redeem(told["code"])[0] == source
+        facts = answer.json()
+        assert facts["code"] in facts["command"]
+        assert tokens.redeem(facts["code"])[0] == source
         assert "code" not in program.get(f"sources/{source.pk}").json()
 
     def test_its_tokens_are_revoked(self, program: Program) -> None:

@@ -58,8 +58,8 @@ class TestPeriodsThatMeetTheWindow:
         ]
 
     def test_that_none_of_the_coming_ten_has_one_is_a_warning_if_the_window_opens_later(self):
-        [said] = check_period_meets_window(Period("*/5 * * * *", "UTC"), OFFICE, MONDAY)
-        assert said.startswith("10 of the next 10 periods have no opening")
+        [message] = check_period_meets_window(Period("*/5 * * * *", "UTC"), OFFICE, MONDAY)
+        assert message.startswith("10 of the next 10 periods have no opening")
 
     def test_a_window_without_any_opening_is_refused(self):
         never = Window.parse([{"start": "08:00", "end": "18:00"}], "UTC", ["2026-01-01..2040-01-01"])

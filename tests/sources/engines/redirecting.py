@@ -32,27 +32,27 @@ class Server:
 @contextmanager
 def server(address: str, tls: ssl.SSLContext | None = None) -> Iterator[Server]:
     port = free_port(address)
-    told = Server(f"{'https' if tls else 'http'}://{address}:{port}")
+    peer = Server(f"{'https' if tls else 'http'}://{address}:{port}")
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_any(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            told.asked.append((self.command, self.path, self.headers.get("Authorization", "")))
-            if found := told.leads(self.command, self.path):
+            peer.asked.append((self.command, self.path, self.headers.get("Authorization", "")))
+            if found := peer.leads(self.command, self.path):
                 self._answer(found[0], "", Location=found[1])
             elif self.command == "PROPFIND":
                 self._answer(207, self._entries())
             else:
                 name = urlsplit(self.path).path.split("/")[-1]
-                self._answer(200, S3 if "max-keys" in self.path else told.files[name])
+                self._answer(200, S3 if "max-keys" in self.path else peer.files[name])
 
         do_GET = do_HEAD = do_PROPFIND = do_any
 
         def _entries(self) -> str:
             length = "<D:getcontentlength>{}</D:getcontentlength>"
-            files = (ENTRY.format(href=f"/{name}", props=length.format(len(text))) for name, text in told.files.items())
+            files = (ENTRY.format(href=f"/{name}", props=length.format(len(text))) for name, text in peer.files.items())
             folder = ENTRY.format(href="/", props="<D:resourcetype><D:collection/></D:resourcetype>")
             return WEBDAV.format(folder + "".join(files))
 
@@ -73,6 +73,6 @@ def server(address: str, tls: ssl.SSLContext | None = None) -> Iterator[Server]:
             listening.socket = tls.wrap_socket(listening.socket, server_side=True)
         threading.Thread(target=listening.serve_forever, daemon=True).start()
         try:
-            yield told
+            yield peer
         finally:
             listening.shutdown()
