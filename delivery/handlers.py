@@ -4,7 +4,6 @@ Each kind has a module with a handler, which is loaded at its first delivery: th
 other command should, and boto3 may not be installed.
 """
 
-import gc
 import json
 from datetime import timedelta
 from typing import Any
@@ -32,22 +31,9 @@ def register() -> None:
     registry.handler(EndpointKind.SQS_MESSAGE.value, queue=QUEUE)(send_message)
 
 
-COLLECT_AFTER = (20_000, 20, 20)
-"""New objects, and rounds, after which Python looks for garbage in cycles. Each callback leaves some dozens; looked for
-as often as usual (700, 10, 10), by a worker with all of Django loaded, it takes a third of the event loop's time."""
-
-
 def prepare() -> None:
-    """What a worker does before it claims callbacks: load the HTTP client, so that the first one does not wait for it,
-    and take what is loaded by now out of the search for garbage, since it stays.
-
-    Doing it again does no harm.
-    """
+    """Load the HTTP client before a worker claims callbacks, so that the first one does not wait for it."""
     from delivery.http import callback  # noqa: F401
-
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
 
 
 async def post_callback(run: Run) -> Outcome:
