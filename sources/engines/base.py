@@ -78,14 +78,24 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class EngineResult:
-    """How a run ended. `snapshot` is the path of the copy; `error` is one bounded message for people."""
+    """How a run ended. `snapshot` is the path of the copy; `error` is one bounded message for people.
+
+    `size` and `files`: bytes and files that the backup protects. `new`, `changed`, `unchanged`, `removed`: files, as
+    against the last backup; `read`: bytes from the source; `added`: bytes to the repository. None: unknown.
+    `warnings`: one for each thing, the first `WARNINGS` of them (`results.py`).
+    """
 
     verdict: Verdict
     size: int = 0
-    transferred: int = 0
     files: int = 0
+    new: int | None = None
+    changed: int | None = None
+    unchanged: int | None = None
+    removed: int | None = None
+    read: int | None = None
+    added: int | None = None
     snapshot: str = ""
-    warnings: str = ""
+    warnings: tuple[str, ...] = ()
     error: str = ""
 
 

@@ -57,7 +57,7 @@ class PgDumpEngine:
     def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
         """Dump the database into a new file of the destination. See `Engine.run`.
 
-        `size` and `transferred` are the bytes of the dump, `snapshot` its path. Options are those of other engines
+        `size` and `added` are the bytes of the dump, `snapshot` its path. Options are those of other engines
         of the same policy, and passed over.
         """
         return result_of(task, lambda: _dump(task, GuardedProgress(on_progress), stop))
@@ -151,7 +151,7 @@ def _dump_into(
     finally:
         unfinished.unlink(missing_ok=True)
     _prune(destination, task.keep_versions)
-    return EngineResult(Verdict.SUCCEEDED, size=size, transferred=size, files=1, snapshot=str(final))
+    return EngineResult(Verdict.SUCCEEDED, size=size, files=1, added=size, snapshot=str(final))
 
 
 def _prune(destination: Path, keep_versions: int) -> None:

@@ -141,7 +141,7 @@ def test_an_assignment_that_the_file_takes_away_goes_only_without_backups(tmp_pa
     now = timezone.now()
     Backup.objects.create(
         assignment=kept, repository=kept.policy.repository, record_id=1, attempt=1, engine="rclone",
-        started_at=now, ended_at=now, size=1, transferred=1, files=1, snapshot="/x",
+        started_at=now, ended_at=now, size=1, read=1, files=1, snapshot="/x",
     )  # fmt: skip
     fleet["sources"][1]["policies"] = []
     [error] = errors_of(fleet, tmp_path)
