@@ -19,9 +19,9 @@ from demo.comings import Comings
 from demo.errors import DemoError
 from demo.hosts import Host, make_other_hosts, make_sftp_hosts, secrets_directory, write_secret
 from demo.summary import Summary, refused_attempts, summarise, unprotected
-from sources.engines import programs
 from sources.fleet import import_fleet
 from sources.models import Backup
+from sources.processes import programs
 
 ADMIN = "admin"
 

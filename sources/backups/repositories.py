@@ -15,10 +15,10 @@ from typing import Any
 
 from django.conf import settings
 
-from sources.engines import runner
-from sources.engines.base import BackupTask, EngineProgress, EngineResult, StopSignal, Verdict
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from sources.engines.results import STOPPED, GuardedProgress, failure, without_secret
-from sources.engines.runner import Command, Ended, Ending
+from sources.processes import runner
+from sources.processes.runner import Command, Ended, Ending, StopSignal
 
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""

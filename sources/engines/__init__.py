@@ -2,8 +2,8 @@
 
 from sources.engines.base import Engine
 from sources.engines.pg_dump import PgDumpEngine
-from sources.engines.programs import ProgramMissing, find_postgresql_program, find_rclone
 from sources.engines.rclone.engine import RcloneEngine
+from sources.processes.programs import ProgramMissing, find_postgresql_program, find_rclone
 
 _rclone = RcloneEngine()
 

@@ -1,6 +1,7 @@
 """What every engine is given and what it gives back. An engine is a file in this folder.
 
-An engine consists of a pure argv builder, an output parser and an exit-code table; `runner.py` runs its program.
+An engine consists of a pure argv builder, an output parser and an exit-code table; the
+program is run by `sources.processes.runner`.
 """
 
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
+
+from sources.processes.runner import StopSignal
 
 
 @dataclass(frozen=True)
@@ -105,12 +108,6 @@ class RunEnded(Exception):
     def __init__(self, verdict: Verdict, text: str) -> None:
         super().__init__(text)
         self.verdict = verdict
-
-
-class StopSignal(Protocol):
-    """Anything like `threading.Event`: set when the run has to end now."""
-
-    def is_set(self) -> bool: ...
 
 
 class Engine(Protocol):

@@ -14,14 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sources.engines import runner
-from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, StopSignal, Verdict
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.engines.cleartext import libpq_parameters
 from sources.engines.limits import LeastRate, Space
-from sources.engines.programs import find_postgresql_program
 from sources.engines.results import GuardedProgress, failure, judge_ending, result_of
-from sources.engines.runner import Command, Ended, Ending
 from sources.engines.versions import UNFINISHED, locked, unused_version_name
+from sources.processes import runner
+from sources.processes.programs import find_postgresql_program
+from sources.processes.runner import Command, Ended, Ending, StopSignal
 
 ENDING = ".dump"
 MESSAGE_LINES = 4

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from delivery.redaction import redacted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
-from sources.engines.programs import ProgramMissing
-from sources.engines.runner import Ending
 from sources.engines.versions import DestinationBusy, StoppedHere
+from sources.processes.programs import ProgramMissing
+from sources.processes.runner import Ending
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from demo.errors import DemoError
 from demo.session import Options, Session
 from demo.state import picture
 from jobs.management.arguments import duration
-from sources.engines.programs import ProgramMissing
+from sources.processes.programs import ProgramMissing
 
 LOOK_EVERY_SECONDS = 0.5
 

@@ -21,10 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from sources.engines import runner
-from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, StopSignal, Verdict
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
 from sources.engines.limits import LeastRate, Space
-from sources.engines.programs import find_rclone
 from sources.engines.rclone.gate import gate_to
 from sources.engines.rclone.log import RcloneLog
 from sources.engines.rclone.options import check_options, option_arguments
@@ -38,8 +36,10 @@ from sources.engines.rclone.remotes import (
 )
 from sources.engines.rclone.verdicts import Judgement, judge
 from sources.engines.results import GuardedProgress, failure, judge_ending, result_of
-from sources.engines.runner import Command, Ended, Ending
 from sources.engines.versions import PARTIAL_SUFFIX, Copy, StoppedHere, locked
+from sources.processes import runner
+from sources.processes.programs import find_rclone
+from sources.processes.runner import Command, Ended, Ending, StopSignal
 
 IDLE_SECONDS = 300.0
 OBSCURE_SECONDS = 30.0

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sources.engines.base import BackupTask, SourceSpec
-from sources.engines.programs import find_rclone
+from sources.processes.programs import find_rclone
 from tests.waiting import PATIENCE
 
 USER = "backup"

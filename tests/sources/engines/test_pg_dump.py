@@ -15,8 +15,8 @@ from django.db import connection
 from sources.engines import engine_for, limits
 from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.engines.pg_dump import _judge_dump
-from sources.engines.programs import find_postgresql_program
-from sources.engines.runner import Ended, Ending
+from sources.processes.programs import find_postgresql_program
+from sources.processes.runner import Ended, Ending
 from tests.sources.engines.peers import STARTED_AT, free_port, loopback_address, specification, task_for
 
 pytestmark = pytest.mark.django_db(transaction=True)

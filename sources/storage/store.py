@@ -1,0 +1,137 @@
+"""Reads and changes what lies in a repository, by rclone. Paths are relative to the folder of all assignments."""
+
+import json
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sources.processes import runner
+from sources.processes.programs import find_rclone
+from sources.processes.runner import Command, Ended, Ending, StopSignal
+from sources.storage.location import Location
+
+QUIET = ("--config=", "--use-json-log", "--log-level=ERROR", "--retries=1", "--list-cutoff=1000000000000")
+NOT_FOUND = (3, 4)
+"""rclone's exit codes for a directory and a file that is not there (https://rclone.org/docs/#exit-code)."""
+
+
+class StorageFailed(Exception):
+    """rclone could not do it. The message is for people, in one line."""
+
+
+class Stopped(Exception):
+    """It was stopped before it had ended. Whatever was begun can be begun again."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """A repository at work. Each call blocks, and may raise StorageFailed, Stopped and ProgramMissing.
+
+    `stall_timeout` and `grace` in seconds, as `Command` has them. `inherited`: descriptors that rclone keeps open.
+    """
+
+    location: Location
+    stop: StopSignal
+    stall_timeout: float = 600.0
+    grace: float = 4.0
+    inherited: tuple[int, ...] = ()
+
+    def names(self, path: str, *, folders: bool = False) -> list[str]:
+        """Names of the files, or of the folders, right in a folder. Empty where it is missing."""
+        kind = "--dirs-only" if folders else "--files-only"
+        return [row["Name"] for row in self._listed(path, kind)]
+
+    def entries(self, path: str, *options: str) -> Iterator[dict[str, Any]]:
+        """All that lies below a folder, as rclone's lsjson has it: Path, Size, ModTime, IsDir, … in no order."""
+        return iter(self._listed(path, "--recursive", *options))
+
+    def fetch(self, path: str, file: Path) -> bool:
+        """Copy a file out of the repository. Returns whether it was there."""
+        return self.run("copyto", self.location.at(path), str(file), missing_ok=True)
+
+    def put(self, file: Path, path: str) -> None:
+        """Copy a file into the repository; whoever looks sees it whole or not at all."""
+        self.run("copyto", "--ignore-times", str(file), self.location.at(path))
+
+    def move(self, source: str, target: str, paths: Collection[str] | None = None) -> None:
+        """Move files from a folder to another one, over what is there; `paths`: only these, as far as they exist."""
+        self._with_paths(
+            paths, "move", "--ignore-times", "--no-traverse", self.location.at(source), self.location.at(target)
+        )
+
+    def delete(self, path: str, paths: Collection[str] | None = None) -> None:
+        """Delete files in a folder; `paths`: only these, else the folder with all that it holds. Missing is fine."""
+        if paths is None:
+            at = self.location.at(path)
+            # a purge of a folder that is not there is an error like any other
+            if self.run("lsf", at, missing_ok=True):
+                self.run("purge", at, missing_ok=True)
+        else:
+            self._with_paths(paths, "delete", self.location.at(path))
+
+    def run(
+        self,
+        *arguments: str,
+        given: bytes = b"",
+        missing_ok: bool = False,
+        on_line: Callable[[str], None] = lambda line: None,
+    ) -> bool:
+        """Run rclone. Returns False when what it was to read is missing and that is fine."""
+        errors: list[str] = []
+
+        def take(line: str) -> None:
+            if line.startswith('{"time"'):
+                errors.append(_message(line))
+            else:
+                on_line(line)
+
+        command = Command(
+            (find_rclone(), *arguments, *QUIET),
+            environment=self.location.environment,
+            stall_timeout=self.stall_timeout,
+            grace=self.grace,
+            given=given,
+            inherited=self.inherited,
+        )
+        ended = runner.run(command, stop=self.stop, on_line=take)
+        return _judge(ended, arguments[0], errors, missing_ok)
+
+    def _listed(self, path: str, *options: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+
+        def take(line: str) -> None:
+            if line.startswith('{"Path"'):
+                rows.append(json.loads(line.rstrip(",")))
+
+        self.run("lsjson", "--no-mimetype", *options, self.location.at(path), missing_ok=True, on_line=take)
+        return rows
+
+    def _with_paths(self, paths: Collection[str] | None, *arguments: str) -> None:
+        if paths is None:
+            self.run(*arguments)
+        elif paths:
+            with tempfile.NamedTemporaryFile() as listed:
+                listed.write(b"".join(path.encode() + b"\0" for path in paths))
+                listed.flush()
+                self.run(*arguments, f"--files-from0={listed.name}")
+
+
+def _judge(ended: Ended, verb: str, errors: list[str], missing_ok: bool) -> bool:
+    if ended.ending is Ending.STOPPED:
+        raise Stopped
+    if ended.ending is Ending.STALLED:
+        raise StorageFailed(f"rclone {verb} made no progress and was ended")
+    if ended.exit_code in NOT_FOUND and missing_ok:
+        return False
+    if ended.exit_code != 0:
+        raise StorageFailed(errors[-1] if errors else f"rclone {verb} ended with code {ended.exit_code}")
+    return True
+
+
+def _message(line: str) -> str:
+    try:
+        return str(json.loads(line).get("msg", "")).strip()
+    except ValueError:
+        return line.strip()
