@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 
 
 def command(name: str, *, with_errors: bool = False) -> tuple[Callable[..., str], Callable[..., str]]:
-    """What the command writes for arguments, and the message with which it refuses them with exit code `code`, or any."""
+    """What the command writes for arguments; and how it refuses them, with exit code `code` or any."""
 
     def run(*arguments: object) -> str:
         out = io.StringIO()

@@ -80,7 +80,7 @@ def paused_queues(cursor: CursorWrapper, now: datetime) -> Answer:
         f"{f' ({queue.reason})' if queue.reason else ''}: {counted(ready[queue.name])} ready"
         for queue in paused
     ]
-    do = "when the reason is gone: " + ", ".join(f"manage.py backlog resume {queue.name}" for queue in paused)
+    do = "when the reason is gone: " + ", ".join(f"{conf.PROGRAM} backlog resume {queue.name}" for queue in paused)
     return warning(f"paused: {listed(wrong)}", do, paused=ready)
 
 
@@ -102,7 +102,7 @@ SELECT b.key, b.title, b.failures, b.trials, EXTRACT(EPOCH FROM %(now)s - b.open
 @condition(
     "no breaker is open",
     do="mend what the error says (is the repository mounted, full, read-only?); a trial then closes it by itself: "
-    "`manage.py breakers probe KEY` has that done now, `manage.py breakers close KEY` lets everything go at once",
+    f"`{conf.PROGRAM} breakers probe KEY` does it now, `{conf.PROGRAM} breakers close KEY` lets all go at once",
 )
 def open_breakers(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether records are held back by breakers, how many, and for how long."""

@@ -38,7 +38,7 @@ class TestAdd:
 
 class TestList:
     def test_without_any_it_says_so(self):
-        assert run() == "There are no throttles yet: `manage.py throttles add NAME --max-in-flight N` makes one.\n"
+        assert run() == "There are no throttles: `manage.py throttles add NAME --max-in-flight N` makes one.\n"
         assert json.loads(run("--json")) == []
 
     def test_has_the_live_numbers(self, hooks):
