@@ -3,7 +3,7 @@
 The predicates are those of the claim (`jobs/claiming.py`, `jobs/throttles.py`) and of the look-ahead.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db.models import Q
 
@@ -46,9 +46,7 @@ def closed(record: BacklogRecord, now: datetime) -> str | None:
 
 
 def unserved(record: BacklogRecord, now: datetime) -> str | None:
-    since = now - timedelta(seconds=conf.lease_seconds())
-    alive = Worker.objects.filter(stopped_at=None, heartbeat_at__gt=since)
-    if alive.filter(queues__has_key=record.queue).exists():
+    if Worker.alive(now).filter(queues__has_key=record.queue).exists():
         return None
     return f"no worker that is alive serves its queue: `{conf.PROGRAM} worker --queues {record.queue}`"
 

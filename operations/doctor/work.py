@@ -9,6 +9,7 @@ from django.db.backends.utils import CursorWrapper
 from jobs import conf
 from jobs.closing import LOOK_AGAIN_AFTER, SET_ASIDE
 from jobs.durations import span
+from jobs.models import Worker
 from jobs.states import UNFINISHED, Status, WaitingFor
 from jobs.worker.sockets import MOST, RESERVED
 from operations.doctor.finding import (
@@ -24,9 +25,8 @@ from operations.doctor.finding import (
     several,
     warning,
 )  # fmt: skip
-from operations.doctor.installation import living
 from operations.doctor.queues import ready_in
-from operations.sweep_facts import TierFacts, tier_facts
+from operations.doctor.sweep_facts import TierFacts, tier_facts
 from schedules.cron import check_expression, check_zone
 from schedules.models import Overlap
 
@@ -42,7 +42,7 @@ OVERDUE = timedelta(minutes=10)
 @condition("")
 def workers(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether a worker lives."""
-    if alive := len(living(now)):
+    if alive := Worker.alive(now).count():
         return ok(f"{several(alive, 'worker')} alive", alive=alive)
     ready, do = ready_in(cursor), f"start one: {conf.PROGRAM} worker (make run starts one of each process)"
     if ready:
@@ -81,7 +81,7 @@ def silent_workers(cursor: CursorWrapper, now: datetime) -> Answer:
 )
 def sockets(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether workers ask as many sources at once as they would, or their file descriptors are used up."""
-    alive = living(now)
+    alive = Worker.alive(now).order_by("pk")
     bound = [worker for worker in alive if worker.out_of_sockets_at and worker.out_of_sockets_at > now - LATELY]
     wrong = [f"{worker.name} ({worker.sockets} sockets)" for worker in bound]
     return wrong, {"sockets": {worker.name: worker.sockets for worker in alive}}
