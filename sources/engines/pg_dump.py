@@ -72,7 +72,7 @@ def dump_arguments(file: Path, source: SourceSpec) -> tuple[str, ...]:
     from psycopg.conninfo import make_conninfo
 
     given = make_conninfo(**libpq_parameters(source.secret, source.options))
-    return ("--format=custom", "--no-password", f"--file={file}", *([f"--dbname={given}"] if given else []))
+    return ("--format=custom", "--no-password", f"--file={file}", f"--dbname={given}")
 
 
 def connection_environment(source: SourceSpec, connect_timeout: float) -> dict[str, str]:
