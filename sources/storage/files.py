@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from enum import Enum
@@ -40,10 +41,11 @@ def is_inside(path: str, folder: str) -> bool:
     return path != folder and (not folder or path.startswith(folder + "/"))
 
 
-def differs(entry: Entry, folder: Path, *, thorough: bool = False) -> Kept:
+def differs(entry: Entry, folder: Path, *, thorough: bool = False, alive: Callable[[], None] = lambda: None) -> Kept:
     """What there is of a file or link below `folder`.
 
-    A file is read where its time does not speak for it, if its digest is known; when `thorough`, in any case.
+    A file is read where its time does not speak for it, if its digest is known; when `thorough`, in any case. `alive`
+    is called now and then meanwhile.
     """
     path = path_in(folder, entry.path)
     try:
@@ -56,16 +58,17 @@ def differs(entry: Entry, folder: Path, *, thorough: bool = False) -> Kept:
         return Kept.OTHER
     is_as_old = entry.modified and _is_same_time(found.st_mtime_ns, nanoseconds(entry.modified))
     if entry.digest and (thorough or not is_as_old):
-        return Kept.SAME if digest_of(path) == entry.digest else Kept.OTHER
+        return Kept.SAME if digest_of(path, alive) == entry.digest else Kept.OTHER
     return Kept.SAME if is_as_old else Kept.UNSURE
 
 
-def digest_of(path: bytes) -> str:
+def digest_of(path: bytes, alive: Callable[[], None] = lambda: None) -> str:
     """SHA-256 in hex."""
     digest = hashlib.sha256()
     with open(path, "rb", buffering=0) as file:
         while chunk := file.read(READ_BYTES):
             digest.update(chunk)
+            alive()
     return digest.hexdigest()
 
 

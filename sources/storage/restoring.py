@@ -29,6 +29,7 @@ TRIES = 5
 WAIT_SECONDS = 0.5
 """Before a second look for a file that was not where it should be; longer before each further one."""
 BATCH_FILES = 50_000
+SAY_EVERY_SECONDS = 0.5
 SHOWN = 3
 KEPT_TEXTS = 100
 RCLONE = "rclone"
@@ -102,6 +103,7 @@ class _Restore:
         self.report = Report(wish.point, str(self.target))
         self.files = self.size = self.done_files = self.done_size = 0
         self._made = {""}
+        self._say_at = float("-inf")
 
     def run(self) -> Report:
         for path in self.wish.paths:
@@ -183,9 +185,10 @@ class _Restore:
             return
         if collisions:
             names = ", ".join(self.report.collisions[:SHOWN]) + (", …" if collisions > SHOWN else "")
+            files = "1 file that differs" if collisions == 1 else f"{collisions:,} files that differ"
             raise Refused(
-                f"{self.target} holds {collisions:,} file{'s' if collisions > 1 else ''} that differ{'' if collisions > 1 else 's'} from this point ({names}); "
-                "name an empty folder, or --overwrite to replace them"
+                f"{self.target} holds {files} from this point ({names}); name an empty folder, or --overwrite to "
+                "replace what differs"
             )
         if foreign := self._foreign(expected):
             raise Refused(
@@ -216,7 +219,7 @@ class _Restore:
             )
 
     def _state_of(self, entry: Entry) -> Kept:
-        return differs(entry, self.target)
+        return differs(entry, self.target, alive=self._ask)
 
     def _copy(self, batch: list[Entry]) -> None:
         """Copy a batch of files and put them in place; look again for what did not come out as it should."""
@@ -278,7 +281,7 @@ class _Restore:
         for entry in list(left.values()):
             self._ask()
             staged = path_in(self.staging, entry.path)
-            match differs(entry, self.staging, thorough=True):
+            match differs(entry, self.staging, thorough=True, alive=self._ask):
                 case Kept.MISSING:
                     continue
                 case Kept.UNSURE if not by_size:
@@ -368,4 +371,9 @@ class _Restore:
         self.report.not_set += not_set[: KEPT_TEXTS - len(self.report.not_set)]
 
     def _say(self, files: int, size: int) -> None:
+        """Twice a second at the most, and at the end."""
+        now = time.monotonic()
+        if now < self._say_at and files < self.files:
+            return
+        self._say_at = now + SAY_EVERY_SECONDS
         self.on_step(Step(min(files, self.files), self.files, min(size, self.size), self.size))

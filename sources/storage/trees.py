@@ -89,7 +89,7 @@ class Tree:
         """The entry of a path, with all that lies below it: a folder before what is in it."""
         if path and (entry := self.entry(path)):
             yield entry
-        where, values = "1", ()
+        where, values = "1", tuple[str, ...]()
         if path:
             where, values = (
                 "(folders.path = ? OR folders.path > ? AND folders.path < ?)",
@@ -154,7 +154,7 @@ def opened(store: Store, assignment: str, point: str, cache: Path) -> Iterator[T
 
 
 def _entry(parent: str, name: str, values: list[object] | tuple[object, ...]) -> Entry:
-    return Entry(f"{parent}/{name}" if parent else name, *values)  # type: ignore[arg-type]
+    return Entry(f"{parent}/{name}" if parent else name, *values)
 
 
 def _index(manifest: Path, file: Path, store: Store) -> None:
