@@ -70,7 +70,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['name'],
-                'permissions': [('set_secret_of_source', 'Can set where the password of a source is found'), ('use_any_folder', 'Can name any folder of the workers, to back up or to write to')],
+                'permissions': [('set_secret_of_source', 'Can set where passwords are found, and store secrets'), ('use_any_folder', 'Can name any folder of the workers, to back up or to write to')],
             },
         ),
         migrations.CreateModel(
