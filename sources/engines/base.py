@@ -38,7 +38,8 @@ class BackupTask:
     `destination` is the directory of this assignment alone, in the repository. `started_at` (aware, UTC) names
     the version. `stall_timeout` and `grace` are in seconds: of a program that makes no progress, and for the end of
     all that a stop ends. `reserve`: percent of the repository's file system that stay free (`limits.py`).
-    `least_rate`: bytes a second, over a window (`limits.py`); None: any. `policy`: its name, for the manifest.
+    `least_rate`: bytes a second, over a window (`limits.py`); None: any. `policy`: its name, for the manifest;
+    `zone`: its time zone.
     """
 
     source: SourceSpec
@@ -52,6 +53,7 @@ class BackupTask:
     reserve: float = 0.0
     least_rate: int | None = None
     policy: str = ""
+    zone: str = "UTC"
 
     @property
     def program_grace(self) -> float:

@@ -58,13 +58,15 @@ PAGES = {
     **{f"{table}_preview_of": "edits" for table in ("jobs_retrypolicy", "schedules_schedule", "sources_policy")},
     **{f"schedules_schedule_{verb}": "operates" for verb in ("trigger_this_now", "pause_this", "resume_this")},
     "schedules_trigger_cancel_this_batch": "operates",
+    "sources_assignment_accept_this": "operates",
     **dict.fromkeys(("sources_source_enrol", "sources_source_revoke_tokens"), "edits"),
     **dict.fromkeys(("backoff", "backoff-svg", "backoff-png", "backoff-json"), "staff"),
 }  # fmt: skip
 
 DELETED = {"delete_selected": "edits"}
 ACTIONS = {
-    "delivery.Endpoint": DELETED, "jobs.RetryPolicy": DELETED, "jobs.Throttle": DELETED, "sources.Assignment": DELETED,
+    "delivery.Endpoint": DELETED, "jobs.RetryPolicy": DELETED, "jobs.Throttle": DELETED,
+    "sources.Assignment": DELETED | {"accept": "operates"},
     "sources.Policy": DELETED, "sources.Repository": DELETED,
     "delivery.StoredSecret": {"delete_selected": "superuser"},
     "api.ApiToken": {"revoke": "edits"},
@@ -119,6 +121,7 @@ OPERATIONS = {
     **{f"POST sources/{{source_id}}/{verb}": "write edits" for verb in ("enrolment-code", "revoke-tokens")},
     "POST policies/{policy_id}/back-up-now": "operate edits",
     "POST assignments/{assignment_id}/back-up-now": "operate edits",
+    "POST assignments/{assignment_id}/accept": "operate operates",
     "GET policies/{name}/preview": "read looks",
     **{f"POST schedules/{{schedule_id}}/{verb}": "operate operates" for verb in ("trigger", "pause", "resume")},
     **{f"GET schedules/{{schedule_id}}/{what}": "read looks" for what in ("preview", "plan")},

@@ -26,7 +26,7 @@ from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEn
 from sources.engines.limits import LeastRate, Space
 from sources.engines.rclone.gate import gate_to
 from sources.engines.rclone.log import RcloneLog
-from sources.engines.rclone.options import check_options, option_arguments
+from sources.engines.rclone.options import check_options, option_arguments, option_environment
 from sources.engines.rclone.remotes import (
     SourceIncomplete,
     known_hosts_lines,
@@ -193,7 +193,8 @@ class _Run:
         # a file without a name, which rclone inherits: a worker that is killed leaves nothing behind
         known_hosts = f"/dev/fd/{self.known_hosts.fileno()}"
         ways_out = dict.fromkeys(("RCLONE_HTTP_PROXY", "HTTP_PROXY", "HTTPS_PROXY"), self.gate)
-        return remote_environment(remote_settings(source, self._obscure, known_hosts)) | ways_out
+        clock = option_environment(self.task.options, self.task.zone)
+        return remote_environment(remote_settings(source, self._obscure, known_hosts)) | ways_out | clock
 
     def _obscure(self, password: str) -> str:
         """A password in rclone's form, which its environment wants. It goes in through a pipe, never argv."""

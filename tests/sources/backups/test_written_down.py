@@ -34,7 +34,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NINE = MONDAY + 9 * HOUR
 NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
 COUNTS = {"new": 1, "changed": 2, "unchanged": 4, "removed": 3, "read": 300, "added": 200}
-COPIED = Succeeded(EngineResult(Verdict.WARNINGS, 500, 7, **COUNTS, snapshot="/srv/backups/x", warnings=("odd",)))
+COPIED = Succeeded(EngineResult(Verdict.WARNINGS, 500, 7, **COUNTS, snapshot="/srv/backups/x", warnings=("odd \0",)))
 
 
 class TestProgress:
@@ -69,7 +69,7 @@ class TestWritingDown:
         backup = Backup.objects.get()
         assert (backup.assignment, backup.record_id, backup.attempt) == (assignment, claimed.id, claimed.attempt)
         assert (backup.started_at, backup.ended_at) == (NINE + HOUR, NINE + 3 * HOUR)
-        assert (backup.size, backup.files, backup.engine, backup.warnings) == (500, 7, "rclone", ["odd"])
+        assert (backup.size, backup.files, backup.engine, backup.warnings) == (500, 7, "rclone", ["odd \ufffd"])
         assert {name: getattr(backup, name) for name in COUNTS} == COUNTS
         assert backup.repository == assignment.policy.repository
 
