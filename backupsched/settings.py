@@ -8,7 +8,7 @@ from django.templatetags.static import static
 
 from backupsched.database import databases
 from backupsched.environment import listed, networks, number, paths, umask, whole
-from backupsched.places import PACKAGE, SHIPPED, usual_var_directory
+from backupsched.places import PACKAGE, PROGRAM, SHIPPED, usual_var_directory
 from backupsched.secret_key import secret_key
 
 BASE_DIR = PACKAGE.parent
@@ -178,6 +178,7 @@ JOBS = {
         "callbacks": {"concurrency": 200},
         "default": {"concurrency": 4},
     },
+    "PROGRAM": PROGRAM,
     "LEASE_SECONDS": number("BACKUPSCHED_LEASE", 60),
     "WAKE": WAKE,
     "KEEP_FINISHED_DAYS": number("BACKUPSCHED_KEEP_DAYS", 90),

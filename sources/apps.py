@@ -7,6 +7,7 @@ class SourcesConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the kind `backup`: its handlers, its emission, and what follows a settle of it."""
+        from delivery import stored_secrets
         from jobs.handlers import Kind, registry
         from schedules.providers import add_provider
         from sources import (
@@ -19,7 +20,9 @@ class SourcesConfig(AppConfig):
         from sources.availability.check import ask_source
         from sources.backups.handler import copy_source
         from sources.backups.results import write_down
+        from sources.models import Source
 
+        stored_secrets.referring.append((Source, "secret"))
         opening = planning.next_openings
         registry.add(
             Kind(planning.KIND, home_queue=planning.AVAILABILITY, after_settle=write_down, next_opening=opening)

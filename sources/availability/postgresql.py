@@ -7,7 +7,6 @@ failure. One that starts up, shuts down or has no connection left is not there f
 import re
 from asyncio import Event, get_running_loop
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import psycopg
@@ -16,9 +15,11 @@ from psycopg.pq import ExecStatus, PGconn, PollingStatus
 from psycopg.pq.abc import PGconn as Connection
 
 from delivery.redaction import redacted
+from sources import planning
 from sources.engines.cleartext import libpq_parameters
 from sources.models import Source
-from sources.secrets_by_reference import SecretNotFound, read_secret, secrets
+from sources.network import contact
+from sources.secrets_by_reference import SecretNotFound, read_secret_in_queue
 
 # as the server writes them with lc_messages of English; in another language such a server counts as there
 NOT_FOR_NOW = re.compile(
@@ -43,7 +44,8 @@ async def ask_server(source: Source, place: str, address: str, timeout: float) -
     Raises: OSError saying why there is no answer for now.
     """
     try:
-        secret = await secrets.call(source.secret, partial(read_secret, source.secret))
+        queue = planning.ARRIVALS if contact.is_arrival.get() else planning.AVAILABILITY
+        secret = await read_secret_in_queue(source.secret, queue)
     except SecretNotFound:
         secret = None  # the backup will say so
     try:

@@ -86,6 +86,7 @@ def _copy(run: Run) -> Outcome:
         grace=conf.ending_seconds(),
         reserve=settings.RESERVE_PERCENT,
         least_rate=policy.least_rate,
+        policy=str(policy),
     )
     _log_beginning(assignment, run.record, engines.engine_for(source.kind).name)
     closes_in = _seconds_to_close(policy, assignment, run.record)

@@ -146,11 +146,7 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
         engine=engines.engine_for(assignment.source.kind).name,
         started_at=started_at,
         ended_at=now,
-        size=result.size,
-        transferred=result.transferred,
-        files=result.files,
-        snapshot=result.snapshot,
-        warnings=result.warnings,
+        **{name: value for name, value in vars(result).items() if name not in ("verdict", "error")},
     )
     text = (
         f"backed up in {span(assignment.last_backup_for)}, {result.files} files, {result.size} bytes; "

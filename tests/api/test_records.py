@@ -13,7 +13,6 @@ from pytest_django import DjangoAssertNumQueries
 from api import choosing, records
 from delivery.models import Endpoint
 from jobs import backlog
-from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from operations.backlog.dead_letters import group_id
@@ -30,14 +29,9 @@ from tests.schedules.event_records import (
     refused,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]
 
 SECRET_URL = "https://example.com/services/T0/B1/s3cret?key=k3y"
-
-
-@pytest.fixture(autouse=True)
-def _kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.kinds, "test", Kind("test"))
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ class RcloneEngine:
     def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
         """Mirror the source into `<destination>/current`, keeping what that replaces. See `Engine.run`.
 
-        `size` and `files` are those of the whole copy, `transferred` what this run fetched, `snapshot` the path of
+        `size` and `files` are those of the whole copy, `read` and `added` what this run fetched, `snapshot` the path of
         the copy.
         """
 
@@ -119,17 +119,18 @@ class _Run:
         files, size = self.copy.measure(self.stop.is_set)
         with suppress(StoppedHere):  # what is left is pruned after the next run
             self.copy.prune(self.task.keep_versions, self.stop.is_set)
-        warnings = [judgement.text] if judgement.text else []
+        warnings = list(judgement.warnings)
         if self.log.skipped_links:
             links = self.log.skipped_links
             warnings.append(f"{links} symbolic link{'s were' if links > 1 else ' was'} not copied")
         return EngineResult(
             Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
             size=size,
-            transferred=self.log.transferred,
+            read=self.log.transferred,
+            added=self.log.transferred,
             files=files,
             snapshot=str(self.copy.current),
-            warnings="\n".join(warnings),
+            warnings=tuple(warnings),
         )
 
     def _refuse_empty_prefix(self) -> None:

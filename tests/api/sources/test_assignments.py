@@ -132,10 +132,10 @@ class TestBackups:
     def test_the_latest_first(self, program: Program) -> None:
         assignment, now = make_assignment(), timezone.now()
         older = add_backup(assignment, ended_at=now - timedelta(days=1))
-        newer = add_backup(assignment, warnings="one file was locked")
+        newer = add_backup(assignment, warnings=["one file was locked"])
         items = program.get("backups").json()["items"]
         assert [item["id"] for item in items] == [newer.pk, older.pk]
-        assert items[0]["warnings"] == "one file was locked"
+        assert items[0]["warnings"] == ["one file was locked"]
         assert (items[0]["source_name"], items[0]["policy"]) == (assignment.source.name, assignment.policy_id)
         assert program.get(f"backups/{older.pk}").json()["size"] == 2048
 
