@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
@@ -19,6 +19,10 @@ from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdi
 from sources.engines.results import STOPPED, GuardedProgress, failure, without_secret
 from sources.processes import runner
 from sources.processes.runner import Command, Ended, Ending, StopSignal
+from sources.storage.location import Location, of_directory
+
+if TYPE_CHECKING:
+    from sources.models import Repository
 
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
@@ -28,11 +32,14 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from sources.engines.apart import main; main()"
 
 
-def back_up(
-    location: str, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal
-) -> EngineResult:
-    """Run the engine of `task` into the repository at `location`. Blocks until it has ended, as `Engine.run` does."""
-    order = {"do": "back_up", "location": location, "task": asdict(task)}
+def location_of(repository: "Repository") -> Location:
+    """How rclone reaches a repository."""
+    return of_directory(Path(repository.location))
+
+
+def back_up(task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
+    """Run the engine of `task`. Blocks until it has ended, as `Engine.run` does."""
+    order = {"do": "back_up", "task": asdict(task)}
     try:
         ended, answers = _run(order, stop, SILENT_SECONDS, task.grace, GuardedProgress(on_progress))
     except OSError as error:
@@ -42,7 +49,7 @@ def back_up(
     if ended.ending is Ending.STOPPED:
         return failure(Verdict.STOPPED, STOPPED)
     if ended.ending is Ending.STALLED:
-        return failure(Verdict.REPOSITORY_FAILED, _silent(location, SILENT_SECONDS))
+        return failure(Verdict.REPOSITORY_FAILED, _silent(task.location.outside, SILENT_SECONDS))
     return without_secret(failure(Verdict.SOURCE_FAILED, _died(ended)), task.source.secret)
 
 

@@ -14,16 +14,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
 from sources.engines.cleartext import libpq_parameters
 from sources.engines.limits import LeastRate, Space
 from sources.engines.results import GuardedProgress, failure, judge_ending, result_of
-from sources.engines.versions import UNFINISHED, locked, unused_version_name
 from sources.processes import runner
 from sources.processes.programs import find_postgresql_program
 from sources.processes.runner import Command, Ended, Ending, StopSignal
+from sources.storage.layout import NAME, name_after
+from sources.storage.locks import locked
 
 ENDING = ".dump"
+UNFINISHED = ".unfinished"
 MESSAGE_LINES = 4
 PREFIX = re.compile(r"^pg_(dump|restore): (error: |detail: |hint: )?")
 NOT_WRITABLE = re.compile(
@@ -93,24 +95,27 @@ def connection_environment(source: SourceSpec, connect_timeout: float) -> dict[s
 
 def _dump(task: BackupTask, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
     pg_dump, pg_restore = find_postgresql_program("pg_dump"), find_postgresql_program("pg_restore")
-    with locked(task.destination) as lock:
-        return _dump_into(task, pg_dump, pg_restore, lock, on_progress, stop)
+    if task.directory is None:
+        raise RunEnded(Verdict.REPOSITORY_FAILED, "dumps are written to directories that are not encrypted only")
+    with locked(task.location, task.folder) as lock:
+        return _dump_into(task, task.directory, pg_dump, pg_restore, lock, on_progress, stop)
 
 
 def _dump_into(
     task: BackupTask,
+    destination: Path,
     pg_dump: str,
     pg_restore: str,
-    lock: int,
+    lock: tuple[int, ...],
     on_progress: Callable[[EngineProgress], None],
     stop: StopSignal,
 ) -> EngineResult:
-    destination = task.destination.absolute()
     for leftover in destination.glob("*" + UNFINISHED):
         leftover.unlink()
     space = Space(destination, task.reserve)
     space.check_before()
-    final = destination / (unused_version_name(destination, task.started_at, ENDING) + ENDING)
+    taken = [file.stem for file in destination.glob("*" + ENDING) if NAME.fullmatch(file.stem)]
+    final = destination / (name_after(task.started_at, taken) + ENDING)
     unfinished = final.with_name(final.name + UNFINISHED)
     unfinished.touch(mode=0o600)
 
@@ -132,14 +137,14 @@ def _dump_into(
         connection_environment(task.source, task.connect_timeout),
         stall_timeout=task.stall_timeout,
         grace=task.program_grace,
-        inherited=(lock,),
+        inherited=lock,
     )
     # reading shows no progress to watch
     check = Command(
         (pg_restore, "--file=/dev/null", str(unfinished)),
         stall_timeout=math.inf,
         grace=task.program_grace,
-        inherited=(lock,),
+        inherited=lock,
     )
     try:
         if refusal := _judge_dump(runner.run(dump, stop=stop, sign_of_life=grows), task):

@@ -41,6 +41,9 @@ class Entry:
     digest: str | None = None
     digest_from: str = ""
 
+    def with_digest(self, digest: str, digest_from: str) -> "Entry":
+        return dataclasses.replace(self, digest=digest, digest_from=digest_from)
+
     def is_same(self, other: "Entry") -> bool:
         """Whether both are the same content, as far as is known: by digest, else by kind, size and time."""
         if self.digest and other.digest:
