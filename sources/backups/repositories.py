@@ -17,6 +17,7 @@ from django.conf import settings
 
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from sources.engines.results import STOPPED, GuardedProgress, failure, without_secret
+from sources.models import Repository
 from sources.processes import runner
 from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage.location import Location, of_directory
@@ -32,11 +33,6 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from sources.engines.apart import main; main()"
 
 
-def location_of(repository: "Repository") -> Location:
-    """How rclone reaches a repository."""
-    return of_directory(Path(repository.location))
-
-
 def back_up(task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
     """Run the engine of `task`. Blocks until it has ended, as `Engine.run` does."""
     order = {"do": "back_up", "task": asdict(task)}
@@ -45,12 +41,18 @@ def back_up(task: BackupTask, *, on_progress: Callable[[EngineProgress], None], 
     except OSError as error:
         return failure(Verdict.SOURCE_FAILED, f"no process can be started here: {error}")
     for answer in answers:
-        return EngineResult(**(answer | {"verdict": Verdict(answer["verdict"])}))
+        facts = {"verdict": Verdict(answer["verdict"]), "warnings": tuple(answer["warnings"])}
+        return EngineResult(**(answer | facts))
     if ended.ending is Ending.STOPPED:
         return failure(Verdict.STOPPED, STOPPED)
     if ended.ending is Ending.STALLED:
         return failure(Verdict.REPOSITORY_FAILED, _silent(task.location.outside, SILENT_SECONDS))
     return without_secret(failure(Verdict.SOURCE_FAILED, _died(ended)), task.source.secret)
+
+
+def location_of(repository: "Repository") -> Location:
+    """Where it is, with its secrets fetched."""
+    return of_directory(Path(repository.location))
 
 
 def why(question: str, location: str, stop: StopSignal | None = None, **facts: object) -> str | None:

@@ -3,8 +3,8 @@
 `begin` names the run and writes its mark, `manifests/<run>.unfinished`; `end` removes it. A mark that `begin` finds is
 of a run that was killed, and its copy is healed. An rclone run moves a file to `versions` *before* it fetches the new
 one, so a run that ended badly leaves holes in `current`, and pieces of files. `heal` removes these, and moves back what
-`current` lacks. No point depends on that, since a file of an earlier point is found in either place (`layout.py`); but what
-the next run cannot read would be missing from its point.
+`current` lacks. No point depends on that, since a file of an earlier point is found in either place (`layout.py`); but
+what the next run cannot read would be missing from its point.
 
 `write_point` comes last and makes the point. A run that is killed before leaves none.
 """
@@ -52,15 +52,15 @@ def begin(store: Store, folder: str, started_at: datetime) -> Begun:
     versions = [
         name for name in store.names(f"{folder}/{layout.VERSIONS}", folders=True) if layout.NAME.fullmatch(name)
     ]
-    begun = Begun(layout.name_after(started_at, {*known, *versions}), known[-1] if known else None)
+    begun = Begun(layout.name_of(started_at, {*known, *versions}), known[-1] if known else None)
     with tempfile.NamedTemporaryFile() as nothing:
         store.put(Path(nothing.name), f"{folder}/{layout.MANIFESTS}/{begun.name}{UNFINISHED}")
     return begun
 
 
 def heal(store: Store, folder: str, run: str) -> None:
-    """Remove the pieces of files from `current`, and move back what it lacks and the run put into `versions`. What cannot
-    go back, as when its name is a folder now, stays a version."""
+    """Remove the pieces of files from `current`, and move back what it lacks of what the run put into `versions`. What
+    cannot go back, as when its name is a folder now, stays a version."""
     remove_pieces(store, folder)
     source, target = (store.location.at(f"{folder}/{each}") for each in (f"{layout.VERSIONS}/{run}", layout.CURRENT))
     with suppress(StorageFailed):

@@ -19,6 +19,7 @@ from sources.storage.location import Location
 QUIET = ("--config=", "--use-json-log", "--log-level=ERROR", "--retries=1", "--list-cutoff=1000000000000")
 PARTIAL_SUFFIX = ".rclone-partial"
 """Ends the name of a file that is being fetched. Not more than 16 characters."""
+STATS = '"stats":{'
 NOT_FOUND = (3, 4)
 """rclone's exit codes for a directory and a file that is not there (https://rclone.org/docs/#exit-code)."""
 
@@ -84,6 +85,19 @@ class Store:
         )  # fmt: skip
         return found
 
+    def sizes(self, path: str) -> dict[str, int]:
+        """The files below a folder, and their sizes in bytes. Empty where it is missing."""
+        found: dict[str, int] = {}
+
+        def take(line: str) -> None:
+            if line.startswith('{"Path"'):
+                row = json.loads(line.rstrip(","))
+                found[row["Path"]] = row["Size"]
+
+        options = ("--recursive", "--files-only", "--no-mimetype", "--no-modtime")
+        self.run("lsjson", *options, self.location.at(path), missing_ok=True, on_line=take)
+        return found
+
     def fetch(self, path: str, file: Path) -> bool:
         """Copy a file out of the repository. Returns whether it was there."""
         return self.run("copyto", self.location.at(path), str(file), missing_ok=True)
@@ -114,6 +128,25 @@ class Store:
         else:
             self.run("deletefile", self.location.at(path), missing_ok=True)
 
+    def copy_out(
+        self, path: str, target: str, paths: Collection[str], on_progress: Callable[[int, int], None], *options: str
+    ) -> None:
+        """Copy files out of a folder, as far as they exist, into `target`, an argument of rclone.
+
+        `on_progress` gets how many files and bytes were copied, twice a second.
+        """
+        done: tuple[int, ...] = ()
+
+        def take(line: str) -> None:
+            nonlocal done
+            if STATS in line:
+                stats = json.loads(line)["stats"]
+                done = tuple(int(stats.get(each, 0)) for each in ("transfers", "bytes", "checks", "listed"))
+                on_progress(*done[:2])
+
+        arguments = ("copy", "--no-traverse", "--stats=500ms", "--stats-log-level=ERROR", *options)
+        self._with_paths(paths, *arguments, self.location.at(path), target, on_line=take, sign_of_life=lambda: done)
+
     def delete(self, path: str, paths: Collection[str] | None = None) -> None:
         """Delete files in a folder; `paths`: only these, else the folder with all that it holds. Missing is fine."""
         if paths is None:
@@ -122,7 +155,11 @@ class Store:
             if self.run("lsf", at, missing_ok=True):
                 self.run("purge", at, missing_ok=True)
         else:
-            self._with_paths(paths, "delete", self.location.at(path))
+            self._with_paths(paths, "delete", self.location.at(path), missing_ok=True)
+
+    def remove_empty_folders(self, path: str) -> None:
+        """Below a folder: a file does not go where a folder is."""
+        self.run("rmdirs", "--leave-root", self.location.at(path), missing_ok=True)
 
     def _here(self, path: str) -> Path | None:
         """The same on this host, for files whose names this program chose: too small to start a program for."""
@@ -134,12 +171,16 @@ class Store:
         given: bytes = b"",
         missing_ok: bool = False,
         on_line: Callable[[str], None] = lambda line: None,
+        sign_of_life: Callable[[], object] | None = None,
     ) -> bool:
-        """Run rclone. Returns False when what it was to read is missing and that is fine."""
+        """Run rclone. Returns False when what it was to read is missing and that is fine.
+
+        `on_line`, `sign_of_life`: as `runner.run` has them; errors of rclone are no lines.
+        """
         errors: list[str] = []
 
         def take(line: str) -> None:
-            if line.startswith('{"time"'):
+            if line.startswith('{"time"') and STATS not in line:
                 errors.append(_message(line))
             else:
                 on_line(line)
@@ -152,23 +193,21 @@ class Store:
             given=given,
             inherited=self.inherited,
         )
-        ended = runner.run(command, stop=self.stop, on_line=take)
+        ended = runner.run(command, stop=self.stop, on_line=take, sign_of_life=sign_of_life)
         return _judge(ended, arguments[0], errors, missing_ok)
 
     def _list(self, path: str, take: Callable[[dict[str, Any]], object], *options: str) -> None:
         at = self.location.at(path)
         self.run("lsjson", "--no-mimetype", *options, at, missing_ok=True, on_line=_rows_to(take))
 
-    def _with_paths(
-        self, paths: Collection[str] | None, *arguments: str, on_line: Callable[[str], None] = lambda line: None
-    ) -> None:
+    def _with_paths(self, paths: Collection[str] | None, *arguments: str, **watched: Any) -> None:
         if paths is None:
-            self.run(*arguments, on_line=on_line)
+            self.run(*arguments, **watched)
         elif paths:
             with tempfile.NamedTemporaryFile() as listed:
                 listed.write(b"".join(path.encode() + b"\0" for path in paths))
                 listed.flush()
-                self.run(*arguments, f"--files-from0={listed.name}", on_line=on_line)
+                self.run(*arguments, f"--files-from0={listed.name}", **watched)
 
 
 def _rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:

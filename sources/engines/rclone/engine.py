@@ -23,11 +23,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from delivery.redaction import redacted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
 from sources.engines.limits import LeastRate, Space
 from sources.engines.rclone.gate import gate_to
 from sources.engines.rclone.log import RcloneLog
-from sources.engines.rclone.options import check_options, option_arguments
+from sources.engines.rclone.options import check_options, option_arguments, option_environment
 from sources.engines.rclone.point import make_point
 from sources.engines.rclone.remotes import (
     SourceIncomplete,
@@ -63,7 +64,7 @@ class RcloneEngine:
     def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
         """Mirror the source into `current`, keeping what that replaces, and make a point. See `Engine.run`.
 
-        `size` and `files` are those of the whole point, `transferred` what this run fetched, `snapshot` its name.
+        `size` and `files` are those of the whole point, `read` what this run fetched, `snapshot` names the point.
         """
 
         def copy() -> EngineResult:
@@ -97,7 +98,7 @@ class _Run:
         self.store = Store(task.location, stop, task.stall_timeout, task.program_grace, lock)
         self.space = Space(task.location.directory, task.reserve)
         self.least_rate = LeastRate(task.least_rate)
-        self.log = RcloneLog()
+        self.log = self._new_log()
         self.environment = self._environment()
 
     def copy_source(self) -> EngineResult:
@@ -115,16 +116,16 @@ class _Run:
                 self._heal(begun)
         if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
             return failure(judgement.verdict, judgement.text)
-        warnings = [judgement.text] if judgement.text else []
-        totals, _changes, more = make_point(self.task, self.store, begun, complete=not warnings)
-        warnings += more
+        totals, changes, more = make_point(self.task, self.store, begun, complete=not judgement.warnings)
+        warnings = (*judgement.warnings, *more)
         return EngineResult(
             Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
             size=totals.size,
-            transferred=self.log.transferred,
             files=totals.files,
+            **dataclasses.asdict(changes),
+            read=self.log.transferred,
             snapshot=begun.name,
-            warnings="\n".join(warnings),
+            warnings=warnings,
         )
 
     def _heal(self, begun: Begun) -> None:
@@ -164,8 +165,11 @@ class _Run:
             grace=self.task.program_grace,
             inherited=(*self.lock, self.known_hosts.fileno()),
         )
-        self.log = RcloneLog()
+        self.log = self._new_log()
         return runner.run(command, stop=self.stop, on_line=on_line, sign_of_life=self._sign_of_life)
+
+    def _new_log(self) -> RcloneLog:
+        return RcloneLog(lambda text: redacted(text, [self.task.source.secret or ""]))
 
     def _sign_of_life(self) -> tuple[int, ...]:
         self.space.check(self.log.transferred, self.log.growing or "many files")
@@ -196,7 +200,8 @@ class _Run:
             settings |= {"hashes": "xxh3"}
         # what rclone's libraries go by. A repository on a remote has a way of its own, not through the source's gate
         ways_out = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), self.gate) if task.location.directory else {}
-        return remote_environment(settings) | ways_out | dict(task.location.environment)
+        clock = option_environment(task.options, task.zone)
+        return remote_environment(settings) | ways_out | clock | dict(task.location.environment)
 
     def _obscure(self, password: str) -> str:
         """A password in rclone's form, which its environment wants. It goes in through a pipe, never argv."""

@@ -77,7 +77,7 @@ def test_an_sftp_host_is_copied_byte_for_byte_and_its_links_are_not_followed(tmp
     assert result.verdict is Verdict.SUCCEEDED, result.error
     assert tree(tmp_path / "copy/current") == FILES
     size = sum(len(text.encode()) for text in FILES.values())
-    assert (result.files, result.size, result.transferred) == (5, size, size)
+    assert (result.files, result.size, result.read) == (5, size, size)
     assert sorted(os.listdir(tmp_path / "copy")) == ["current", "lock", "manifests"]
     entries = point(tmp_path / "copy", result.snapshot)
     assert {path: (entry.digest, entry.digest_from) for path, entry in entries.items() if entry.kind == "file"} == {
@@ -102,7 +102,7 @@ def test_a_webdav_share_is_copied_and_a_change_without_another_size_is_noticed(t
         assert tree(tmp_path / "copy/current") == FILES | {"note": "one"}
         write_files(files, note="two")
         result = back_up(source, tmp_path / "copy")
-    assert (result.verdict, result.transferred) == (Verdict.SUCCEEDED, 3)
+    assert (result.verdict, result.read) == (Verdict.SUCCEEDED, 3)
     assert tree(tmp_path / "copy/current")["note"] == "two"
 
 
@@ -116,7 +116,7 @@ def test_names_may_be_odd_or_long_and_directories_empty(tmp_path: Path) -> None:
     assert tree(destination / "current") == names
     assert (destination / "current/empty").is_dir()
     result = back_up(local_folder(files), destination)
-    assert (result.files, result.transferred, (destination / "versions").exists()) == (6, 0, False)
+    assert (result.files, result.read, (destination / "versions").exists()) == (6, 0, False)
     result = back_up(local_folder(write_files(tmp_path / "nothing")), tmp_path / "another")
     assert (result.verdict, result.files, result.size) == (Verdict.SUCCEEDED, 0, 0)
 
