@@ -22,6 +22,9 @@ from sources.processes import runner
 from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage.location import Location, of_directory
 
+if TYPE_CHECKING:
+    from sources.models import Repository
+
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
 ANSWER_SECONDS = 20.0
@@ -47,7 +50,7 @@ def back_up(task: BackupTask, *, on_progress: Callable[[EngineProgress], None], 
     return without_secret(failure(Verdict.SOURCE_FAILED, _died(ended)), task.source.secret)
 
 
-def location_of(repository: Repository) -> Location:
+def location_of(repository: "Repository") -> Location:
     """Where it is, with its secrets fetched."""
     return of_directory(Path(repository.location))
 
