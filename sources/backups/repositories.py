@@ -22,9 +22,6 @@ from sources.processes import runner
 from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage.location import Location, of_directory
 
-if TYPE_CHECKING:
-    from sources.models import Repository
-
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
 ANSWER_SECONDS = 20.0
