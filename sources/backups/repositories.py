@@ -47,7 +47,8 @@ def back_up(
     except OSError as error:
         return failure(Verdict.SOURCE_FAILED, f"no process can be started here: {error}")
     for answer in answers:
-        return EngineResult(**(answer | {"verdict": Verdict(answer["verdict"])}))
+        facts = {"verdict": Verdict(answer["verdict"]), "warnings": tuple(answer["warnings"])}
+        return EngineResult(**(answer | facts))
     if ended.ending is Ending.STOPPED:
         return failure(Verdict.STOPPED, STOPPED)
     if ended.ending is Ending.STALLED:
