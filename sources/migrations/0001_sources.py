@@ -2,6 +2,7 @@
 
 import django.db.models.deletion
 import django.db.models.functions.datetime
+import uuid
 from django.db import migrations, models
 
 
@@ -34,10 +35,18 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=100, unique=True)),
+                ('remote', models.JSONField(blank=True, default=dict)),
                 ('location', models.CharField(max_length=500)),
+                ('secrets', models.JSONField(blank=True, default=dict)),
+                ('encrypted', models.BooleanField(default=False)),
+                ('key', models.CharField(blank=True, max_length=500)),
+                ('identity', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ('sees_changes', models.BooleanField(default=True, editable=False, help_text='Whether rclone sees there that a file was changed whose size stayed the same.')),
             ],
             options={
                 'verbose_name_plural': 'repositories',
+                'permissions': [('export_key_of_repository', 'Can read the key of an encrypted repository')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('encrypted', False), models.Q(('key', ''), _negated=True), _connector='XOR'), name='repository_has_a_key_iff_encrypted')],
             },
         ),
         migrations.CreateModel(
