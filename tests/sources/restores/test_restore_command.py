@@ -49,7 +49,7 @@ def test_a_source_comes_back_as_it_was_at_a_time(built: Built, tmp_path: Path) -
 
     assert picture(tmp_path / "to") == before
     assert "nas as of 2026-11-20 07:00:00 +0100 (point 20261120T060000Z, times in Europe/Berlin)" in out
-    assert "1 files with 5 bytes were restored" in out
+    assert "1 file, 5 bytes, restored to" in out
     assert [row["point"] for row in json.loads(restore("--list", "--json"))] == built.points[::-1]
     assert "docs/a" in restore("--list", "--path", "docs")
 
