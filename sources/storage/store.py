@@ -48,6 +48,19 @@ class Store:
         """All that lies below a folder, as rclone's lsjson has it: Path, Size, ModTime, IsDir, … in no order."""
         return iter(self._listed(path, "--recursive", *options))
 
+    def sizes(self, path: str) -> dict[str, int]:
+        """The files below a folder, and their sizes in bytes. Empty where it is missing."""
+        found: dict[str, int] = {}
+
+        def take(line: str) -> None:
+            if line.startswith('{"Path"'):
+                row = json.loads(line.rstrip(","))
+                found[row["Path"]] = row["Size"]
+
+        options = ("--recursive", "--files-only", "--no-mimetype", "--no-modtime")
+        self.run("lsjson", *options, self.location.at(path), missing_ok=True, on_line=take)
+        return found
+
     def fetch(self, path: str, file: Path) -> bool:
         """Copy a file out of the repository. Returns whether it was there."""
         return self.run("copyto", self.location.at(path), str(file), missing_ok=True)
@@ -89,7 +102,11 @@ class Store:
             if self.run("lsf", at, missing_ok=True):
                 self.run("purge", at, missing_ok=True)
         else:
-            self._with_paths(paths, "delete", self.location.at(path))
+            self._with_paths(paths, "delete", self.location.at(path), missing_ok=True)
+
+    def remove_empty_folders(self, path: str) -> None:
+        """Below a folder: a file does not go where a folder is."""
+        self.run("rmdirs", "--leave-root", self.location.at(path), missing_ok=True)
 
     def run(
         self,
