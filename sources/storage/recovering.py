@@ -25,7 +25,7 @@ from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.trees import NotThere
 
 ABOUT = (
-    "Restore from a repository without the scheduler: no database and no settings are needed. It never writes over what "
+    "Restore from a repository when the scheduler is gone: no database, no settings. It never writes over what "
     "is there unless that is asked for, and goes on when it is repeated. Exit codes: 0; 1 when something could not be "
     "restored; 2 for bad usage, with nothing written."
 )

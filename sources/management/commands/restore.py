@@ -12,7 +12,7 @@ from operations.backlog.rendering import plain
 from operations.management.base import TerminalCommand
 from sources.management.names import named
 from sources.models import Assignment, Source
-from sources.restores import process
+from sources.restores import asking, process
 from sources.storage import layout, moments, showing
 from sources.storage.manifests import ManifestDamaged
 from sources.storage.restoring import Report, Wish
@@ -32,7 +32,7 @@ class Command(TerminalCommand):
         showing.add_options(parser, "the policy")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        assignment = _assignment(options["source"], options["policy"])
+        assignment = self._assignment(options)
         repository, zone = assignment.policy.repository, assignment.policy.schedule.period.tzinfo
         store = process.store_of(repository, threading.Event())
         try:
@@ -70,17 +70,9 @@ class Command(TerminalCommand):
         if report.failed_files:
             raise CommandError(f"{showing.counted(report.failed_files)} not restored", returncode=1)
 
-
-def _assignment(source_name: str, policy_name: str | None) -> Assignment:
-    """Raises: CommandError for a source or policy that is not there, and for one of several that is not named."""
-    source = named(Source.objects, source_name, "source")
-    rows = Assignment.objects.select_related("source", "policy__schedule", "policy__repository").filter(source=source)
-    if policy_name is not None:
-        found: Assignment = named(rows, policy_name, f"policy of {source.name}", "policy__schedule__name")
-        rows = rows.filter(pk=found.pk)
-    if backed_up := list(rows.exclude(directory="").order_by("pk")):
-        if len(backed_up) > 1:
-            names = " or ".join(f"--policy {str(each.policy)!r}" for each in backed_up)
-            raise CommandError(f"{source.name} is backed up under several policies: add {names}", returncode=2)
-        return backed_up[0]
-    raise CommandError(f"{source.name} has not been backed up yet: there is nothing to restore", returncode=2)
+    def _assignment(self, options: dict[str, Any]) -> Assignment:
+        """Raises: CommandError for a source that is not there, or has no such backups."""
+        try:
+            return asking.assignment_of(named(Source.objects, options["source"], "source"), options["policy"])
+        except ValueError as error:
+            raise CommandError(plain(error).plain, returncode=2) from error
