@@ -27,11 +27,14 @@ from sources.domain.excluded_dates import ExcludedDates
 from sources.domain.windows import Window
 from sources.engines import cleartext
 from sources.kinds import RULES
-from sources.models import AtClose
+from sources.models import AtClose, To
 from sources.models.source import SourceKind
 
 MOST_ROWS = 200
 """Ranges of a window, and excluded dates."""
+
+MOST_PATHS = 1000
+"""Of a restore: who wants more names a folder."""
 
 KindOfSource = Annotated[SourceKind, Choice()]
 
@@ -206,3 +209,43 @@ class Source(BaseModel):
         else:
             validation.check_wake_address(value, info.data.get("mac_address", ""))
         return value
+
+
+class Restore(BaseModel):
+    """What to restore, of which point, and where to. It never writes over what differs unless that is asked for."""
+
+    model_config = STRICT
+
+    source: Reference = Field(description="Whose backups")
+    policy: Reference | None = Field(None, description="Under which it was backed up. None: it has one only")
+    at: Annotated[str, Field(min_length=1, max_length=40), PRINTABLE] | None = Field(
+        None,
+        description="The newest point at or before: as 24h (ago), yesterday, 2026-03-02 (its end), 2026-03-02T12:00 in "
+        "the zone of the policy, 2026-03-02T12:00+01:00, or the name of a point. None: the newest one",
+    )
+    paths: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=4096), STORABLE]], Field(max_length=MOST_PATHS)
+    ] = Field(default_factory=list, description="Files and folders of the source, without / before them. Empty: all")
+    to: Annotated[To, Choice()] = Field(
+        To.FOLDER, description="Where to: a folder of the worker's host, back to the source, or a new database there"
+    )
+    target: Annotated[str, Field(max_length=500), PRINTABLE] = Field(
+        "",
+        description="The absolute path of the folder; in the source, a folder below its path (empty: in place); the "
+        "name of the new database",
+    )
+    overwrite: bool = Field(False, description="Replace files that differ; in a folder, also if it is not empty")
+
+    @checks("paths")
+    @classmethod
+    def _stay_inside(cls, paths: list[str]) -> list[str]:
+        for path in paths:
+            if path.startswith("/") or ".." in path.split("/"):
+                raise ValueError(f"{path!r:.100} leads out of the source; name it without / before")
+        return paths
+
+    @checks("target")
+    @classmethod
+    def _suits_where(cls, target: str, info: ValidationInfo) -> str:
+        validation.check_restore_target(str(info.data.get("to", "")), target)
+        return target
