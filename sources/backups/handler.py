@@ -80,7 +80,6 @@ def _copy(run: Run) -> Outcome:
         source=specification,
         destination=Path(location) / _directory(assignment),
         started_at=run.record.started_at,
-        keep_versions=policy.keep_versions,
         options=_options(assignment),
         connect_timeout=policy.connect_timeout,
         grace=conf.ending_seconds(),

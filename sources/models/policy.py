@@ -2,6 +2,7 @@ from django.db import models
 
 from jobs.models import Throttle
 from schedules.models import Schedule
+from sources.domain.retention import usual
 from sources.domain.windows import Window
 from sources.models.repository import Repository
 
@@ -31,7 +32,7 @@ class Policy(models.Model):
         Throttle, null=True, blank=True, editable=False, on_delete=models.SET_NULL, related_name="+"
     )
     engine_options = models.JSONField(default=dict, blank=True)
-    keep_versions = models.PositiveIntegerField(default=7)
+    keep = models.JSONField(default=usual, blank=True)
     max_running_for = models.FloatField(default=86_400)
     least_rate = models.PositiveIntegerField(null=True, blank=True)
     connect_timeout = models.FloatField(default=60)

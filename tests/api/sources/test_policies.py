@@ -10,6 +10,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from jobs.models import BacklogRecord, RetryPolicy, Throttle
 from jobs.states import Status
 from schedules.models import Schedule
+from sources.domain.retention import usual
 from sources.models import Assignment, Policy, Repository
 from tests.api.asking import Program, fields_of, problem_of
 from tests.factories import make_retry_policy, make_throttle
@@ -49,7 +50,7 @@ class TestCreating:
         assert (schedule.zone, schedule.priority, str(schedule.throttle)) == (
             "Europe/Berlin", 5, f"{wanted['throttle']} (at most 3)",
         )  # fmt: skip
-        assert (schedule.enabled, schedule.catch_up_for, policy.keep_versions) == (True, None, 7)
+        assert (schedule.enabled, schedule.catch_up_for, policy.keep) == (True, None, usual())
 
     def test_a_seeding_limit_gets_its_throttle(self, program: Program, body: dict[str, Any]) -> None:
         program.post("policies", body | {"seeding_limit": 2})
@@ -113,9 +114,9 @@ class TestChanging:
 
     def test_what_is_left_out_stays(self, program: Program) -> None:
         policy = make_policy(window=NIGHTS, priority=7)
-        program.patch(f"policies/{policy.pk}", {"keep_versions": 3})
+        program.patch(f"policies/{policy.pk}", {"keep": {"last": 3}})
         policy.refresh_from_db()
-        assert (policy.keep_versions, policy.window, policy.schedule.priority) == (3, NIGHTS, 7)
+        assert (policy.keep, policy.window, policy.schedule.priority) == ({"last": 3}, NIGHTS, 7)
 
     def test_an_edit_of_nothing_that_is_planned_from_leaves_the_watermark(self, program: Program) -> None:
         instant = timezone.now() + timedelta(days=1)
