@@ -85,6 +85,8 @@ def _copy(run: Run) -> Outcome:
         grace=conf.ending_seconds(),
         reserve=settings.RESERVE_PERCENT,
         least_rate=policy.least_rate,
+        policy=str(policy),
+        zone=policy.schedule.zone,
     )
     _log_beginning(assignment, run.record, engines.engine_for(source.kind).name)
     closes_in = _seconds_to_close(policy, assignment, run.record)

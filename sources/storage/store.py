@@ -13,6 +13,7 @@ from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage.location import Location
 
 QUIET = ("--config=", "--use-json-log", "--log-level=ERROR", "--retries=1", "--list-cutoff=1000000000000")
+STATS = '"stats":{'
 NOT_FOUND = (3, 4)
 """rclone's exit codes for a directory and a file that is not there (https://rclone.org/docs/#exit-code)."""
 
@@ -74,6 +75,25 @@ class Store:
             paths, "move", "--ignore-times", "--no-traverse", self.location.at(source), self.location.at(target)
         )
 
+    def copy_out(
+        self, path: str, target: str, paths: Collection[str], on_progress: Callable[[int, int], None], *options: str
+    ) -> None:
+        """Copy files out of a folder, as far as they exist, into `target`, an argument of rclone.
+
+        `on_progress` gets how many files and bytes were copied, twice a second.
+        """
+        done: tuple[int, ...] = ()
+
+        def take(line: str) -> None:
+            nonlocal done
+            if STATS in line:
+                stats = json.loads(line)["stats"]
+                done = tuple(int(stats.get(each, 0)) for each in ("transfers", "bytes", "checks", "listed"))
+                on_progress(*done[:2])
+
+        arguments = ("copy", "--no-traverse", "--stats=500ms", "--stats-log-level=ERROR", *options)
+        self._with_paths(paths, *arguments, self.location.at(path), target, on_line=take, sign_of_life=lambda: done)
+
     def delete(self, path: str, paths: Collection[str] | None = None) -> None:
         """Delete files in a folder; `paths`: only these, else the folder with all that it holds. Missing is fine."""
         if paths is None:
@@ -94,12 +114,16 @@ class Store:
         given: bytes = b"",
         missing_ok: bool = False,
         on_line: Callable[[str], None] = lambda line: None,
+        sign_of_life: Callable[[], object] | None = None,
     ) -> bool:
-        """Run rclone. Returns False when what it was to read is missing and that is fine."""
+        """Run rclone. Returns False when what it was to read is missing and that is fine.
+
+        `on_line`, `sign_of_life`: as `runner.run` has them; errors of rclone are no lines.
+        """
         errors: list[str] = []
 
         def take(line: str) -> None:
-            if line.startswith('{"time"'):
+            if line.startswith('{"time"') and STATS not in line:
                 errors.append(_message(line))
             else:
                 on_line(line)
@@ -112,7 +136,7 @@ class Store:
             given=given,
             inherited=self.inherited,
         )
-        ended = runner.run(command, stop=self.stop, on_line=take)
+        ended = runner.run(command, stop=self.stop, on_line=take, sign_of_life=sign_of_life)
         return _judge(ended, arguments[0], errors, missing_ok)
 
     def _listed(self, path: str, *options: str) -> list[dict[str, Any]]:
@@ -125,14 +149,14 @@ class Store:
         self.run("lsjson", "--no-mimetype", *options, self.location.at(path), missing_ok=True, on_line=take)
         return rows
 
-    def _with_paths(self, paths: Collection[str] | None, *arguments: str, missing_ok: bool = False) -> None:
+    def _with_paths(self, paths: Collection[str] | None, *arguments: str, **watched: Any) -> None:
         if paths is None:
-            self.run(*arguments)
+            self.run(*arguments, **watched)
         elif paths:
             with tempfile.NamedTemporaryFile() as listed:
                 listed.write(b"".join(path.encode() + b"\0" for path in paths))
                 listed.flush()
-                self.run(*arguments, f"--files-from0={listed.name}", missing_ok=missing_ok)
+                self.run(*arguments, f"--files-from0={listed.name}", **watched)
 
 
 def _judge(ended: Ended, verb: str, errors: list[str], missing_ok: bool) -> bool:
