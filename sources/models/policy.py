@@ -2,7 +2,7 @@ from django.db import models
 
 from jobs.models import Throttle
 from schedules.models import Schedule
-from sources.domain.retention import usual
+from sources.domain.retention import Keep, usual
 from sources.domain.windows import Window
 from sources.models.repository import Repository
 
@@ -51,6 +51,11 @@ class Policy(models.Model):
 
     def __str__(self) -> str:
         return self.schedule.name
+
+    @property
+    def keeping(self) -> Keep:
+        """What its retention keeps."""
+        return Keep.parse(self.keep)
 
     @property
     def weekly_window(self) -> Window:
