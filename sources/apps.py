@@ -32,9 +32,7 @@ class SourcesConfig(AppConfig):
             registry.handler(planning.KIND, queue=queue)(ask_source)
         registry.handler(planning.KIND, queue=planning.BACKUPS)(copy_source)
         for kind, handler, after in ((retention.KIND, retention.remove_points, retention.write_down),):
-            registry.add(
-                Kind(kind, planning.AVAILABILITY, after_settle=after, next_opening=planning.plain_openings)
-            )
+            registry.add(Kind(kind, planning.AVAILABILITY, after_settle=after, next_opening=planning.plain_openings))
             registry.handler(kind, queue=planning.AVAILABILITY)(upkeep.hand_on)
             registry.handler(kind, queue=planning.BACKUPS)(handler)
         add_provider("assignments", planning.emit_batches, catch_up=planning.catch_up)

@@ -21,6 +21,7 @@ from sources.models import Repository
 from sources.processes import runner
 from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage.location import Location, of_directory
+from sources.storage.store import Stopped, StorageFailed
 
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
@@ -52,6 +53,40 @@ def back_up(
 def location_of(repository: Repository) -> Location:
     """Where it is, with its secrets fetched."""
     return of_directory(Path(repository.location))
+
+
+class Busy(Exception):
+    """Another run works in that folder. The message is for people."""
+
+
+def work(
+    do: str,
+    repository: Repository,
+    stop: StopSignal,
+    *,
+    grace: float,
+    on_progress: Callable[[EngineProgress], None],
+    **facts: object,
+) -> dict[str, Any]:
+    """Let a process work on what lies in a repository, as *remove_points* of `sources.engines.apart`. Blocks until it
+    has ended, and returns its answer. Raises: StorageFailed, Stopped, Busy."""
+    location = location_of(repository)
+    order = {"do": do, "location": asdict(location)} | facts
+    try:
+        ended, answers = _run(order, stop, SILENT_SECONDS, grace, GuardedProgress(on_progress))
+    except OSError as error:
+        raise StorageFailed(f"no process can be started here: {error}") from error
+    for answer in answers:
+        if "failed" in answer:
+            raise StorageFailed(answer["failed"])
+        if "busy" in answer:
+            raise Busy(answer["busy"])
+        if "stopped" in answer:
+            raise Stopped
+        return dict(answer)
+    if ended.ending is Ending.STOPPED:
+        raise Stopped
+    raise StorageFailed(_silent(location.outside, SILENT_SECONDS) if ended.ending is Ending.STALLED else _died(ended))
 
 
 def why(question: str, location: str, stop: StopSignal | None = None, **facts: object) -> str | None:

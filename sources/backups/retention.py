@@ -7,6 +7,7 @@ whose result was lost is noted by the next one. A backup's row goes with its poi
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 from django.db.models import QuerySet
 from django.template.defaultfilters import filesizeformat
@@ -29,8 +30,25 @@ def decide(assignment: Assignment, keep: Keep | None = None) -> list[Kept]:
     policy's."""
     policy = assignment.policy
     rows = _backups_of(assignment).values_list("snapshot", "started_at", "warnings")
-    points = [Point(name, started_at, not warnings) for place, started_at, warnings in rows if (name := point_of(place))]
+    points = [
+        Point(name, started_at, not warnings) for place, started_at, warnings in rows if (name := point_of(place))
+    ]
     return (keep or policy.keeping).apply(points, policy.schedule.zone)
+
+
+def facts_of(assignment: Assignment) -> dict[str, Any]:
+    """The same as JSON."""
+    points = [
+        {"point": each.point.name, "at": each.point.started_at.isoformat(), "stays": bool(each.reasons),
+         "because": list(each.reasons)}
+        for each in decide(assignment)
+    ]  # fmt: skip
+    return {
+        "source": assignment.source.name,
+        "policy": assignment.policy.schedule.name,
+        "held_back": assignment.held_back_why,
+        "points": points,
+    }
 
 
 def point_of(snapshot: str) -> str | None:

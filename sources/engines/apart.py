@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
@@ -24,6 +25,12 @@ from sources.engines import engine_for
 from sources.engines.base import BackupTask, EngineProgress, SourceSpec, Verdict
 from sources.engines.limits import Space
 from sources.engines.results import failure
+from sources.processes.programs import ProgramMissing
+from sources.storage import merging
+from sources.storage.location import Location
+from sources.storage.locks import Busy, locked
+from sources.storage.manifests import ManifestDamaged
+from sources.storage.store import Stopped, StorageFailed, Store
 
 ALIVE_EVERY_SECONDS = 1.0
 OF_A_SOURCE = re.compile(r"-\d+$")
@@ -33,7 +40,7 @@ TRIED_WITH = b"\0" * 65_536
 class Stop:
     """Set by SIGTERM. A question whether it is shows that this process lives, and so does the repository."""
 
-    def __init__(self, repository: str) -> None:
+    def __init__(self, repository: Path | str | None) -> None:
         self._repository = repository
         self._stopped = False
         self._say_at = float("-inf")
@@ -42,8 +49,9 @@ class Stop:
     def is_set(self) -> bool:
         if (now := time.monotonic()) >= self._say_at:
             self._say_at = now + ALIVE_EVERY_SECONDS
-            with suppress(OSError):  # the engine will say so
-                os.stat(self._repository)
+            if self._repository:
+                with suppress(OSError):  # the engine will say so
+                    os.stat(self._repository)
             say({})
         return self._stopped
 
@@ -59,6 +67,41 @@ def back_up(location: str, task: dict[str, Any]) -> dict[str, Any]:
     started_at, destination = datetime.fromisoformat(task.pop("started_at")), Path(task.pop("destination"))
     whole = BackupTask(source=source, started_at=started_at, destination=destination, **task)
     return asdict(engine_for(source.kind).run(whole, on_progress=_say_progress, stop=Stop(location)))
+
+
+def remove_points(location: dict[str, Any], folder: str, points: list[str]) -> dict[str, Any]:
+    """Remove points of an assignment. Returns `merging.Removed` as a dictionary, or why it was not done."""
+
+    def on_progress(files: int, freed: int) -> None:
+        _say_progress(EngineProgress(freed, 0, files))
+
+    return _at_work(
+        location, folder, lambda store: asdict(merging.remove(store, folder, points, on_progress=on_progress))
+    )
+
+
+def _at_work(location: dict[str, Any], folder: str, work: Callable[[Store], dict[str, Any]]) -> dict[str, Any]:
+    """Work in the folder of an assignment. Returns what `work` does, or `failed`, `busy` or `stopped`."""
+    where = location_from(location)
+    if where.directory and (reason := missing(str(where.directory))):
+        return {"failed": reason}
+    try:
+        with locked(where, folder) as lock:
+            return work(Store(where, Stop(where.directory), inherited=lock))
+    except Stopped:
+        return {"stopped": True}
+    except Busy as error:
+        return {"busy": str(error)}
+    except (StorageFailed, ManifestDamaged, ProgramMissing) as error:
+        return {"failed": str(error)}
+    except OSError as error:
+        return {"failed": f"{error.filename or where.outside} cannot be written: {error.strerror or error}"}
+
+
+def location_from(order: dict[str, Any]) -> Location:
+    """A `Location` that came as JSON."""
+    directory = order.pop("directory")
+    return Location(**order, directory=Path(directory) if directory else None)
 
 
 def missing(location: str) -> str | None:
@@ -125,7 +168,10 @@ def not_made(location: str) -> str | None:
     return None
 
 
-ORDERS = {each.__name__: each for each in (back_up, missing, not_writable, not_usable, not_made, open_to_others)}
+ORDERS = {
+    each.__name__: each
+    for each in (back_up, remove_points, missing, not_writable, not_usable, not_made, open_to_others)
+}
 
 
 def say(line: dict[str, Any]) -> None:
