@@ -5,6 +5,8 @@ import django.db.models.functions.datetime
 import uuid
 from django.db import migrations, models
 
+import sources.domain.retention
+
 
 class Migration(migrations.Migration):
 
@@ -92,7 +94,7 @@ class Migration(migrations.Migration):
                 ('only_if_it_fits', models.BooleanField(default=False)),
                 ('seeding_limit', models.PositiveIntegerField(blank=True, null=True)),
                 ('engine_options', models.JSONField(blank=True, default=dict)),
-                ('keep_versions', models.PositiveIntegerField(default=7)),
+                ('keep', models.JSONField(blank=True, default=sources.domain.retention.usual)),
                 ('max_running_for', models.FloatField(default=86400)),
                 ('least_rate', models.PositiveIntegerField(blank=True, null=True)),
                 ('connect_timeout', models.FloatField(default=60)),
