@@ -13,7 +13,8 @@ from sources.admin.policy_form import WHEN_FIELDS
 from sources.domain.preview import PreviewedPeriod
 from sources.domain.windows import Opening
 from sources.models import Policy
-from sources.previews import preview
+from sources.models.source import SourceKind
+from sources.previews import lost_of, preview
 
 SHOWN_PERIODS = 10
 HEADERS = ("period begins", "open from – to", "the same in UTC", "open for")
@@ -35,6 +36,7 @@ def preview_of(form: forms.ModelForm, now: datetime | None = None) -> SafeString
             zone = policy.schedule.period.tzinfo
             rows = [row for period in periods for row in _rows(period, zone)]
     context = {"wrong": wrong, "zone": policy.schedule.zone, "table": {"headers": HEADERS, "rows": rows}}
+    context["not_kept"] = [(SourceKind(kind).label, "; ".join(lost)) for kind, lost in lost_of(policy).items()]
     return render_to_string("sources/preview.html", context)
 
 
