@@ -35,8 +35,12 @@ def preview_of(form: forms.ModelForm, now: datetime | None = None) -> SafeString
         else:
             zone = policy.schedule.period.tzinfo
             rows = [row for period in periods for row in _rows(period, zone)]
-    context = {"wrong": wrong, "zone": policy.schedule.zone, "table": {"headers": HEADERS, "rows": rows}}
-    context["not_kept"] = [(SourceKind(kind).label, "; ".join(lost)) for kind, lost in lost_of(policy).items()]
+    context = {
+        "wrong": wrong,
+        "zone": policy.schedule.zone,
+        "table": {"headers": HEADERS, "rows": rows},
+        "not_kept": [(SourceKind(kind).label, "; ".join(lost)) for kind, lost in lost_of(policy).items()],
+    }
     return render_to_string("sources/preview.html", context)
 
 
