@@ -119,20 +119,24 @@ def _stored_name(reference: str) -> str:
     return reference.removeprefix(stored_secrets.PREFIX) if reference.startswith(stored_secrets.PREFIX) else ""
 
 
-def _read_file(path: Path) -> str:
+def read_regular_file(path: Path, what: str, longest: int) -> bytes:
+    """Raises: SecretNotFound when `path` is no readable regular file of at most `longest` bytes."""
     try:
         with open(path, "rb", buffering=0, opener=_open_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise SecretNotFound(f"the secret file {path} is not a regular file; name one")
-            if not _is_below(path.resolve(), [directory.resolve() for directory in settings.SECRETS_DIRECTORIES]):
-                raise SecretNotFound(f"the secret {_elsewhere(path)}")
-            content = file.read(LONGEST_SECRET + 1)
+                raise SecretNotFound(f"{what} {path} is not a regular file; name one")
+            content = file.read(longest + 1)
     except OSError as error:
-        raise SecretNotFound(
-            f"the secret file {path} cannot be read ({error.strerror}); let the worker read it"
-        ) from error
-    if len(content) > LONGEST_SECRET:
-        raise SecretNotFound(f"the secret file {path} is longer than {LONGEST_SECRET:,} bytes; it holds no secret")
+        raise SecretNotFound(f"{what} {path} cannot be read ({error.strerror}); let the worker read it") from error
+    if len(content) > longest:
+        raise SecretNotFound(f"{what} {path} is longer than {longest:,} bytes; name another one")
+    return content
+
+
+def _read_file(path: Path) -> str:
+    content = read_regular_file(path, "the secret file", LONGEST_SECRET)
+    if not _is_below(path.resolve(), [directory.resolve() for directory in settings.SECRETS_DIRECTORIES]):
+        raise SecretNotFound(f"the secret {_elsewhere(path)}")
     try:
         text = content.decode()
     except UnicodeDecodeError:

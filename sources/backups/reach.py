@@ -7,6 +7,7 @@ account's choice.
 """
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,10 @@ def check_source(account: Any, row: Source) -> list[str]:
     """
     stored = Source.objects.filter(pk=row.pk).first() if row.pk else None
     if row.kind == SourceKind.LOCAL and not _is_same(stored, row, ("kind", "path", "options")):
-        _check_folder(account, "path", row.path)
+        _check_folder(account, "path", row.path, settings.FOLDERS)
+    certificates = row.options.get("sslrootcert", "system")
+    if certificates != "system" and not _is_same(stored, row, ("options",)):
+        _check_folder(account, "options", certificates, [*settings.FOLDERS, *settings.SECRETS_DIRECTORIES])
     if account.has_perm(SET_SECRET):
         return []
     if row.secret and not _is_same(stored, row, ("secret",)):
@@ -50,19 +54,19 @@ def check_repository(account: Any, row: Repository) -> None:
     """Check where `account` lets the workers write. Raises: ValidationError naming the field."""
     stored = Repository.objects.filter(pk=row.pk).first() if row.pk else None
     if not _is_same(stored, row, ("location",)):
-        _check_folder(account, "location", row.location)
+        _check_folder(account, "location", row.location, settings.FOLDERS)
 
 
 def _is_same(stored: Any, row: Any, fields: tuple[str, ...]) -> bool:
     return stored is not None and all(getattr(stored, field) == getattr(row, field) for field in fields)
 
 
-def _check_folder(account: Any, field: str, folder: str) -> None:
+def _check_folder(account: Any, field: str, folder: str, roots: Collection[Path]) -> None:
     if account.has_perm(ANY_FOLDER):
         return
     for path in (Path(os.path.normpath(folder)), Path(folder).resolve()):  # where links lead as well
-        if not any(root == path or root in path.parents for root in settings.FOLDERS):
-            allowed = ", ".join(map(str, settings.FOLDERS))
+        if not any(root == path or root in path.parents for root in roots):
+            allowed = ", ".join(map(str, roots))
             raise ValidationError(
                 {field: f"your account may name folders below {allowed} only; ask an administrator, or name one there"}
             )

@@ -27,7 +27,7 @@ class SourceSpec:
     port: int | None
     path: str
     options: dict[str, Any]
-    secret: str | None
+    secret: str | None = field(repr=False)
     host_key: str
 
 

@@ -19,8 +19,8 @@ STOPPED = "stopped on request"
 
 
 def failure(verdict: Verdict, error: str) -> EngineResult:
-    """A result without a copy; its message bounded."""
-    return EngineResult(verdict, error=error[:ERROR_LENGTH])
+    """A result without a copy. Its message is cut behind the secrets: half of one would stay."""
+    return EngineResult(verdict, error=error)
 
 
 def result_of(task: BackupTask, run: Callable[[], EngineResult]) -> EngineResult:

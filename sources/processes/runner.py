@@ -32,7 +32,6 @@ READS_AFTER_EXIT = 100
 LINE_LIMIT = 65_536
 """Longer lines are cut to this many bytes: the rest is read and dropped."""
 KEPT_LINES = 50
-KEPT_LENGTH = 1_000
 LEFT_AFTER_SECONDS = 1.0
 """What SIGKILL has not ended by then sleeps in the kernel."""
 
@@ -63,11 +62,11 @@ class Command:
     """
 
     argv: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     stall_timeout: float = 600.0
     grace: float = 8.0
     polite_signal: int = signal.SIGTERM
-    given: bytes = b""
+    given: bytes = field(default=b"", repr=False)
     inherited: tuple[int, ...] = ()
 
 
@@ -214,7 +213,7 @@ class _Watch:
     def _take(self, lines: Iterator[str]) -> None:
         for line in lines:
             self._lines += 1
-            self.kept.append(line[:KEPT_LENGTH])
+            self.kept.append(line)
             self._on_line(line)
 
     def _end_if_it_must(self, now: float) -> None:

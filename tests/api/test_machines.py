@@ -14,11 +14,6 @@ from tests.factories import NOON, make_record, make_retry_policy, make_schedule,
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]
 
 
-@pytest.fixture
-def program() -> Program:
-    return Program()
-
-
 class TestWorkers:
     def test_who_lives_and_what_it_runs(self, program: Program) -> None:
         silent, alive = make_worker(heartbeat_at=NOON), make_worker(queues={"default": 4})

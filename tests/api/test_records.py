@@ -16,8 +16,8 @@ from jobs import backlog
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from operations.backlog.dead_letters import group_id
-from tests.api.asking import Program, fields_of, make_user, problem_of
-from tests.factories import NOON, make_record
+from tests.api.asking import Program, fields_of, found, make_user, problem_of
+from tests.factories import NOON, make_record, status_of
 from tests.people import staff
 from tests.schedules.event_records import (
     HOUR,
@@ -34,26 +34,12 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]
 SECRET_URL = "https://example.com/services/T0/B1/s3cret?key=k3y"
 
 
-@pytest.fixture
-def program() -> Program:
-    return Program()
-
-
-def found(answer: Any) -> Any:
-    assert answer.status_code == 200, answer.content
-    return answer.json()
-
-
 def ids(program: Program, **query: Any) -> list[int]:
     return [each["id"] for each in found(program.get("records", **query))["items"]]
 
 
 def retried(program: Program, **body: Any) -> Any:
     return found(program.post("records/retry", body))
-
-
-def status_of(record: BacklogRecord) -> Status:
-    return Status(BacklogRecord.objects.values_list("status", flat=True).get(pk=record.pk))
 
 
 def sends(event: BacklogRecord, **payload: Any) -> None:

@@ -11,7 +11,7 @@ from jobs.states import Status
 from operations.backlog.dead_letters import group_id
 from operations.management.commands import backlog as backlog_command
 from tests.commands import command
-from tests.factories import make_record
+from tests.factories import make_record, statuses
 
 run, refused = command("backlog")
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]
@@ -21,11 +21,6 @@ FULL = group_id("disk N is full")
 
 def failed(error: str, **fields: Any) -> BacklogRecord:
     return make_record(Status.FAILED, last_error=error, **fields)
-
-
-def statuses(*records: BacklogRecord) -> list[Status]:
-    found = dict(BacklogRecord.objects.values_list("pk", "status"))
-    return [Status(found[record.pk]) for record in records]
 
 
 class TestErrors:

@@ -17,6 +17,7 @@ from sources.admin.protection import LABELS
 from sources.fleet import import_fleet
 from sources.models import Assignment, Backup, Policy, Source
 from sources.planning import standings_of
+from tests.people import listed
 
 pytestmark = pytest.mark.django_db
 
@@ -66,12 +67,6 @@ def add_backup(assignment: Assignment, number: int = 1, **fields: Any) -> Backup
         assignment=assignment, repository=assignment.policy.repository, record_id=number, attempt=1,
         engine="rclone", started_at=now - timedelta(seconds=number), ended_at=now, **values,
     )  # fmt: skip
-
-
-def listed(client: Client, url: str) -> list[Any]:
-    response = client.get(url)
-    assert response.status_code == 200, response.headers.get("Location")
-    return list(response.context["cl"].result_list)
 
 
 def act(client: Client, action: str, *names: str) -> str:

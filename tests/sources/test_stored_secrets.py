@@ -8,22 +8,27 @@ from collections.abc import Callable
 from io import StringIO
 from typing import Any
 
+import pydantic
 import pytest
 from django.apps import apps
 from django.contrib.admin.models import LogEntry
 from django.core.management import CommandError, call_command
 from django.db import transaction
 
+from api.fields import partial
 from declarations.service import InUse
 from delivery import resealing
+from delivery.declarations import NewStoredSecret
 from delivery.encryption import seal, unseal
 from delivery.models import Endpoint, SigningSecret, StoredSecret
 from delivery.signing import rotate
 from delivery.stored_secrets import StoredSecrets, store
 from jobs.models import Decision
+from sources.backups.handler import specification_of
 from sources.edits import Sources
 from sources.fleet import FleetError, export_fleet, import_fleet
 from sources.models import Source
+from sources.processes.runner import Command
 from sources.secrets_by_reference import SecretNotFound, read_secret, store_secret
 from tests.api.asking import Program, fields_of, make_user, problem_of
 from tests.delivery.endpoint_rows import make_endpoint
@@ -82,6 +87,20 @@ class TestByReference:
             store_secret(name, SECRET)
         with pytest.raises(SecretNotFound, match="must say where the password is found, as stored:NAME, env:"):
             read_secret(f"stored:{name}")
+
+
+def test_no_repr_and_no_traceback_shows_a_secret() -> None:
+    new = {"name": "a b", "value": SECRET}
+    for declaration in (NewStoredSecret, partial(NewStoredSecret)):
+        with pytest.raises(pydantic.ValidationError) as caught:
+            declaration.model_validate(new | {"value": [SECRET]})
+        assert "swordfish" not in f"{caught.value!s} {caught.value!r}"
+        assert "swordfish" not in repr(declaration.model_construct(**new))
+    store("laptop", SECRET)
+    specification = specification_of(Source(**LAPTOP | {"secret": "stored:laptop"}))
+    assert specification.secret == SECRET
+    command = Command(("rclone",), environment={"PASS": SECRET}, given=SECRET.encode())
+    assert "swordfish" not in f"{specification!r} {command!r} {StoredSecret.objects.get()!r}"
 
 
 class TestByTheApi:

@@ -27,7 +27,7 @@ def globals_arguments(file: Path, source: SourceSpec, *, passwords: bool) -> tup
 
 def _proof(source: SourceSpec) -> tuple[str, ...]:
     given = _conninfo(**libpq_parameters(source.secret, source.options))
-    return (f"--dbname={given}",) if given else ()
+    return (f"--dbname={given}",)
 
 
 def _conninfo(**parameters: str) -> str:

@@ -21,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from delivery.redaction import redacted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
 from sources.engines.limits import LeastRate, Space
 from sources.engines.rclone.gate import gate_to
@@ -92,7 +93,7 @@ class _Run:
         self.copy = Copy(task.destination.absolute())
         self.space = Space(self.copy.destination, task.reserve)
         self.least_rate = LeastRate(task.least_rate)
-        self.log = RcloneLog()
+        self.log = self._new_log()
         self.environment = self._environment()
 
     def copy_source(self) -> EngineResult:
@@ -162,8 +163,11 @@ class _Run:
             grace=self.task.program_grace,
             inherited=(self.lock, self.known_hosts.fileno()),
         )
-        self.log = RcloneLog()
+        self.log = self._new_log()
         return runner.run(command, stop=self.stop, on_line=on_line, sign_of_life=self._sign_of_life)
+
+    def _new_log(self) -> RcloneLog:
+        return RcloneLog(lambda text: redacted(text, [self.task.source.secret or ""]))
 
     def _sign_of_life(self) -> tuple[int, ...]:
         self.space.check(self.log.transferred, self.log.growing or "many files")

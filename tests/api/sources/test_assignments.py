@@ -21,11 +21,6 @@ from tests.sources.factories import make_assignment, make_policy, make_source, r
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def program() -> Program:
-    return Program()
-
-
 class TestAssignments:
     def test_a_new_one_is_due_at_once(
         self, program: Program, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks

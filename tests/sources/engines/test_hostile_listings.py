@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from sources.engines import engine_for
 from sources.engines.base import EngineResult, SourceSpec, Verdict
 from tests.sources.engines.hostile_host import DIRECTORY, FILE, LINK, TEXT, hostile_host
 from tests.sources.engines.hostile_share import hostile_share
-from tests.sources.engines.peers import local_folder, task_for, tree, write_files
+from tests.sources.engines.peers import PASSWORD, local_folder, task_for, tree, write_files
 from tests.sources.engines.redirecting import server
 from tests.sources.engines.test_redirects import back_up as back_up_from
 
@@ -83,3 +84,11 @@ def test_a_listing_without_end_is_ended_before_it_fills_the_memory(tmp_path: Pat
         result = repositories.back_up(str(tmp_path), task, on_progress=lambda progress: None, stop=threading.Event())
     assert result.verdict is Verdict.SOURCE_FAILED
     assert "BACKUPSCHED_ENGINE_MEMORY" in result.error
+
+
+def test_a_secret_that_a_share_repeats_is_struck_out_wherever_its_words_are_cut(tmp_path: Path) -> None:
+    with hostile_share(1, refusal=PASSWORD * 60) as source:
+        result = back_up(replace(source, secret=PASSWORD), tmp_path / "copy")
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert "***" in result.error
+    assert not any(part in result.error for part in PASSWORD.split("-"))

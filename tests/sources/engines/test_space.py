@@ -1,8 +1,10 @@
 """A source that would fill the disk of all: what it can take, who is to blame, and that nothing of it stays."""
 
+import gzip
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,8 +44,15 @@ def test_a_file_that_is_said_to_be_huge_takes_no_space_before_its_bytes(tmp_path
         assert least > DISK * 7 // 8
 
 
-def test_a_source_that_sends_without_end_is_stopped_at_the_reserve_and_its_file_named(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", DISK) as disk, hostile_share(10**12, b"x" * 8192, pause=0.005) as source:
+@pytest.mark.parametrize(
+    "sent",
+    [{"size": 10**12, "chunk": b"x" * 8192}, {"size": 1, "chunk": gzip.compress(bytes(32_768)), "encoding": "gzip"}],
+    ids=["plain", "bomb"],
+)
+def test_a_source_that_sends_without_end_is_stopped_at_the_reserve_and_its_file_named(
+    sent: dict[str, Any], tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "disk", DISK) as disk, hostile_share(**sent, pause=0.005) as source:
         (disk / "other").write_bytes(b"x" * (DISK * 4 // 5))
         result, least = run(task_for(source, disk / "copy", reserve=1), disk)
         assert result.verdict is Verdict.SOURCE_FAILED, result.error
