@@ -5,6 +5,7 @@ from ninja.security import HttpBearer
 
 from api.errors import ApiError
 from api.source_bodies import check_names_only
+from jobs.conf import PROGRAM
 from operations.limits import Limit, LimitOfOneProcess, network_of
 from sources.agents import tokens
 from sources.agents.tokens import Agent
@@ -35,7 +36,7 @@ a stolen token could have them look for hosts. A laptop has some four in each ne
 
 def not_accepted() -> ApiError:
     """Status 401, in the same words for every reason."""
-    return ApiError(401, hint="send a valid token as `Authorization: Bearer TOKEN`; `manage.py enrol SOURCE` makes one")
+    return ApiError(401, hint=f"send a token as `Authorization: Bearer TOKEN`; `{PROGRAM} enrol SOURCE` makes one")
 
 
 class AgentAuth(HttpBearer):

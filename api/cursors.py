@@ -1,8 +1,7 @@
 """Pages of a list: `limit`, `ordering` and an opaque `cursor`.
 
-A cursor says after which row the next page begins, by the value it is ordered by and its id (or what else sets rows
-with the same value apart). So rows that come or go meanwhile neither repeat nor hide others. It is signed, and good for
-one list in one ordering.
+A cursor says after which row the next page begins, by the value it is ordered by and its id. So rows
+that come or go meanwhile neither repeat nor hide others. It is signed, and good for one list in one ordering.
 
 In every ordering rows without a value come last, or are left out where an index is to yield the order; those with the
 same value are in the order of their ids.
@@ -27,22 +26,21 @@ NOT_OURS = "is not one that this list gave with this ordering"
 
 @dataclass(frozen=True)
 class Place:
-    """How a list is ordered: by a field of the model, in one direction, and then by `tie` in the same one.
+    """How a list is ordered: by a field of the model, in one direction, and then by id in the same one.
 
     `nullable`: rows without a value are listed, last.
     """
 
     field: str
     descending: bool
-    tie: str
     nullable: bool
 
     @classmethod
-    def of(cls, model: type[Model], ordering: str, tie: str = "id", with_value: Collection[str] = ()) -> "Place":
+    def of(cls, model: type[Model], ordering: str, with_value: Collection[str] = ()) -> "Place":
         """`name`, or `-name` for the other direction. `with_value`: of these fields only rows that have a value."""
         field = ordering.lstrip("-")
         nullable = field not in with_value and _is_nullable(model, field)
-        return cls(field, ordering.startswith("-"), tie, nullable)
+        return cls(field, ordering.startswith("-"), nullable)
 
     @property
     def ordering(self) -> str:
@@ -66,8 +64,8 @@ def page_of(
 
 
 def _ordered(rows: QuerySet[Any], place: Place) -> QuerySet[Any]:
-    tie = f"-{place.tie}" if place.descending else place.tie
-    if place.field == place.tie:
+    tie = "-id" if place.descending else "id"
+    if place.field == "id":
         return rows.order_by(tie)
     field = F(place.field)
     if place.nullable:
@@ -78,11 +76,11 @@ def _ordered(rows: QuerySet[Any], place: Place) -> QuerySet[Any]:
 
 
 def _after(place: Place, at: tuple[Any, Any]) -> Q:
-    """Which rows come after the one with that value and tie."""
-    value, tie = at
+    """Which rows come after the one with that value and id."""
+    value, row_id = at
     beyond = "lt" if place.descending else "gt"
-    later = Q(**{f"{place.tie}__{beyond}": tie})
-    if place.field == place.tie:
+    later = Q(**{f"id__{beyond}": row_id})
+    if place.field == "id":
         return later
     if value is None:
         return Q(**{f"{place.field}__isnull": True}) & later
@@ -109,15 +107,15 @@ def _write(row: Any, place: Place, name: str) -> str:
     for part in place.field.split("__"):
         value = getattr(value, part) if value is not None else None
     text = value.isoformat() if hasattr(value, "isoformat") else value
-    return signing.dumps([place.ordering, text, getattr(row, place.tie)], salt=f"{__name__}:{name}")
+    return signing.dumps([place.ordering, text, row.pk], salt=f"{__name__}:{name}")
 
 
 def _read(cursor: str, place: Place, name: str, model: type[Model]) -> tuple[Any, Any]:
     """Raises: ApiError (422)."""
     try:
-        ordering, text, tie = signing.loads(cursor, salt=f"{__name__}:{name}")
+        ordering, text, row_id = signing.loads(cursor, salt=f"{__name__}:{name}")
         if ordering != place.ordering:
             raise not_valid([("cursor", NOT_OURS)])
-        return tuple(_fields(model, path)[-1].to_python(of) for path, of in ((place.field, text), (place.tie, tie)))
+        return tuple(_fields(model, path)[-1].to_python(of) for path, of in ((place.field, text), ("id", row_id)))
     except (signing.BadSignature, ValidationError, ValueError, TypeError) as error:
         raise not_valid([("cursor", NOT_OURS)]) from error

@@ -14,6 +14,7 @@ from ninja.operation import Operation
 from api.auth import Staff
 from api.errors import CONTENT_TYPE, USUAL
 from api.schemas import Problem
+from jobs.conf import PROGRAM
 from operations.backlog.arguments import LARGEST_ID
 
 ALWAYS = (400, 411, 413, 415, 422, 503)
@@ -68,12 +69,12 @@ SECURITY: dict[str, dict[str, Any]] = {
     "token": {
         "type": "http",
         "scheme": "bearer",
-        "description": "`bst_…`, of a user, with scopes: `manage.py api_tokens issue`, or Admin › API tokens.",
+        "description": f"`bst_…`, of a user, with scopes: `{PROGRAM} api_tokens issue`, or Admin › API tokens.",
     },
     "agent": {
         "type": "http",
         "scheme": "bearer",
-        "description": "`bsa_…`, of the agent of a source: `manage.py enrol`.",
+        "description": f"`bsa_…`, of the agent of a source: `{PROGRAM} enrol`.",
     },
 }
 

@@ -11,13 +11,14 @@ from api.assignment_schemas import AgentTokenAnswer, EnrolAnswer, EnrolRequest
 from api.errors import ApiError
 from api.schemas import Problem
 from jobs.clock import database_clock
+from jobs.conf import PROGRAM
 from operations.limits import network_of
 from sources.agents import checkins, tokens
 
 router = Router(tags=["agent"])
 
 CODE_REFUSED = "the code is not accepted"
-CODE_HINT = "codes work once and expire: `manage.py enrol SOURCE` on the server makes another"
+CODE_HINT = f"codes work once and expire: `{PROGRAM} enrol SOURCE` on the server makes another"
 
 
 @router.post(

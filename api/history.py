@@ -3,14 +3,11 @@
 from collections.abc import Collection
 from typing import Any
 
-from django.contrib.admin.models import ADDITION, CHANGE, DELETION, LogEntry
-from django.contrib.contenttypes.models import ContentType
+from django.contrib.admin.models import ADDITION, CHANGE, DELETION
 from django.http import HttpRequest
 
 from api.auth import token_of
-from jobs.formatting import storable
-
-LONGEST_TITLE = 200
+from operations.web import audit
 
 
 def created(request: HttpRequest, row: Any) -> None:
@@ -37,11 +34,4 @@ def noted(request: HttpRequest, row: Any, what: str) -> None:
 def _write(request: HttpRequest, row: Any, flag: int, what: str) -> None:
     token = token_of(request)
     by = f"by the API, token {token.name}" if token else "by the API"
-    LogEntry.objects.create(
-        user_id=int(request.user.pk or 0),
-        content_type=ContentType.objects.get_for_model(type(row)),
-        object_id=str(row.pk),
-        object_repr=str(row)[:LONGEST_TITLE],
-        action_flag=flag,
-        change_message=storable(f"{what} {by}."),
-    )
+    audit.write(request, type(row), row.pk, str(row), f"{what} {by}.", flag)

@@ -44,11 +44,10 @@ def router_of(resource: "Resource[Any]") -> Router:
         lambda request, query: steps.list_rows(resource, query), {"query": Query[_query_of(resource)]},  # type: ignore[misc]
         response=page_of(resource.answer), description="`next` is the `cursor` of the next page; null: that is all.",
     )  # fmt: skip
-    if resource.reads_one:
-        add(
-            "get", "view", f"get_{word}", f"One {name}", lambda request, **path: steps.read(resource, path[row]), one,
-            response=resource.detail or resource.answer, has=["etag"],
-        )  # fmt: skip
+    add(
+        "get", "view", f"get_{word}", f"One {name}", lambda request, **path: steps.read(resource, path[row]), one,
+        response=resource.detail or resource.answer, has=["etag"],
+    )  # fmt: skip
     if resource.service is None:
         return router
     body = resource.body or resource.service.declaration
@@ -77,7 +76,7 @@ def router_of(resource: "Resource[Any]") -> Router:
 
 def _query_of(resource: "Resource[Any]") -> type[BaseModel]:
     """The filters of a list, and its paging."""
-    allowed = [*(["id"] if resource.tie == "id" else []), *[each for each in resource.orderings if each != "id"]]
+    allowed = ["id", *[each for each in resource.orderings if each != "id"]]
     orderings = tuple(name for each in allowed for name in (each, f"-{each}"))
     text = "With `-`: the other way round. What has no value comes last"
     if resource.with_value:

@@ -71,9 +71,6 @@ class Resource(Generic[Row]):
     orderings: ClassVar[tuple[str, ...]] = ()
     usual_ordering: ClassVar[str] = "id"
     moving: ClassVar[tuple[str, ...]] = ()
-    tie: ClassVar[str] = "id"
-    """What tells rows apart that have the same value in an ordering."""
-
     with_value: ClassVar[tuple[str, ...]] = ()
     """Orderings in which rows without a value are left out, so that an index without them yields the order."""
 
@@ -83,7 +80,6 @@ class Resource(Generic[Row]):
     detail: ClassVar[type[BaseModel] | None] = None
     """What the answer about one row is, where it tells more than the list: see `detailed`."""
 
-    reads_one: ClassVar[bool] = True
     creates: ClassVar[bool] = True
     changes: ClassVar[bool] = True
     deletes: ClassVar[bool] = True
@@ -157,11 +153,6 @@ class Resource(Generic[Row]):
     def get(self, row_id: int) -> Row:
         """Raises: ApiError (404)."""
         return steps.existing(self, row_id)  # type: ignore[no-any-return]
-
-    def answer_of(self, row: Row) -> dict[str, Any]:
-        """One row as JSON, as its answer says."""
-        found: dict[str, Any] = steps.contents(self, [row])[0]
-        return found
 
     def respond(self, row: Row, status: int = 200) -> HttpResponse:
         """The answer about one row, with its ETag."""

@@ -19,6 +19,7 @@ from api import (
     retry_policies,
     schedules,
     sources,
+    stored_secrets,
     throttles,
     triggers,
     workers,
@@ -26,19 +27,20 @@ from api import (
 from api.application import Api
 from api.auth import Staff, token_of
 from api.schemas import MeAnswer
+from jobs.conf import PROGRAM
 
 api = Api(
     title="Proactive backup scheduler",
     version="1",
     description="People are known by their session, programs by a token as `Authorization: Bearer bst_…` (scopes read, "
-    "write, operate; `manage.py api_tokens issue`), agents by that of their source (`bsa_…`). Every error is a problem "
+    f"write, operate; `{PROGRAM} api_tokens issue`), agents by that of their source (`bsa_…`). An error is a problem "
     "document (RFC 9457) with a `hint`. Lists are pages: send `next` as `cursor`. Updates take `If-Match`, creates an "
     "`Idempotency-Key`. All instants are UTC, all durations seconds; one that is sent may be a text as `90s`, "
     "`15m`, `2h` or `7d`. A request with more than 256 KiB of address "
     "and headers gets 431 from the web server, as plain text; a proxy before it may refuse shorter ones with 414.",
     urls_namespace="api",
 )
-PROTECTED = (enrolment, agents, sources, policies, assignments, repositories, backups)
+PROTECTED = (enrolment, agents, sources, policies, assignments, repositories, backups, stored_secrets)
 BACKLOG = (
     schedules, triggers, throttles, endpoints, retry_policies, records, queues,
     breakers, workers,

@@ -78,7 +78,7 @@ def list_rows(resource: "Resource[Any]", query: BaseModel) -> HttpResponse:
     given: Any = query
     with patiently(resource.ask_for_less):
         rows = resource.filtered(resource.rows(), asked)
-        place = Place.of(rows.model, given.ordering, resource.tie, resource.with_value)
+        place = Place.of(rows.model, given.ordering, resource.with_value)
         shown, following = page_of(rows, place, given.limit, given.cursor, resource.path)
         return JsonResponse({"items": contents(resource, shown), "next": following})
 

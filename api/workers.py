@@ -1,14 +1,12 @@
 """Workers: who serves which queues."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet
 
 from api.resources import Resource
 from api.schemas import WorkerAnswer, WorkerFilters
-from jobs import conf
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord, Worker
 from jobs.states import Status
@@ -25,24 +23,16 @@ class Workers(Resource[Worker]):
         """By host, and by whether they are alive."""
         alive = asked.pop("alive", None)
         if alive is not None:
-            living = Q(stopped_at=None, heartbeat_at__gt=database_clock() - _lease())
+            living = Q(pk__in=Worker.alive(database_clock()))
             rows = rows.filter(living) if alive else rows.exclude(living)
         return rows.filter(**asked)
 
     def facts(self, rows: Sequence[Worker]) -> list[dict[str, Any]]:
         """With whether they are alive, and what they run."""
-        since = database_clock() - _lease()
+        now = database_clock()
         running = BacklogRecord.objects.filter(status=Status.RUNNING, leased_by__in=[row.pk for row in rows])
         counts = dict(running.order_by().values_list("leased_by").annotate(Count("pk")))
-        return [
-            self.own_facts(row)
-            | {"alive": row.stopped_at is None and row.heartbeat_at > since, "running": counts.get(row.pk, 0)}
-            for row in rows
-        ]
-
-
-def _lease() -> timedelta:
-    return timedelta(seconds=conf.lease_seconds())
+        return [self.own_facts(row) | {"alive": row.is_alive(now), "running": counts.get(row.pk, 0)} for row in rows]
 
 
 router = Workers().router()

@@ -7,6 +7,7 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 from backupsched.embedded.layout import DATABASE, PORT, USER, Layout
+from backupsched.places import PROGRAM
 
 OPTIONS = {
     "connect_timeout": 5,
@@ -62,5 +63,5 @@ def _embedded(var_dir: Path) -> dict[str, Any]:
         "HOST": str(layout.socket_directory),
         "PORT": str(PORT),
         "EMBEDDED_IN": str(var_dir),
-        "WHEN_AWAY": "See `manage.py database status`.",
+        "WHEN_AWAY": f"See `{PROGRAM} database status`.",
     }

@@ -17,6 +17,7 @@ def checkout_of(package: Path) -> Path | None:
 
 
 CHECKOUT = checkout_of(PACKAGE)
+PROGRAM = "manage.py" if CHECKOUT else "backupsched"
 SHIPPED = CHECKOUT or PACKAGE
 """Holds `agent/` and `fixtures/`: a wheel has them inside the package, where no other package's files lie."""
 

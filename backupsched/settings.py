@@ -8,7 +8,7 @@ from django.templatetags.static import static
 
 from backupsched.database import databases
 from backupsched.environment import listed, networks, number, paths, umask, whole
-from backupsched.places import PACKAGE, SHIPPED, usual_var_directory
+from backupsched.places import PACKAGE, PROGRAM, SHIPPED, usual_var_directory
 from backupsched.secret_key import secret_key
 
 BASE_DIR = PACKAGE.parent
@@ -146,6 +146,9 @@ SECRETS_DIRECTORIES = paths(
 )
 FOLDERS = paths("BACKUPSCHED_FOLDERS", "/home", "/srv", "/mnt", "/media", "/data", "/backup")
 
+# name of the repository that the scheduler itself is backed up into; empty: the oldest one; none: it is not
+SELF_BACKUP_TO = os.environ.get("BACKUPSCHED_SELF_BACKUP_TO", "")
+
 RESERVE_PERCENT = number("BACKUPSCHED_RESERVE", 1)
 MEMORY_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
 ENGINE_MEMORY_MIB = whole("BACKUPSCHED_ENGINE_MEMORY", max(1024, MEMORY_MIB // 2))
@@ -175,6 +178,7 @@ JOBS = {
         "callbacks": {"concurrency": 200},
         "default": {"concurrency": 4},
     },
+    "PROGRAM": PROGRAM,
     "LEASE_SECONDS": number("BACKUPSCHED_LEASE", 60),
     "WAKE": WAKE,
     "KEEP_FINISHED_DAYS": number("BACKUPSCHED_KEEP_DAYS", 90),

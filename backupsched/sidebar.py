@@ -14,6 +14,7 @@ ICONS = {
     "pausedqueue": "low_priority", "worker": "memory", "decision": "fact_check",
     "breaker": "electric_bolt", "sweep": "cleaning_services", "retrypolicy": "replay", "schedule": "schedule",
     "throttle": "speed", "lane": "alt_route", "trigger": "alarm", "endpoint": "webhook",
+    "storedsecret": "password",
     "apitoken": "vpn_key", "user": "person", "group": "group",
 }  # fmt: skip
 OTHER_ICON = "table_rows"

@@ -45,3 +45,21 @@ class SigningSecret(models.Model):
 
     def __str__(self) -> str:
         return f"signing secret {self.pk} of {self.endpoint}"
+
+
+class StoredSecret(models.Model):
+    """A secret that is kept here, sealed: `stored:NAME` refers to it. Nothing shows it again.
+
+    An account needs no permission of its own to store one, but the one to set references.
+    """
+
+    name = models.CharField(max_length=100, unique=True)
+    sealed = models.TextField(editable=False)
+    changed_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["name"]
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return self.name

@@ -19,6 +19,7 @@ from demo.comings import Comings
 from demo.errors import DemoError
 from demo.hosts import Host, make_other_hosts, make_sftp_hosts, secrets_directory, write_secret
 from demo.summary import Summary, refused_attempts, summarise, unprotected
+from jobs.conf import PROGRAM
 from sources.fleet import import_fleet
 from sources.models import Backup
 from sources.processes import programs
@@ -152,7 +153,7 @@ class Session:
     def _make_admin(self) -> None:
         users = get_user_model().objects
         if users.filter(is_superuser=True).exists():
-            self.say(f"the admin account exists already ({self.url}); `manage.py changepassword` sets a new password")
+            self.say(f"the admin account exists already ({self.url}); `{PROGRAM} changepassword` sets a new password")
             return
         password = secrets.token_urlsafe(12)
         users.create_superuser(ADMIN, "", password)

@@ -3,6 +3,7 @@
 JOBS = {
     "QUEUES": {"default": {"concurrency": 4}},  # as well as "checks": {"concurrency": 200, "feeds": "default"}
     "LEASE_SECONDS": 60,
+    "PROGRAM": "manage.py",  # how messages name the command line
     "WAKE": "listen",  # or "poll": no LISTEN, no prepared statements, nothing that needs a session of one's own
     "KEEP_FINISHED_DAYS": 90,
     "CONSIDERING": False,  # log what each claim considered, and which key decided
@@ -39,6 +40,9 @@ class QueueRule:
 def _settings() -> dict[str, Any]:
     found: dict[str, Any] = getattr(settings, "JOBS", {})
     return found
+
+
+PROGRAM: str = _settings().get("PROGRAM", "manage.py")
 
 
 def _number(name: str, default: float, *, least: float = 1, above: float | None = None) -> float:

@@ -13,6 +13,8 @@ from django.conf import settings
 from django.db import connection
 from django.db.utils import Error, InterfaceError, OperationalError
 
+from jobs.conf import PROGRAM
+
 
 class Trouble(Enum):
     """What is wrong: the database is *away* (reconnect and wait), it is *busy* (the same again, a bounded number of
@@ -101,7 +103,7 @@ UNDEFINED = ("42P01", "42703")
 def describe(error: Error) -> str:
     """What is wrong and what to do, without a password. Empty: the database answered, and it is none of these."""
     if code_of(error) in UNDEFINED:
-        return f"the database is not migrated ({_first_line(error)}). Run `manage.py migrate` first."
+        return f"the database is not migrated ({_first_line(error)}). Run `{PROGRAM} migrate` first."
     if "invalid connection option" in str(error):
         return f"the connection to the database has an unknown option: {_first_line(error)}\n{_what_to_do()}"
     return describe_away(error) if error.__cause__ is not None and is_away(error) else ""

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from jobs.conf import PROGRAM
+
 MOST_NAMED = 5
 
 
@@ -27,7 +29,7 @@ class Differences:
         """What to do about it."""
         if self.unknown:
             return "install here the version that migrated it, then start again"
-        return "stop the workers, manage.py migrate, start them again"
+        return f"stop the workers, {PROGRAM} migrate, start them again"
 
 
 def differences() -> Differences:

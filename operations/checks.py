@@ -59,6 +59,7 @@ SECONDS = f"give a number of seconds, 1 to {MAX_BREAKER_SECONDS:,}; {{}} is usua
 COUNT = f"give a whole number, 1 to {MAX_SWEEP:,}; {{:,}} is usual"
 VALUES: dict[str, tuple[str, Any, Fits, str]] = {
     "LEASE_SECONDS": ("E006", 60, lambda v: is_number(v, 1), "give a number of seconds, 1 or more; {} is usual"),
+    "PROGRAM": ("E019", "manage.py", lambda v: isinstance(v, str) and bool(v), "'{}', or what starts the commands"),
     "WAKE": (
         "E007", "listen", lambda v: v in ("listen", "poll"),
         "'{}', or 'poll' behind a pooler of transactions (PgBouncer)",

@@ -221,8 +221,7 @@ def limits_of(schedule: Schedule, now: datetime) -> Limits:
     home_queue = registry.kind(schedule.kind).home_queue
     rule = conf.queue_rules().get(home_queue)
     queue = (rule and rule.feeds) or home_queue
-    alive = Worker.objects.filter(stopped_at=None, heartbeat_at__gt=now - timedelta(seconds=conf.lease_seconds()))
-    places = [worker.queues[queue] for worker in alive if worker.queues.get(queue)]
+    places = [worker.queues[queue] for worker in Worker.alive(now) if worker.queues.get(queue)]
     return Limits(schedule.throttle, sum(places), len(places))
 
 

@@ -152,8 +152,9 @@ class Source(BaseModel):
     options: JsonObject = Field(default_factory=dict, description='As {"user": "backup"}')
     secret: Annotated[str, Field(max_length=500), STORABLE] = Field(
         "",
-        description="Where its password is found, never the password itself: env:NAME or file:/path. To set it needs "
-        "a permission of its own; a change of kind, address, port, host key or options without that clears it",
+        description="Where its password is found, never the password itself: stored:NAME, env:NAME or file:/path. "
+        "To set it needs a permission of its own; a change of kind, address, port, host key or options without that "
+        "clears it",
     )
     host_key: Annotated[str, Field(max_length=10_000), STORABLE] = Field(
         "", description="The SSH host key that must answer, as `ssh-keyscan` prints it: ssh-ed25519 AAAA…"

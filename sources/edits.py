@@ -22,6 +22,7 @@ from sources.domain.excluded_dates import ExcludedDates
 from sources.domain.preview import check_period_meets_window
 from sources.models import Backup, Policy, Repository, Source
 from sources.repository_breaker import guarded_by, try_again
+from sources.secrets_by_reference import problem_with_stored
 
 SCHEDULE_FIELDS = ("name", "cron", "zone", "enabled", "priority", "retry_policy", "throttle")
 """Fields of a policy that are its schedule's."""
@@ -141,6 +142,9 @@ class Sources(Service[Source]):
             return _first_messages(error)
         if self.notices and changed is not None:
             changed.add("secret")
+        if changed is None or "secret" in changed:
+            problem = self.remembered(("secret", row.secret), lambda: problem_with_stored(row.secret))
+            return {"secret": problem} if problem else {}
         return {}
 
     def write(self, row: Source, changed: set[str] | None) -> list[str]:

@@ -10,7 +10,7 @@ from sources.availability.host_keys import check_host_key as check_key
 from sources.engines import cleartext, engine_for
 from sources.kinds import RULES, Rule
 from sources.network import contact
-from sources.secrets_by_reference import check_reference
+from sources.secrets_by_reference import FORMS, check_reference
 
 HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?")
 MAC_ADDRESS = re.compile(r"[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}")
@@ -109,7 +109,7 @@ def check_options(rule: Rule, options: dict[str, Any]) -> None:
 
 def check_secret(rule: Rule, reference: str) -> None:
     if rule.secret_needed and not reference:
-        raise ValueError(f"is missing: {rule.title} needs one, as env:NAME or file:/path")
+        raise ValueError(f"is missing: {rule.title} needs one, as {FORMS}")
     if reference:
         check_reference(reference)
 

@@ -12,7 +12,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from backupsched.embedded import Server
+from jobs import throttles
 from jobs.handlers import Kind, registry
+from tests.pooler import pooled_url
+
+__all__ = ["pooled_url"]
 
 # all of it is slow, and needs what only `make test-rest` installs
 collect_ignore = [] if find_spec("schemathesis") else ["backupsched/test_openapi.py"]
@@ -90,6 +94,13 @@ def _presets(request: pytest.FixtureRequest) -> None:
 
         request.getfixturevalue("db")
         install_presets()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_learnt() -> None:
+    """What one test's claims learnt of rates and lanes is no business of the next."""
+    throttles._named.clear()
+    throttles._rated.clear()
 
 
 @pytest.fixture

@@ -113,3 +113,22 @@ def make_throttle(max_in_flight: int) -> Throttle:
 def make_lane(*caps: Throttle) -> int:
     """The lane of the records that name these throttles."""
     return throttles.lane_of([throttle.pk for throttle in caps])
+
+
+def status_of(record: BacklogRecord) -> Status:
+    return Status(BacklogRecord.objects.values_list("status", flat=True).get(pk=record.pk))
+
+
+def statuses(*records: BacklogRecord) -> list[Status]:
+    found = dict(BacklogRecord.objects.values_list("pk", "status"))
+    return [Status(found[record.pk]) for record in records]
+
+
+def everything_stored() -> str:
+    """Every row of every table, as one text."""
+    with connection.cursor() as cursor:
+        found = []
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f'SELECT t::text FROM "{table}" t')
+            found += [row[0] for row in cursor.fetchall()]
+    return "\n".join(found)

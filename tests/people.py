@@ -1,5 +1,7 @@
 """People who sign in."""
 
+from typing import Any
+
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
@@ -11,3 +13,9 @@ def staff(*permissions: str) -> Client:
     client = Client()
     client.force_login(user)
     return client
+
+
+def listed(client: Client, url: str) -> list[Any]:
+    response = client.get(url)
+    assert response.status_code == 200, response.headers.get("Location")
+    return list(response.context["cl"].result_list)

@@ -31,6 +31,19 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name='StoredSecret',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=100, unique=True)),
+                ('sealed', models.TextField(editable=False)),
+                ('changed_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+            ],
+            options={
+                'ordering': ['name'],
+                'default_permissions': ('view',),
+            },
+        ),
+        migrations.CreateModel(
             name='SigningSecret',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

@@ -1,5 +1,9 @@
+from datetime import datetime, timedelta
+
 from django.db import models
 from django.db.models.functions import Now
+
+from jobs import conf
 
 
 class Worker(models.Model):
@@ -30,6 +34,14 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} (#{self.pk})"
+
+    @classmethod
+    def alive(cls, now: datetime) -> models.QuerySet["Worker"]:
+        """Those with a heartbeat within the last lease."""
+        return cls.objects.filter(stopped_at=None, heartbeat_at__gt=now - timedelta(seconds=conf.lease_seconds()))
+
+    def is_alive(self, now: datetime) -> bool:
+        return self.stopped_at is None and self.heartbeat_at > now - timedelta(seconds=conf.lease_seconds())
 
 
 class PausedQueue(models.Model):

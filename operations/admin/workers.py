@@ -1,12 +1,9 @@
 """Workers, and the sweeps of the progressive schedule: to look at."""
 
-from datetime import timedelta
-
 from django.contrib import admin
 from django.utils import timezone
 from unfold.decorators import display
 
-from jobs import conf
 from jobs.models import Sweep, Worker
 from operations.admin.base import ReadOnlyAdmin, ago
 
@@ -21,9 +18,7 @@ class WorkerAdmin(ReadOnlyAdmin):
 
     @display(description="life", label={"alive": "success", "silent": "danger", "stopped": ""})
     def life(self, worker: Worker) -> str:
-        if worker.stopped_at:
-            return "stopped"
-        return "alive" if worker.heartbeat_at > timezone.now() - timedelta(seconds=conf.lease_seconds()) else "silent"
+        return "stopped" if worker.stopped_at else "alive" if worker.is_alive(timezone.now()) else "silent"
 
     @admin.display(description="queues")
     def shown_queues(self, worker: Worker) -> str:

@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from delivery.models import Endpoint, EndpointKind
 from jobs import durations
 from jobs.clock import database_clock
+from jobs.conf import PROGRAM
 from jobs.management.arguments import duration
 from operations.backlog.selection import ANSWERS, STATUSES
 from schedules.models import Schedule
@@ -111,7 +112,7 @@ def _verb(verbs: "_SubParsersAction[Any]", name: str, what: str, more: str, *exa
 
 
 def _examples(*commands: str) -> str:
-    return "\n".join(["examples:", *(f"  manage.py {command}" for command in commands)])
+    return "\n".join(["examples:", *(f"  {PROGRAM} {command}" for command in commands)])
 
 
 def number(what: str, most: int) -> Callable[[str], int]:
@@ -125,7 +126,7 @@ def number(what: str, most: int) -> Callable[[str], int]:
 
 def _group(text: str) -> str:
     if not re.fullmatch("[0-9a-f]{12}", text):
-        raise ArgumentTypeError(f"{text!r} is no group: 12 digits and letters, as `manage.py backlog errors` shows")
+        raise ArgumentTypeError(f"{text!r} is no group: 12 digits and letters, as `{PROGRAM} backlog errors` shows")
     return text
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from jobs.conf import PROGRAM
 from jobs.durations import span
 from operations.backlog.summary import BreakerSummary, QueueSummary, Summary, WorkerSummary
 
@@ -28,7 +29,7 @@ def attention(summary: Summary) -> list[str]:
 
 def _of_workers(summary: Summary) -> Iterator[str]:
     if not any(worker.alive for worker in summary.workers):
-        yield "No worker is alive: start one with `manage.py worker`."
+        yield f"No worker is alive: start one with `{PROGRAM} worker`."
     silent = [worker for worker in summary.workers if not worker.alive]
     silent = [worker for worker in silent if worker.running or worker.heartbeat_for < SILENT_SECONDS]
     silent.sort(key=lambda worker: (-worker.running, worker.heartbeat_for))
@@ -51,16 +52,16 @@ def _of_queue(queue: QueueSummary, summary: Summary) -> Iterator[str]:
     if queue.paused_at:
         why = f" ({queue.paused_reason})" if queue.paused_reason else ""
         since = span((summary.at - queue.paused_at).total_seconds())
-        yield f"Queue {queue.name} has been paused for {since}{why}: `manage.py backlog resume {queue.name}` goes on."
+        yield f"Queue {queue.name} has been paused for {since}{why}: `{PROGRAM} backlog resume {queue.name}` goes on."
     if unfinished and not queue.in_settings:
         yield (
             f"Queue {queue.name} has {unfinished:,} records but is not in the settings: name it in JOBS['QUEUES'] and "
-            f"restart the workers, or `manage.py backlog cancel --queue {queue.name}`."
+            f"restart the workers, or `{PROGRAM} backlog cancel --queue {queue.name}`."
         )
     elif unfinished and some_alive and not queue.workers:
         yield (
             f"No worker serves queue {queue.name}, which has {unfinished:,} records: start a worker with "
-            f"`manage.py worker --queues {queue.name}`."
+            f"`{PROGRAM} worker --queues {queue.name}`."
         )
     if queue.overdue_for is not None and queue.overdue_for > OVERDUE_SECONDS and some_alive:
         yield (
@@ -75,7 +76,7 @@ def _of_breaker(breaker: BreakerSummary) -> str:
     name = breaker.title if "://" in breaker.title else f"{breaker.title[:1].upper()}{breaker.title[1:]}"
     return (
         f"{name} has kept failing for {span(breaker.open_for)} "
-        f"({breaker.last_error}); {waiting} wait for it. Correct it; `manage.py breakers probe {breaker.key}` then "
+        f"({breaker.last_error}); {waiting} wait for it. Correct it; `{PROGRAM} breakers probe {breaker.key}` then "
         "tries it at once."
     )
 
@@ -84,5 +85,5 @@ def _of_kinds(summary: Summary) -> Iterator[str]:
     for kind in summary.unknown_kinds:
         yield (
             f"There are records of the kind {kind!r}, which no app installed here handles: install its app, or "
-            f"`manage.py backlog cancel --kind {kind}`."
+            f"`{PROGRAM} backlog cancel --kind {kind}`."
         )

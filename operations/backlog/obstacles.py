@@ -3,7 +3,7 @@
 The predicates are those of the claim (`jobs/claiming.py`, `jobs/throttles.py`) and of the look-ahead.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db.models import Q
 
@@ -34,7 +34,7 @@ def paused(record: BacklogRecord, now: datetime) -> str | None:
         return None
     why = f" ({queue.reason})" if queue.reason else ""
     for_long = span((now - queue.paused_at).total_seconds())
-    return f"its queue {queue.name} has been paused for {for_long}{why}: `manage.py backlog resume {queue.name}`"
+    return f"its queue {queue.name} has been paused for {for_long}{why}: `{conf.PROGRAM} backlog resume {queue.name}`"
 
 
 def closed(record: BacklogRecord, now: datetime) -> str | None:
@@ -46,11 +46,9 @@ def closed(record: BacklogRecord, now: datetime) -> str | None:
 
 
 def unserved(record: BacklogRecord, now: datetime) -> str | None:
-    since = now - timedelta(seconds=conf.lease_seconds())
-    alive = Worker.objects.filter(stopped_at=None, heartbeat_at__gt=since)
-    if alive.filter(queues__has_key=record.queue).exists():
+    if Worker.alive(now).filter(queues__has_key=record.queue).exists():
         return None
-    return f"no worker that is alive serves its queue: `manage.py worker --queues {record.queue}`"
+    return f"no worker that is alive serves its queue: `{conf.PROGRAM} worker --queues {record.queue}`"
 
 
 def _held(record: BacklogRecord, now: datetime) -> list[str]:
@@ -63,7 +61,7 @@ def _held(record: BacklogRecord, now: datetime) -> list[str]:
 def _if_held(live: Live, queue: str) -> str | None:
     throttle, most = live.throttle, live.throttle.max_in_flight
     if most == 0:
-        return f"its throttle {throttle}: until `manage.py throttles resume {throttle.name!r} N` it lets none through"
+        return f"its throttle {throttle}: until `{conf.PROGRAM} throttles resume {throttle.name!r} N` none begins"
     rule = conf.queue_rules().get(queue)
     if rule is not None and rule.feeds is not None:
         return _if_asked_enough(live, rule.feeds)

@@ -12,6 +12,7 @@ record meets in its queue.
 from datetime import UTC, datetime, timedelta
 
 from jobs import breakers
+from jobs.conf import PROGRAM
 from jobs.durations import span
 from jobs.formatting import moment
 from jobs.models import BacklogRecord, Breaker, RetryPolicy, Sweep
@@ -127,7 +128,7 @@ def _what_to_do(record: BacklogRecord) -> str:
     other = BacklogRecord.objects.filter(kind=record.kind, subject=record.subject).unfinished().first()
     if other is not None:
         return f"record {other.pk} of the same subject goes on in its place"
-    return f"correct what is wrong, then retry it: `manage.py backlog retry {record.pk}`"
+    return f"correct what is wrong, then retry it: `{PROGRAM} backlog retry {record.pk}`"
 
 
 def _rule_that_ended(record: BacklogRecord) -> str:

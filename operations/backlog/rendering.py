@@ -12,6 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from jobs.conf import PROGRAM
 from jobs.durations import span
 from jobs.formatting import moment
 from jobs.models import Attempt
@@ -165,7 +166,7 @@ def describe(found: DeadLetters, shown: int) -> str:
     if found.more:
         text = f"the newest {text}; there are older ones"
     hidden = f"; {groups - shown:,} smaller groups are not shown (--limit)" if groups > shown else ""
-    return f"{text}{hidden}; `manage.py backlog retry --like GROUP` retries one"
+    return f"{text}{hidden}; `{PROGRAM} backlog retry --like GROUP` retries one"
 
 
 def record_view(facts: dict[str, Any], attempts: Sequence[Attempt]) -> RenderableType:

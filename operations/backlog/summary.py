@@ -183,7 +183,6 @@ def _workers(now: datetime, running: list[tuple[Any, ...]]) -> list[WorkerSummar
     for _, worker_id, count in running:
         held[worker_id] += count
     shown = Q(heartbeat_at__gt=now - SILENT_SHOWN_FOR) | Q(pk__in=list(held))
-    lease = timedelta(seconds=conf.lease_seconds())
     return [
         WorkerSummary(
             id=worker.pk,
@@ -191,7 +190,7 @@ def _workers(now: datetime, running: list[tuple[Any, ...]]) -> list[WorkerSummar
             queues=worker.queues,
             started_at=worker.started_at,
             heartbeat_for=_age(worker.heartbeat_at, now) or 0.0,
-            alive=worker.heartbeat_at > now - lease,
+            alive=worker.is_alive(now),
             running=held[worker.pk],
         )
         for worker in Worker.objects.filter(shown, stopped_at=None).order_by("pk")

@@ -12,6 +12,7 @@ from django.db import connection, transaction
 from django.db.utils import Error
 
 from jobs.clock import database_clock
+from jobs.conf import PROGRAM
 from operations import checks
 from operations.doctor import installation, queues, schema, tables, work  # noqa: F401 - declare their conditions
 from operations.doctor.finding import CONDITIONS, STATEMENT_SECONDS, Finding, Severity, listed
@@ -64,5 +65,5 @@ def _made(name: str, now: datetime) -> Finding:
         text = str(error).strip().partition("\n")[0]
         do = "apply missing migrations; a role that may not look needs GRANT pg_monitor; else wait and ask again"
         if name == "migrations":
-            return Finding(name, Severity.PROBLEM, f"could not be examined: {text}", "manage.py migrate says more")
+            return Finding(name, Severity.PROBLEM, f"could not be examined: {text}", f"{PROGRAM} migrate says more")
         return Finding(name, Severity.WARNING, f"could not be examined: {text}", do, {"error": text})

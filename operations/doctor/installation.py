@@ -30,12 +30,6 @@ MIN_VERSION = 140_000
 """PostgreSQL 14, the oldest that the statements are tested with."""
 
 
-def living(now: datetime) -> list[Worker]:
-    """The workers with a heartbeat within the last lease."""
-    since = now - timedelta(seconds=conf.lease_seconds())
-    return list(Worker.objects.filter(stopped_at=None, heartbeat_at__gt=since).order_by("pk"))
-
-
 @condition("")
 def version(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether this PostgreSQL is new enough."""
@@ -152,7 +146,7 @@ SELECT name, allowed::int, taken,
 @condition("")
 def connections(cursor: CursorWrapper, now: datetime) -> Answer:
     """What the living workers and the web may need, against what the server, the database and the role allow."""
-    per_worker = [connections_of(worker.queues) for worker in living(now)]
+    per_worker = [connections_of(worker.queues) for worker in Worker.alive(now)]
     pool = connection.settings_dict["OPTIONS"].get("pool")
     too_small = judge_pool(pool, max(per_worker, default=0))
     bound, allowed, taken, ours = rows(cursor, LIMITS)[0]

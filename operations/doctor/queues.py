@@ -6,12 +6,11 @@ from django.db.backends.utils import CursorWrapper
 
 from jobs import conf
 from jobs.durations import span
-from jobs.models import PausedQueue
+from jobs.models import PausedQueue, Worker
 from jobs.states import UNFINISHED, Status, WaitingFor
 from operations import checks
 from operations.backlog.rendering import plain
 from operations.doctor.finding import COUNT_TO, Answer, Severity, condition, counted, listed, ok, problem, rows, warning
-from operations.doctor.installation import living
 
 UNFINISHED_LIST = ", ".join(str(int(status)) for status in UNFINISHED)
 
@@ -53,7 +52,7 @@ SELECT queue FROM ready WHERE queue IS NOT NULL UNION SELECT queue FROM running 
 @condition("")
 def unserved_queues(cursor: CursorWrapper, now: datetime) -> Answer:
     """Queues with unfinished records that no living worker serves."""
-    served = {queue for worker in living(now) for queue in worker.queues}
+    served = {queue for worker in Worker.alive(now) for queue in worker.queues}
     unserved = {queue: ready_in(cursor, queue) for queue in sorted({str(q) for (q,) in rows(cursor, QUEUES)} - served)}
     if not unserved:
         return ok("every queue that holds records has a living worker", unserved={})
@@ -80,7 +79,7 @@ def paused_queues(cursor: CursorWrapper, now: datetime) -> Answer:
         f"{f' ({queue.reason})' if queue.reason else ''}: {counted(ready[queue.name])} ready"
         for queue in paused
     ]
-    do = "when the reason is gone: " + ", ".join(f"manage.py backlog resume {queue.name}" for queue in paused)
+    do = "when the reason is gone: " + ", ".join(f"{conf.PROGRAM} backlog resume {queue.name}" for queue in paused)
     return warning(f"paused: {listed(wrong)}", do, paused=ready)
 
 
@@ -102,7 +101,7 @@ SELECT b.key, b.title, b.failures, b.trials, EXTRACT(EPOCH FROM %(now)s - b.open
 @condition(
     "no breaker is open",
     do="mend what the error says (is the repository mounted, full, read-only?); a trial then closes it by itself: "
-    "`manage.py breakers probe KEY` has that done now, `manage.py breakers close KEY` lets everything go at once",
+    f"`{conf.PROGRAM} breakers probe KEY` does it now, `{conf.PROGRAM} breakers close KEY` lets all go at once",
 )
 def open_breakers(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether records are held back by breakers, how many, and for how long."""

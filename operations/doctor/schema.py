@@ -14,6 +14,7 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import CheckConstraint, F, Index, Model, UniqueConstraint
 from django.db.models.expressions import OrderBy
 
+from jobs.conf import PROGRAM
 from operations.doctor.finding import Answer, condition, listed, ok, problem, rows
 
 # Only of ordinary ones: what a UNIQUE field makes has a name of the database's own choice.
@@ -75,7 +76,7 @@ def schema(cursor: CursorWrapper, now: datetime) -> Answer:
     made = {str(name) for (name,) in rows(cursor, VIEWS_AND_FUNCTIONS, names=list(MADE_BY_MIGRATIONS))}
     faults = [fault for model in models for fault in _faults(model, indexes, checks)]
     faults += [
-        (name, "the database is missing", f"run the SQL that manage.py sqlmigrate jobs {number} prints;")
+        (name, "the database is missing", f"run the SQL that {PROGRAM} sqlmigrate jobs {number} prints;")
         for name, number in MADE_BY_MIGRATIONS.items()
         if name not in made
     ]

@@ -9,6 +9,7 @@ from django.db.backends.utils import CursorWrapper
 from jobs import conf
 from jobs.closing import LOOK_AGAIN_AFTER, SET_ASIDE
 from jobs.durations import span
+from jobs.models import Worker
 from jobs.states import UNFINISHED, Status, WaitingFor
 from jobs.worker.sockets import MOST, RESERVED
 from operations.doctor.finding import (
@@ -24,9 +25,8 @@ from operations.doctor.finding import (
     several,
     warning,
 )  # fmt: skip
-from operations.doctor.installation import living
 from operations.doctor.queues import ready_in
-from operations.sweep_facts import TierFacts, tier_facts
+from operations.doctor.sweep_facts import TierFacts, tier_facts
 from schedules.cron import check_expression, check_zone
 from schedules.models import Overlap
 
@@ -42,9 +42,9 @@ OVERDUE = timedelta(minutes=10)
 @condition("")
 def workers(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether a worker lives."""
-    if alive := len(living(now)):
+    if alive := Worker.alive(now).count():
         return ok(f"{several(alive, 'worker')} alive", alive=alive)
-    ready, do = ready_in(cursor), "start one: manage.py worker (make run starts one of each process)"
+    ready, do = ready_in(cursor), f"start one: {conf.PROGRAM} worker (make run starts one of each process)"
     if ready:
         return problem(f"no worker is alive; records that are ready: {counted(ready)}", do, alive=0, ready=ready)
     return warning("no worker is alive; nothing is ready now", do, alive=0, ready=0)
@@ -81,7 +81,7 @@ def silent_workers(cursor: CursorWrapper, now: datetime) -> Answer:
 )
 def sockets(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether workers ask as many sources at once as they would, or their file descriptors are used up."""
-    alive = living(now)
+    alive = Worker.alive(now).order_by("pk")
     bound = [worker for worker in alive if worker.out_of_sockets_at and worker.out_of_sockets_at > now - LATELY]
     wrong = [f"{worker.name} ({worker.sockets} sockets)" for worker in bound]
     return wrong, {"sockets": {worker.name: worker.sockets for worker in alive}}
@@ -198,10 +198,10 @@ def periodic_tasks(cursor: CursorWrapper, now: datetime) -> Answer:
         "backups and sweeps go on while a worker lives, since workers tick and sweep by themselves; only pruning waits"
     )
     if wrong := [f"{name} is not installed" for name in missing] + [f"{each} was changed" for each in changed]:
-        return warning(f"{listed(wrong)}; {cost}", "manage.py install_schedules", **numbers)
+        return warning(f"{listed(wrong)}; {cost}", f"{conf.PROGRAM} install_schedules", **numbers)
     if late:
         wrong = [f"{name} is overdue by {span(seconds)}" for name, seconds in late.items()]
-        do = "is manage.py qcluster running? Start it, or start it again: a killed process of it may hold its queue"
+        do = f"is {conf.PROGRAM} qcluster running? Start it again: a killed process of it may hold its queue"
         return warning(f"{listed(wrong)}; {cost}", do, **numbers)
     return ok("installed, and run in time", **numbers)
 
@@ -223,8 +223,8 @@ def sweeps(cursor: CursorWrapper, now: datetime) -> Answer:
         wrong = [f"{_age(one)}, {counted(one.waiting)}, since {span(one.late_by.total_seconds())}" for one in unswept]
         return problem(
             f"records wait for sweeps that do not come: {listed(wrong)}",
-            "start a worker, or manage.py qcluster after manage.py install_schedules: either of them sweeps. If both "
-            "run, their logs say why not; manage.py process_backlog DAYS sweeps by hand",
+            f"start a worker, or {conf.PROGRAM} qcluster after {conf.PROGRAM} install_schedules: either sweeps. If "
+            f"both run, their logs say why not; {conf.PROGRAM} process_backlog DAYS sweeps by hand",
             **numbers,
         )
     if full:
@@ -233,7 +233,7 @@ def sweeps(cursor: CursorWrapper, now: datetime) -> Answer:
             f"sweeps that reached their greatest number and left older records: {listed(wrong)}; those wait longer "
             "than their age says",
             f"raise JOBS['SWEEP_MAX_RECORDS'] (it is {conf.sweep_max_records():,}), or cancel what will never succeed: "
-            "manage.py backlog cancel",
+            f"{conf.PROGRAM} backlog cancel",
             **numbers,
         )
     return ok(f"wait for a sweep, and are swept in time: {counted(waiting)}", **numbers)

@@ -13,6 +13,7 @@ from rich.console import RenderableType
 
 from declarations.service import InUse
 from jobs import database_errors
+from jobs.conf import PROGRAM
 from jobs.decisions import LOGGERS
 from jobs.models import Level
 from operations.backlog.rendering import plain, text_of
@@ -69,7 +70,7 @@ class VerbCommand(TerminalCommand):
 
 def unanswered(error: Error, before: str = "") -> CommandError:
     """What to raise when the database does not answer, or lacks what is asked of it. `before`: what was not done."""
-    otherwise = f"{str(error).strip()}\nTry again; `manage.py doctor` looks what is wrong with the database."
+    otherwise = f"{str(error).strip()}\nTry again; `{PROGRAM} doctor` looks what is wrong with the database."
     return CommandError(f"{before}{database_errors.describe(error) or otherwise}", returncode=2)
 
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from declarations.service import Edit, InUse, Service, article
 from declarations.shapes import Shape, shapes_of
 from jobs import durations
+from jobs.conf import PROGRAM
 from operations.backlog.arguments import Examples
 from operations.backlog.facts import as_json
 from operations.backlog.rendering import plain
@@ -141,7 +142,7 @@ class DeclaredCommand(VerbCommand):
         example = self.examples.get(name)
         made: ArgumentParser = verbs.add_parser(
             name, help=what, description=f"{what[0].upper()}{what[1:]}.", formatter_class=Examples,
-            epilog=f"example:\n  manage.py {command} {name} {example}" if example else None,
+            epilog=f"example:\n  {PROGRAM} {command} {name} {example}" if example else None,
         )  # fmt: skip
         if named:
             made.add_argument("which", metavar="NAME", help=f"of the {self.service().title}")

@@ -15,7 +15,7 @@ from unfold.decorators import display
 
 from jobs.clock import database_clock
 from jobs.durations import span
-from operations.admin.base import SMALL_TEXT_AREAS, ago, moment
+from operations.admin.base import SMALL_TEXT_AREAS, ago, link, moment
 from operations.admin.decisions import log_url
 from operations.admin.declared import DeclaredForm, DeclaredPages
 from operations.admin.tables import table
@@ -46,8 +46,8 @@ class AssignmentInline(TabularInline):
     extra = 0
     hide_title = True
     autocomplete_fields = ("policy",)
-    fields = ("policy", "shown_state", "last_backup", "took", "next_backup", "failures", "record")
-    readonly_fields = ("shown_state", "last_backup", "took", "next_backup", "failures", "record")
+    fields = ("policy", "shown_state", "last_backup", "took", "next_backup", "failures", "held_back", "record")
+    readonly_fields = fields[1:]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Assignment]:
         related = super().get_queryset(request).select_related("policy__schedule", "source")
@@ -68,6 +68,13 @@ class AssignmentInline(TabularInline):
     @admin.display(description="next-backup date (UTC)")
     def next_backup(self, assignment: Assignment) -> str:
         return moment(assignment.next_backup_at)
+
+    @admin.display(description="held back")
+    def held_back(self, assignment: Assignment) -> str:
+        if assignment.held_back_since is None:
+            return ""
+        why = f"since {moment(assignment.held_back_since)} UTC: {assignment.held_back_why}"
+        return link("sources_assignment_change", assignment.pk, why)
 
     @admin.display(description="backlog")
     def record(self, assignment: Assignment) -> str:

@@ -1,8 +1,8 @@
 """Where is an SFTP source whose agent checks in from another address? At the one where its pinned host key answers.
 
 Its agent names addresses, but is only believed when a key exchange at one of them proves the pinned key: an agent's
-token is not enough to have backups fetched from another host. Without a pinned key, a check-in from elsewhere, or a
-policy that lets addresses follow, this is the plain question of `sources.availability.answers`.
+token is not enough to have backups fetched from another host. Without a pinned key or a check-in from
+elsewhere this is the plain question of `sources.availability.answers`. Policies that let no address follow ask that.
 
 The address that is known gets a head start. After that whichever proves the pinned key first is the source.
 """
@@ -20,7 +20,7 @@ from delivery import extras
 from sources.availability import answers
 from sources.availability.answers import Answer
 from sources.engines.rclone import remotes
-from sources.models import Policy, Source
+from sources.models import Source
 from sources.models.source import SourceKind
 from sources.network import contact
 
@@ -34,12 +34,12 @@ RSA_ALGORITHMS = ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")
 """What proves a key of type ssh-rsa; every other type has its own name."""
 
 
-async def ask_where_it_is(source: Source, policy: Policy, timeout: float) -> tuple[Answer, str | None]:
+async def ask_where_it_is(source: Source, timeout: float) -> tuple[Answer, str | None]:
     """Contact `source`, for at most `timeout` seconds: where it was and, if it may have moved, where it checked in.
 
     The second is its new address, where its pinned host key has just answered; None: it is where it was, or silent.
     """
-    if not policy.address_follows or not candidates_of(source):
+    if not candidates_of(source):
         return await answers.ask(source, timeout), None
     if lacking := extras.missing("asyncssh", "looking for it where it checked in"):
         answer = await answers.ask(source, timeout)

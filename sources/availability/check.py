@@ -14,14 +14,14 @@ from weakref import WeakKeyDictionary
 from django.db import Error, close_old_connections
 
 from jobs import decisions
-from jobs.clock import boot_seconds, database_clock
+from jobs.clock import boot_seconds
 from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Handoff, Outcome, Postponed, Unavailable
 from jobs.states import WaitingFor
 from jobs.worker.database_threads import AskedTogether, ask_database
 from sources import planning, repository_breaker
-from sources.availability import address_tracking, wake
+from sources.availability import address_tracking, answers, wake
 from sources.models import Assignment, Source
 from sources.network import contact
 
@@ -78,7 +78,10 @@ async def _ask(record: Claimed) -> Outcome:
         patience = min(patience, ARRIVAL_SECONDS)
     contact.is_arrival.set(record.queue == planning.ARRIVALS)
     asked_at = boot_seconds()
-    answer, new_address = await address_tracking.ask_where_it_is(source, policy, patience)
+    if policy.address_follows:
+        answer, new_address = await address_tracking.ask_where_it_is(source, patience)
+    else:
+        answer, new_address = await answers.ask(source, patience), None
     if new_address and not await ask_database(record.queue, _follow, record, source, new_address):
         return Postponed(
             record.started_at + timedelta(seconds=FOLLOWED_AFTER_SECONDS),
@@ -92,8 +95,7 @@ async def _ask(record: Claimed) -> Outcome:
         return Handoff(planning.AVAILABILITY, found=text)
     if not source.mac_address:
         return Unavailable(answer.text, policy.recheck_after)
-    broadcast = await wake.broadcast_address(source)  # here, where a slow look-up holds up nothing else
-    return await ask_database(record.queue, _after_silence, record, assignment, answer.text, broadcast)
+    return await wake.wake_or_wait(record, source, policy, answer.text)
 
 
 Lookups = AskedTogether[Claimed, Assignment | Outcome]
@@ -149,21 +151,3 @@ def _follow(record: Claimed, source: Source, address: str) -> bool:
     text = f"{source} is at {address} now, and no more at {source.address}: its pinned host key answers there"
     decisions.doing("moved", text, record=record, facts={"from": source.address, "to": address})
     return True
-
-
-def _after_silence(record: Claimed, assignment: Assignment, reason: str, broadcast: str | None) -> Outcome:
-    policy, source = assignment.policy, assignment.source
-    now = database_clock()
-    # another policy of the same source may have woken it while this question hung
-    source.refresh_from_db(fields=["last_woken_at"])
-    waking_for = (now - source.last_woken_at).total_seconds() if source.last_woken_at else policy.wake_wait
-    if 0 <= waking_for < policy.wake_wait:
-        reason = f"{reason}; it was sent a magic packet {waking_for:.0f} s ago"
-        return Unavailable(reason, max(1.0, policy.wake_wait - waking_for), first_in_line=True)
-    if not wake.may_wake(source, policy, now):
-        return Unavailable(reason, policy.recheck_after)
-    if error := wake.wake(source, broadcast, now):
-        return Unavailable(f"{reason}; {error}", policy.recheck_after)
-    text = f"sent a magic packet for {source} to {source.wake_address}:{source.wake_port}"
-    decisions.doing("woken", text, record=record, now=now)
-    return Unavailable(f"{reason}; sent a magic packet", policy.wake_wait, first_in_line=True)

@@ -17,9 +17,11 @@ from psycopg.pq import ExecStatus, PGconn, PollingStatus
 from psycopg.pq.abc import PGconn as Connection
 
 from delivery.redaction import redacted
+from sources import planning
 from sources.engines.cleartext import libpq_parameters
 from sources.models import Source
-from sources.secrets_by_reference import SecretNotFound, read_regular_file, read_secret, secrets
+from sources.network import contact
+from sources.secrets_by_reference import SecretNotFound, read_regular_file, read_secret_in_queue, secrets
 
 # as the server writes them with lc_messages of English; in another language such a server counts as there
 NOT_FOR_NOW = re.compile(
@@ -47,7 +49,8 @@ async def ask_server(source: Source, place: str, address: str, timeout: float) -
     Raises: OSError saying why there is no answer for now.
     """
     try:
-        secret = await secrets.call(source.secret, partial(read_secret, source.secret))
+        queue = planning.ARRIVALS if contact.is_arrival.get() else planning.AVAILABILITY
+        secret = await read_secret_in_queue(source.secret, queue)
     except SecretNotFound:
         secret = None  # the backup will say so
     try:

@@ -11,6 +11,10 @@ import wakeonlan
 from django.db import Error
 from django.db.models import F
 
+from jobs import decisions
+from jobs.clock import database_clock
+from jobs.outcomes import Claimed, Unavailable
+from jobs.worker.database_threads import ask_database
 from sources.availability import wake_networks
 from sources.models import Policy, Source
 from sources.network import contact
@@ -19,6 +23,29 @@ log = logging.getLogger(__name__)
 
 LOOKUP_SECONDS = 5.0
 """To look up a broadcast address that is given as a name. A broadcast that does not know where to is not worth more."""
+
+
+async def wake_or_wait(record: Claimed, source: Source, policy: Policy, reason: str) -> Unavailable:
+    """What becomes of a record whose source is silent for `reason`: a magic packet is sent if that is allowed."""
+    broadcast = await broadcast_address(source)  # here, where a slow look-up holds up nothing else
+    return await ask_database(record.queue, _after_silence, record, source, policy, reason, broadcast)
+
+
+def _after_silence(record: Claimed, source: Source, policy: Policy, reason: str, broadcast: str | None) -> Unavailable:
+    now = database_clock()
+    # another policy of the same source may have woken it while this question hung
+    source.refresh_from_db(fields=["last_woken_at"])
+    waking_for = (now - source.last_woken_at).total_seconds() if source.last_woken_at else policy.wake_wait
+    if 0 <= waking_for < policy.wake_wait:
+        reason = f"{reason}; it was sent a magic packet {waking_for:.0f} s ago"
+        return Unavailable(reason, max(1.0, policy.wake_wait - waking_for), first_in_line=True)
+    if not may_wake(source, policy, now):
+        return Unavailable(reason, policy.recheck_after)
+    if error := wake(source, broadcast, now):
+        return Unavailable(f"{reason}; {error}", policy.recheck_after)
+    text = f"sent a magic packet for {source} to {source.wake_address}:{source.wake_port}"
+    decisions.doing("woken", text, record=record, now=now)
+    return Unavailable(f"{reason}; sent a magic packet", policy.wake_wait, first_in_line=True)
 
 
 def may_wake(source: Source, policy: Policy, now: datetime) -> bool:

@@ -40,6 +40,9 @@ ANSWER_HOLDS_FOR = timedelta(seconds=60)
 NOTICED_WITHIN_SECONDS = 60.0
 """How long engines take to notice that a source is gone, tries of their own included."""
 
+KEEP_ALL = 2**31
+"""Versions, while nothing may be removed."""
+
 BUSY_FOR = timedelta(seconds=60)
 """A destination that another run still writes to is looked at again after that."""
 
@@ -80,12 +83,14 @@ def _copy(run: Run) -> Outcome:
         source=specification,
         destination=Path(location) / _directory(assignment),
         started_at=run.record.started_at,
-        keep_versions=policy.keep_versions,
+        keep_versions=KEEP_ALL if assignment.held_back_since else policy.keep_versions,
         options=_options(assignment),
         connect_timeout=policy.connect_timeout,
         grace=conf.ending_seconds(),
         reserve=settings.RESERVE_PERCENT,
         least_rate=policy.least_rate,
+        policy=str(policy),
+        zone=policy.schedule.zone,
     )
     _log_beginning(assignment, run.record, engines.engine_for(source.kind).name)
     closes_in = _seconds_to_close(policy, assignment, run.record)

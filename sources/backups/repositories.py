@@ -17,8 +17,10 @@ from django.conf import settings
 
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from sources.engines.results import STOPPED, GuardedProgress, failure, without_secret
+from sources.models import Repository
 from sources.processes import runner
 from sources.processes.runner import Command, Ended, Ending, StopSignal
+from sources.storage.location import Location, of_directory
 
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
@@ -38,12 +40,18 @@ def back_up(
     except OSError as error:
         return failure(Verdict.SOURCE_FAILED, f"no process can be started here: {error}")
     for answer in answers:
-        return EngineResult(**(answer | {"verdict": Verdict(answer["verdict"])}))
+        facts = {"verdict": Verdict(answer["verdict"]), "warnings": tuple(answer["warnings"])}
+        return EngineResult(**(answer | facts))
     if ended.ending is Ending.STOPPED:
         return failure(Verdict.STOPPED, STOPPED)
     if ended.ending is Ending.STALLED:
         return failure(Verdict.REPOSITORY_FAILED, _silent(location, SILENT_SECONDS))
     return without_secret(failure(Verdict.SOURCE_FAILED, _died(ended)), task.source.secret)
+
+
+def location_of(repository: Repository) -> Location:
+    """Where it is, with its secrets fetched."""
+    return of_directory(Path(repository.location))
 
 
 def why(question: str, location: str, stop: StopSignal | None = None, **facts: object) -> str | None:

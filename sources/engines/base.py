@@ -27,7 +27,7 @@ class SourceSpec:
     port: int | None
     path: str
     options: dict[str, Any]
-    secret: str | None
+    secret: str | None = field(repr=False)
     host_key: str
 
 
@@ -38,7 +38,8 @@ class BackupTask:
     `destination` is the directory of this assignment alone, in the repository. `started_at` (aware, UTC) names
     the version. `stall_timeout` and `grace` are in seconds: of a program that makes no progress, and for the end of
     all that a stop ends. `reserve`: percent of the repository's file system that stay free (`limits.py`).
-    `least_rate`: bytes a second, over a window (`limits.py`); None: any.
+    `least_rate`: bytes a second, over a window (`limits.py`); None: any. `policy`: its name, for the manifest;
+    `zone`: its time zone.
     """
 
     source: SourceSpec
@@ -51,6 +52,8 @@ class BackupTask:
     grace: float = 8.0
     reserve: float = 0.0
     least_rate: int | None = None
+    policy: str = ""
+    zone: str = "UTC"
 
     @property
     def program_grace(self) -> float:
@@ -81,14 +84,24 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class EngineResult:
-    """How a run ended. `snapshot` is the path of the copy; `error` is one bounded message for people."""
+    """How a run ended. `snapshot` is the path of the copy; `error` is one bounded message for people.
+
+    `size` and `files`: bytes and files that the backup protects. `new`, `changed`, `unchanged`, `removed`: files, as
+    against the last backup; `read`: bytes from the source; `added`: bytes to the repository. None: unknown.
+    `warnings`: one for each thing, the first `WARNINGS` of them (`results.py`).
+    """
 
     verdict: Verdict
     size: int = 0
-    transferred: int = 0
     files: int = 0
+    new: int | None = None
+    changed: int | None = None
+    unchanged: int | None = None
+    removed: int | None = None
+    read: int | None = None
+    added: int | None = None
     snapshot: str = ""
-    warnings: str = ""
+    warnings: tuple[str, ...] = ()
     error: str = ""
 
 

@@ -13,7 +13,8 @@ from sources.processes.runner import Ending
 log = logging.getLogger(__name__)
 
 ERROR_LENGTH = 1_000
-WARNINGS_LENGTH = 5_000
+WARNINGS = 20
+WARNING_LENGTH = 500
 STOPPED = "stopped on request"
 
 
@@ -48,8 +49,9 @@ def judge_ending(ending: Ending, task: BackupTask) -> tuple[Verdict, str]:
 
 def without_secret(result: EngineResult, secret: str | None) -> EngineResult:
     """The result with the secret struck out of its texts, in case a program quoted it; texts bounded."""
-    error, warnings = (redacted(text, [secret] if secret else []) for text in (result.error, result.warnings))
-    return dataclasses.replace(result, error=error[:ERROR_LENGTH], warnings=warnings[:WARNINGS_LENGTH])
+    secrets = [secret] if secret else []
+    warnings = tuple(redacted(text, secrets)[:WARNING_LENGTH] for text in result.warnings[:WARNINGS])
+    return dataclasses.replace(result, error=redacted(result.error, secrets)[:ERROR_LENGTH], warnings=warnings)
 
 
 class GuardedProgress:

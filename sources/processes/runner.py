@@ -62,11 +62,11 @@ class Command:
     """
 
     argv: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     stall_timeout: float = 600.0
     grace: float = 8.0
     polite_signal: int = signal.SIGTERM
-    given: bytes = b""
+    given: bytes = field(default=b"", repr=False)
     inherited: tuple[int, ...] = ()
 
 

@@ -41,6 +41,11 @@ class Entry:
     digest: str | None = None
     digest_from: str = ""
 
+    @property
+    def stored_path(self) -> str:
+        """Where it lies in `current` or `versions`: links as rclone writes them where there are none."""
+        return f"{self.path}.rclonelink" if self.kind == "link" else self.path
+
     def is_same(self, other: "Entry") -> bool:
         """Whether both are the same content, as far as is known: by digest, else by kind, size and time."""
         if self.digest and other.digest:

@@ -13,6 +13,7 @@ from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage.location import Location
 
 QUIET = ("--config=", "--use-json-log", "--log-level=ERROR", "--retries=1", "--list-cutoff=1000000000000")
+STATS = '"stats":{'
 NOT_FOUND = (3, 4)
 """rclone's exit codes for a directory and a file that is not there (https://rclone.org/docs/#exit-code)."""
 
@@ -47,6 +48,19 @@ class Store:
         """All that lies below a folder, as rclone's lsjson has it: Path, Size, ModTime, IsDir, … in no order."""
         return iter(self._listed(path, "--recursive", *options))
 
+    def sizes(self, path: str) -> dict[str, int]:
+        """The files below a folder, and their sizes in bytes. Empty where it is missing."""
+        found: dict[str, int] = {}
+
+        def take(line: str) -> None:
+            if line.startswith('{"Path"'):
+                row = json.loads(line.rstrip(","))
+                found[row["Path"]] = row["Size"]
+
+        options = ("--recursive", "--files-only", "--no-mimetype", "--no-modtime")
+        self.run("lsjson", *options, self.location.at(path), missing_ok=True, on_line=take)
+        return found
+
     def fetch(self, path: str, file: Path) -> bool:
         """Copy a file out of the repository. Returns whether it was there."""
         return self.run("copyto", self.location.at(path), str(file), missing_ok=True)
@@ -61,6 +75,25 @@ class Store:
             paths, "move", "--ignore-times", "--no-traverse", self.location.at(source), self.location.at(target)
         )
 
+    def copy_out(
+        self, path: str, target: str, paths: Collection[str], on_progress: Callable[[int, int], None], *options: str
+    ) -> None:
+        """Copy files out of a folder, as far as they exist, into `target`, an argument of rclone.
+
+        `on_progress` gets how many files and bytes were copied, twice a second.
+        """
+        done: tuple[int, ...] = ()
+
+        def take(line: str) -> None:
+            nonlocal done
+            if STATS in line:
+                stats = json.loads(line)["stats"]
+                done = tuple(int(stats.get(each, 0)) for each in ("transfers", "bytes", "checks", "listed"))
+                on_progress(*done[:2])
+
+        arguments = ("copy", "--no-traverse", "--stats=500ms", "--stats-log-level=ERROR", *options)
+        self._with_paths(paths, *arguments, self.location.at(path), target, on_line=take, sign_of_life=lambda: done)
+
     def delete(self, path: str, paths: Collection[str] | None = None) -> None:
         """Delete files in a folder; `paths`: only these, else the folder with all that it holds. Missing is fine."""
         if paths is None:
@@ -69,7 +102,11 @@ class Store:
             if self.run("lsf", at, missing_ok=True):
                 self.run("purge", at, missing_ok=True)
         else:
-            self._with_paths(paths, "delete", self.location.at(path))
+            self._with_paths(paths, "delete", self.location.at(path), missing_ok=True)
+
+    def remove_empty_folders(self, path: str) -> None:
+        """Below a folder: a file does not go where a folder is."""
+        self.run("rmdirs", "--leave-root", self.location.at(path), missing_ok=True)
 
     def run(
         self,
@@ -77,12 +114,16 @@ class Store:
         given: bytes = b"",
         missing_ok: bool = False,
         on_line: Callable[[str], None] = lambda line: None,
+        sign_of_life: Callable[[], object] | None = None,
     ) -> bool:
-        """Run rclone. Returns False when what it was to read is missing and that is fine."""
+        """Run rclone. Returns False when what it was to read is missing and that is fine.
+
+        `on_line`, `sign_of_life`: as `runner.run` has them; errors of rclone are no lines.
+        """
         errors: list[str] = []
 
         def take(line: str) -> None:
-            if line.startswith('{"time"'):
+            if line.startswith('{"time"') and STATS not in line:
                 errors.append(_message(line))
             else:
                 on_line(line)
@@ -95,7 +136,7 @@ class Store:
             given=given,
             inherited=self.inherited,
         )
-        ended = runner.run(command, stop=self.stop, on_line=take)
+        ended = runner.run(command, stop=self.stop, on_line=take, sign_of_life=sign_of_life)
         return _judge(ended, arguments[0], errors, missing_ok)
 
     def _listed(self, path: str, *options: str) -> list[dict[str, Any]]:
@@ -108,14 +149,14 @@ class Store:
         self.run("lsjson", "--no-mimetype", *options, self.location.at(path), missing_ok=True, on_line=take)
         return rows
 
-    def _with_paths(self, paths: Collection[str] | None, *arguments: str) -> None:
+    def _with_paths(self, paths: Collection[str] | None, *arguments: str, **watched: Any) -> None:
         if paths is None:
-            self.run(*arguments)
+            self.run(*arguments, **watched)
         elif paths:
             with tempfile.NamedTemporaryFile() as listed:
                 listed.write(b"".join(path.encode() + b"\0" for path in paths))
                 listed.flush()
-                self.run(*arguments, f"--files-from0={listed.name}")
+                self.run(*arguments, f"--files-from0={listed.name}", **watched)
 
 
 def _judge(ended: Ended, verb: str, errors: list[str], missing_ok: bool) -> bool:

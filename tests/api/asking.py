@@ -67,3 +67,8 @@ def problem_of(answer: Any, *statuses: int) -> dict[str, Any]:
 def fields_of(answer: Any) -> dict[str, str]:
     """Field → message of a 422."""
     return {error["field"]: error["message"] for error in problem_of(answer, 422)["errors"]}
+
+
+def found(answer: Any) -> Any:
+    assert answer.status_code == 200, answer.content
+    return answer.json()

@@ -24,11 +24,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 BODY = {"name": "hooks", "max_in_flight": 5}
 
 
-@pytest.fixture
-def program() -> Program:
-    return Program()
-
-
 def test_of_two_changes_with_one_etag_the_second_is_refused(program: Program) -> None:
     created = program.post("throttles", BODY)
     path, etag = created.headers["Location"], created.headers["ETag"]

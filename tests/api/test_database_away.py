@@ -27,11 +27,6 @@ def session() -> Client:
     return client
 
 
-@pytest.fixture
-def program() -> Program:
-    return Program()
-
-
 @contextmanager
 def database_away(error: Exception = GONE) -> Iterator[None]:
     def refuse(*given: object) -> None:

@@ -6,23 +6,12 @@ from typing import Any
 import pytest
 
 from jobs.clock import database_clock
-from jobs.handlers import Kind, registry
 from jobs.models import Breaker, PausedQueue, RetryPolicy, Worker
 from jobs.states import Status, WaitingFor
 from tests.api.asking import Program, fields_of, make_user, problem_of
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_worker
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.kinds, "test", Kind("test"))
-
-
-@pytest.fixture
-def program() -> Program:
-    return Program()
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]
 
 
 class TestWorkers:

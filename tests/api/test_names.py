@@ -8,21 +8,11 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
 from delivery.models import Endpoint
-from tests.api.asking import Program
+from tests.api.asking import Program, found
 from tests.factories import make_retry_policy, make_schedule, make_throttle
 from tests.sources.factories import make_policy
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def program() -> Program:
-    return Program()
-
-
-def found(answer: Any) -> Any:
-    assert answer.status_code == 200, answer.content
-    return answer.json()
 
 
 class TestReferences:

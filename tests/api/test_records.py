@@ -13,12 +13,11 @@ from pytest_django import DjangoAssertNumQueries
 from api import choosing, records
 from delivery.models import Endpoint
 from jobs import backlog
-from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from operations.backlog.dead_letters import group_id
-from tests.api.asking import Program, fields_of, make_user, problem_of
-from tests.factories import NOON, make_record
+from tests.api.asking import Program, fields_of, found, make_user, problem_of
+from tests.factories import NOON, make_record, status_of
 from tests.people import staff
 from tests.schedules.event_records import (
     HOUR,
@@ -30,24 +29,9 @@ from tests.schedules.event_records import (
     refused,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]
 
 SECRET_URL = "https://example.com/services/T0/B1/s3cret?key=k3y"
-
-
-@pytest.fixture(autouse=True)
-def _kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.kinds, "test", Kind("test"))
-
-
-@pytest.fixture
-def program() -> Program:
-    return Program()
-
-
-def found(answer: Any) -> Any:
-    assert answer.status_code == 200, answer.content
-    return answer.json()
 
 
 def ids(program: Program, **query: Any) -> list[int]:
@@ -56,10 +40,6 @@ def ids(program: Program, **query: Any) -> list[int]:
 
 def retried(program: Program, **body: Any) -> Any:
     return found(program.post("records/retry", body))
-
-
-def status_of(record: BacklogRecord) -> Status:
-    return Status(BacklogRecord.objects.values_list("status", flat=True).get(pk=record.pk))
 
 
 def sends(event: BacklogRecord, **payload: Any) -> None:

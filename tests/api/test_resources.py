@@ -16,14 +16,9 @@ from jobs.clock import database_clock
 from jobs.models import Throttle
 from operations.declarations import Throttles
 from tests.api.asking import Program, fields_of, make_user, problem_of
-from tests.factories import NOON, make_lane, make_record, make_schedule, make_throttle
+from tests.factories import NOON, make_schedule, make_throttle
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def program() -> Program:
-    return Program()
 
 
 def pages_of(program: Program, path: str, **query: Any) -> list[int]:
@@ -220,15 +215,6 @@ class TestDeleting:
         assert "`detail`" in problem["hint"]
         assert Throttle.objects.exists()
         assert not LogEntry.objects.exists()
-
-    def test_of_a_throttle_schedules_and_records_are_both_told(self, program: Program) -> None:
-        throttle = make_throttle(1)
-        for number in range(7):
-            make_schedule(name=f"s{number}", throttle=throttle)
-        make_record(lane=make_lane(throttle))
-        detail = problem_of(program.delete(f"throttles/{throttle.pk}"), 409)["detail"]
-        assert "s0, s1, s2, s3, s4 and 2 more" in detail
-        assert "1 are ready" in detail
 
     def test_what_came_into_use_after_the_check_stays_and_says_what_to_do(
         self, program: Program, monkeypatch: pytest.MonkeyPatch

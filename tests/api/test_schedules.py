@@ -12,15 +12,10 @@ from jobs.states import Status
 from schedules import verbs
 from schedules.models import Schedule, Trigger
 from tests.api.asking import Program, fields_of, make_user, problem_of
-from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_throttle
+from tests.factories import NOON, make_record, make_schedule, make_throttle
 from tests.sources.factories import make_policy
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def program() -> Program:
-    return Program()
 
 
 @pytest.fixture
@@ -111,15 +106,6 @@ class TestEditing:
         after = program.get(f"schedules/{schedule.pk}")
         assert before.headers["ETag"] == after.headers["ETag"]
         assert before.json() != after.json()
-
-    def test_its_records_follow_another_retry_policy(
-        self, schedule: Schedule, program: Program, django_capture_on_commit_callbacks: Any
-    ) -> None:
-        record, policy = make_record(origin=schedule, trigger_at=NOON), make_retry_policy()
-        with django_capture_on_commit_callbacks(execute=True):
-            program.patch(f"schedules/{schedule.pk}", {"retry_policy": policy.name})
-        record.refresh_from_db()
-        assert record.retry_policy == policy
 
     def test_one_with_unfinished_events_is_not_deleted(self, schedule: Schedule, program: Program) -> None:
         record = make_record(origin=schedule, trigger_at=NOON)
@@ -236,11 +222,6 @@ class TestLookingAhead:
         assert (shown.status_code, shown.json()["events"]) == (200, 10)
         assert "cron" in fields_of(program.post("schedules/plan", body | {"cron": "0 0 30 2 *"}))
         assert not Schedule.objects.exists()
-
-    def test_a_paused_throttle_leaves_no_verdict(self, program: Program, body: dict[str, Any]) -> None:
-        shown = program.post("schedules/plan", body | {"throttle": make_throttle(0).name}).json()
-        assert shown["verdict"] is None
-        assert "paused" in shown["messages"][0]["text"]
 
 
 class TestTriggers:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from delivery.models import Endpoint
+from delivery.models import Endpoint, StoredSecret
 from jobs.models import Attempt, Breaker
 from jobs.states import AttemptOutcome, Status
 from schedules.models import Schedule, Trigger
@@ -44,5 +44,6 @@ def make_one_of_each() -> tuple[dict[str, Any], Assignment]:
         "repository": assignment.policy.repository_id, "schedule": schedule.pk, "trigger": trigger.pk,
         "throttle": throttle.pk, "retry_policy": retry_policy.pk, "endpoint": schedule.endpoint_id,
         "record": record.pk, "breaker": breaker.pk, "worker": worker.pk,
+        "stored_secret": StoredSecret.objects.create(name="nas", sealed="").pk,
     }  # fmt: skip
     return values, assignment

@@ -22,7 +22,10 @@ TABLES = {
         "lane": READ_ONLY, "pausedqueue": READ_ONLY | {"changelist": "looks operates"}, "retrypolicy": EDITED,
         "sweep": READ_ONLY, "throttle": EDITED, "worker": READ_ONLY,
     },
-    "delivery": {"endpoint": EDITED},
+    "delivery": {
+        "endpoint": EDITED,
+        "storedsecret": READ_ONLY | {"change": "looks superuser", "add": "superuser", "delete": "superuser"},
+    },
     "schedules": {"schedule": EDITED, "trigger": READ_ONLY},
     "api": {"apitoken": READ_ONLY | {"add": "edits"}},
     "sources": {
@@ -55,14 +58,17 @@ PAGES = {
     **{f"{table}_preview_of": "edits" for table in ("jobs_retrypolicy", "schedules_schedule", "sources_policy")},
     **{f"schedules_schedule_{verb}": "operates" for verb in ("trigger_this_now", "pause_this", "resume_this")},
     "schedules_trigger_cancel_this_batch": "operates",
+    "sources_assignment_accept_this": "operates",
     **dict.fromkeys(("sources_source_enrol", "sources_source_revoke_tokens"), "edits"),
     **dict.fromkeys(("backoff", "backoff-svg", "backoff-png", "backoff-json"), "staff"),
 }  # fmt: skip
 
 DELETED = {"delete_selected": "edits"}
 ACTIONS = {
-    "delivery.Endpoint": DELETED, "jobs.RetryPolicy": DELETED, "jobs.Throttle": DELETED, "sources.Assignment": DELETED,
+    "delivery.Endpoint": DELETED, "jobs.RetryPolicy": DELETED, "jobs.Throttle": DELETED,
+    "sources.Assignment": DELETED | {"accept": "operates"},
     "sources.Policy": DELETED, "sources.Repository": DELETED,
+    "delivery.StoredSecret": {"delete_selected": "superuser"},
     "api.ApiToken": {"revoke": "edits"},
     "jobs.Breaker": dict.fromkeys(("close_now", "probe_now"), "operates"),
     "jobs.BacklogRecord": dict.fromkeys(("retry_now", "cancel"), "operates"),
@@ -84,7 +90,7 @@ ONE = {
     "sources": "source_id", "policies": "policy_id", "repositories": "repository_id", "schedules": "schedule_id",
     "throttles": "throttle_id", "endpoints": "endpoint_id", "retry-policies": "retry_policy_id",
     "assignments": "assignment_id", "backups": "backup_id", "triggers": "trigger_id",
-    "records": "record_id", "breakers": "breaker_id", "workers": "worker_id",
+    "stored-secrets": "stored_secret_id", "records": "record_id", "breakers": "breaker_id", "workers": "worker_id",
 }  # fmt: skip
 EDITED_BY_API = ("sources", "policies", "repositories", "schedules", "throttles", "endpoints", "retry-policies")
 
@@ -97,6 +103,8 @@ OPERATIONS = {
         for verb in ("PATCH", "DELETE")
     },
     "DELETE assignments/{assignment_id}": "write edits",
+    "POST stored-secrets": "write superuser",
+    **{f"{verb} stored-secrets/{{stored_secret_id}}": "write superuser" for verb in ("PATCH", "DELETE")},
     "POST enrol": "any anybody",  # the code is what lets it in
     **dict.fromkeys(
         (
@@ -113,6 +121,7 @@ OPERATIONS = {
     **{f"POST sources/{{source_id}}/{verb}": "write edits" for verb in ("enrolment-code", "revoke-tokens")},
     "POST policies/{policy_id}/back-up-now": "operate edits",
     "POST assignments/{assignment_id}/back-up-now": "operate edits",
+    "POST assignments/{assignment_id}/accept": "operate operates",
     "GET policies/{name}/preview": "read looks",
     **{f"POST schedules/{{schedule_id}}/{verb}": "operate operates" for verb in ("trigger", "pause", "resume")},
     **{f"GET schedules/{{schedule_id}}/{what}": "read looks" for what in ("preview", "plan")},

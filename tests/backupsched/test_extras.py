@@ -14,7 +14,6 @@ from delivery.extras import EXTRAS
 from delivery.sqs import clients
 from sources.availability.address_tracking import ask_where_it_is
 from sources.availability.answers import Answer
-from sources.models import Policy
 from tests.sources.factories import MONDAY, make_source
 from tests.waiting import PATIENCE
 
@@ -91,7 +90,7 @@ def test_a_source_that_moved_is_asked_where_it_was(without):
         writer.close()
 
     async def ask() -> tuple[Answer, str | None]:
-        return await ask_where_it_is(source, Policy(address_follows=True), PATIENCE)
+        return await ask_where_it_is(source, PATIENCE)
 
     async def ask_while_it_is_there() -> tuple[Answer, str | None]:
         async with await asyncio.start_server(greet, "127.0.0.1") as host:

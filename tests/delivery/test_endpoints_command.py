@@ -2,16 +2,15 @@
 
 import io
 import json
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from django.core.management import CommandError, call_command
 
 from delivery.encryption import unseal
 from delivery.models import Endpoint, SigningSecret
 from jobs.models import BacklogRecord
 from jobs.outcomes import Failed, Succeeded
+from tests.commands import command
 from tests.delivery.endpoint_rows import QUEUE_URL, a_worker_delivers, make_endpoint, make_queue_endpoint, sealed
 from tests.factories import make_record
 from tests.schedules.event_records import make_event_schedule
@@ -21,16 +20,7 @@ pytestmark = pytest.mark.django_db
 URL = "https://example.com/hooks"
 
 
-def run(*arguments: str) -> str:
-    output = StringIO()
-    call_command("endpoints", *arguments, stdout=output, stderr=StringIO())
-    return output.getvalue()
-
-
-def refused(*arguments: str) -> CommandError:
-    with pytest.raises(CommandError) as caught:
-        run(*arguments)
-    return caught.value
+run, refused = command("endpoints")
 
 
 class TestListAndShow:
@@ -100,9 +90,9 @@ class TestAddAndSet:
     )
     def test_bad_usage_is_refused_in_words(self, arguments: list[str], message: str) -> None:
         make_endpoint(**sealed())
-        error = refused(*arguments)
-        assert message in str(error)
-        assert "sesame" not in str(error)
+        error = refused(*arguments, code=None)
+        assert message in error
+        assert "sesame" not in error
         assert Endpoint.objects.get().url == URL
 
 
@@ -125,20 +115,15 @@ class TestTest:
     def test_one_that_fails_ends_with_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
         make_endpoint()
         a_worker_delivers(monkeypatch, lambda _: Failed("it answered 500"))
-        error = refused("test", "hooks")
-        assert error.returncode == 1
-        assert f"not delivered: it answered 500 (`manage.py backlog show {BacklogRecord.objects.get().pk}`)" in str(
-            error
-        )
+        shown = refused("test", "hooks", code=1)
+        assert f"not delivered: it answered 500 (`manage.py backlog show {BacklogRecord.objects.get().pk}`)" in shown
 
 
 class TestRemove:
     def test_with_yes_it_goes_unless_schedules_use_it(self) -> None:
         endpoint = make_endpoint()
         schedule = make_event_schedule(name="nightly", endpoint=endpoint)
-        error = refused("remove", "hooks", "--yes")
-        assert "used by the schedule nightly" in str(error)
-        assert error.returncode == 1
+        assert "used by the schedule nightly" in refused("remove", "hooks", "--yes", code=1)
         schedule.delete()
         make_record(kind="http_callback", payload={"endpoint": endpoint.pk})
         assert "1 events that are still to be delivered there will fail" in run("remove", "hooks", "--yes")
@@ -147,6 +132,4 @@ class TestRemove:
     def test_without_a_terminal_to_ask_at_it_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         make_endpoint()
         monkeypatch.setattr("sys.stdin", io.StringIO(""))
-        error = refused("remove", "hooks")
-        assert "add --yes" in str(error)
-        assert error.returncode == 2
+        assert "add --yes" in refused("remove", "hooks")

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.models import BacklogRecord, RetryPolicy
+from jobs.retries import ALGORITHMS
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record
 
@@ -25,3 +26,9 @@ def failing(policy: RetryPolicy | None, **fields: Any) -> BacklogRecord:
 def wait(record: BacklogRecord) -> tuple[WaitingFor, datetime]:
     record.refresh_from_db()
     return WaitingFor(record.waiting_for), record.run_after
+
+
+def parameters_of(name: str, value: Any) -> dict[str, Any]:
+    """All its numbers set to `value`."""
+    algorithm = ALGORITHMS[name]
+    return {key: value for key in algorithm.defaults if key not in algorithm.choices}

@@ -1,13 +1,15 @@
-"""Nothing that one test's claims taught the next one's; and a pooler for those that ask for one."""
+"""Workers as processes."""
+
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from jobs import throttles
-from tests.pooler import pooled_url
-
-__all__ = ["pooled_url"]
+from tests.jobs.worker_processes import WorkerProcesses
 
 
-@pytest.fixture(autouse=True)
-def _no_hints() -> None:
-    throttles._named.clear()
+@pytest.fixture
+def workers(tmp_path: Path) -> Iterator[WorkerProcesses]:
+    workers = WorkerProcesses(tmp_path)
+    yield workers
+    workers.end()

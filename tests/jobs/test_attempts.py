@@ -6,7 +6,6 @@ import pytest
 from django.db import connection
 
 from jobs import attempts, claiming, settling
-from jobs.handlers import Kind, registry
 from jobs.models import Attempt, BacklogRecord, Decision
 from jobs.outcomes import Failed
 from jobs.states import UNFINISHED, AttemptOutcome, Status
@@ -46,8 +45,7 @@ def test_the_latest_of_what_has_not_ended_are_kept_in_batches(monkeypatch: pytes
     assert attempts.prune(kept=5) == 0
 
 
-def test_a_settle_that_is_tried_again_still_finds_its_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.kinds, "test", Kind("test"))
+def test_a_settle_that_is_tried_again_still_finds_its_attempt(kind_of_tests: None) -> None:
     worker, record = make_worker(), tried(30, Status.READY)
     [claimed] = claiming.claim("default", worker_id=worker.pk, limit=1, now=NOON + timedelta(hours=1))
     result = [(claimed, Failed("boom"))]

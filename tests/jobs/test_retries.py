@@ -1,13 +1,13 @@
 """How long a record waits after its k-th failure, and when it gives up."""
 
 import random
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.retries import ALGORITHMS, LARGEST, LONGEST, SHORTEST, Failure, Rule, delay
+from tests.jobs.backoffs import parameters_of
 
 DAY = 86_400
 FOREVER = float("inf")
@@ -20,12 +20,6 @@ counts = st.integers(1, 10**9)
 numbers = st.floats(SHORTEST, LONGEST)
 caps = st.integers(1, LARGEST)
 seeds = st.integers(0, 2**32)
-
-
-def parameters_of(name: str, value: Any) -> dict[str, Any]:
-    """All its numbers set to `value`."""
-    algorithm = ALGORITHMS[name]
-    return {key: value for key in algorithm.defaults if key not in algorithm.choices}
 
 
 @pytest.mark.parametrize(

@@ -16,15 +16,10 @@ from jobs.retries import ALGORITHMS, LARGEST, LONGEST, SHORTEST, Failure, Rule, 
 from jobs.states import Status
 from operations import declarations as queue
 from tests.factories import install_presets, make_record, make_retry_policy, make_schedule
+from tests.jobs.backoffs import parameters_of
 
 DAY = 86_400
 NAMES = sorted(ALGORITHMS)
-
-
-def parameters_of(name: str, value: Any) -> dict[str, Any]:
-    """All its numbers set to `value`."""
-    algorithm = ALGORITHMS[name]
-    return {key: value for key in algorithm.defaults if key not in algorithm.choices}
 
 
 def problems_of(rule: Rule) -> dict[str, list[str]]:

@@ -8,7 +8,6 @@ import pytest
 from django.db import transaction
 
 from jobs import backlog, breakers, claiming, settling
-from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord, Breaker
 from jobs.outcomes import Failed, Guarded, Held
 from jobs.retries import sweeps
@@ -17,15 +16,10 @@ from tests.factories import NOON, make_record, make_worker
 from tests.threads import at_once, beside, somebody_waits_for_a_lock
 from tests.waiting import PATIENCE, eventually
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("kind_of_tests")]
 
 LATER = NOON + timedelta(minutes=10)
 NAS = Guarded("repository:1", "nas")
-
-
-@pytest.fixture(autouse=True)
-def _kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.kinds, "test", Kind("test"))
 
 
 def make_breaker(**fields: Any) -> Breaker:

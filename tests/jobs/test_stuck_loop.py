@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from django.conf import settings
 from jobs.clock import boot_seconds, database_clock
 from jobs.models import BacklogRecord, RetryPolicy, Worker
 from jobs.states import AttemptOutcome, Status
-from tests.jobs.worker_processes import LEASE_SECONDS, SHORT_LEASE, WorkerProcesses
+from tests.jobs.worker_processes import LEASE_SECONDS, SHORT_LEASE
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.slow
@@ -30,13 +29,6 @@ watch = LoopWatch(loop, busy=list, give_up=lambda: print("asked to end", flush=T
 while True:
     watch.beat()
 """
-
-
-@pytest.fixture
-def workers(tmp_path: Path) -> Iterator[WorkerProcesses]:
-    workers = WorkerProcesses(tmp_path)
-    yield workers
-    workers.end()
 
 
 def put(kind: str, tmp_path: Path, subject: str = "") -> BacklogRecord:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -13,20 +13,14 @@ from jobs import backlog, wakeups
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, PausedQueue, RetryPolicy
 from jobs.states import AttemptOutcome, Status
-from tests.jobs.worker_processes import SHORT_LEASE, WorkerProcesses, database_url
+from tests.factories import status_of
+from tests.jobs.worker_processes import SHORT_LEASE, database_url
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 FEW = 6
 """Questions of an idle worker, over which their pace is taken."""
-
-
-@pytest.fixture
-def workers(tmp_path: Path) -> Iterator[WorkerProcesses]:
-    workers = WorkerProcesses(tmp_path)
-    yield workers
-    workers.end()
 
 
 def put(kind: str, tmp_path: Path, **fields: object) -> BacklogRecord:
@@ -37,10 +31,6 @@ def put(kind: str, tmp_path: Path, **fields: object) -> BacklogRecord:
 
 def once() -> RetryPolicy:
     return RetryPolicy.objects.create(name="once", algorithm="constant", max_failures=1)
-
-
-def status_of(record: BacklogRecord) -> Status:
-    return Status(BacklogRecord.objects.values_list("status", flat=True).get(pk=record.pk))
 
 
 def outcomes_of(record: BacklogRecord) -> list[AttemptOutcome]:

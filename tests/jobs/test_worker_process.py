@@ -13,6 +13,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from jobs.clock import database_clock
 from jobs.models import Attempt, BacklogRecord, RetryPolicy, Worker
 from jobs.states import AttemptOutcome, Status
+from tests.factories import status_of
 from tests.jobs.worker_processes import RESCUING_LEASE, SHORT_LEASE, WorkerProcesses
 from tests.waiting import PATIENCE, eventually
 
@@ -38,10 +39,6 @@ def put(kind: str, tmp_path: Path, **fields: Any) -> BacklogRecord:
     )
     defaults = {"queue": "default", "subject": kind, "status": Status.READY, "run_after": database_clock()}
     return BacklogRecord.objects.create(kind=kind, payload=payload, retry_policy=policy, **{**defaults, **fields})
-
-
-def status_of(record: BacklogRecord) -> Status:
-    return Status(BacklogRecord.objects.values_list("status", flat=True).get(pk=record.pk))
 
 
 def outcomes_of(record: BacklogRecord) -> list[AttemptOutcome]:

@@ -14,6 +14,7 @@ from pytest_django import DjangoAssertNumQueries
 from jobs.models import Attempt, BacklogRecord, RetryPolicy, Worker
 from jobs.states import AttemptOutcome, Status
 from tests.factories import NOON, make_record, make_retry_policy, make_schedule, make_worker
+from tests.people import listed
 
 pytestmark = pytest.mark.django_db
 
@@ -30,12 +31,6 @@ def add_attempt(record: BacklogRecord, number: int = 1, **fields: Any) -> Attemp
     return Attempt.objects.create(
         record=record, number=number, started_at=NOON, ended_at=NOON + timedelta(seconds=75), **values
     )
-
-
-def listed(client: Client, url: str) -> list[Any]:
-    response = client.get(url)
-    assert response.status_code == 200, response.headers.get("Location")
-    return list(response.context["cl"].result_list)
 
 
 @pytest.mark.parametrize("model", OURS, ids=lambda model: model._meta.model_name)

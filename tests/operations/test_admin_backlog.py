@@ -10,24 +10,13 @@ from pytest_django import DjangoAssertNumQueries
 from jobs import backlog, conf
 from jobs.models import BacklogRecord, PausedQueue
 from jobs.states import FINISHED, UNFINISHED, Status
-from tests.factories import build_record, make_record, make_worker
-from tests.operations import questions
+from tests.factories import build_record, make_record, make_worker, statuses
 from tests.operations.questions import asked, choose, hidden_fields
 
 pytestmark = pytest.mark.django_db
 
 RECORDS = "/admin/jobs/backlogrecord/"
 QUEUES = "/admin/jobs/pausedqueue/"
-
-
-@pytest.fixture
-def operator() -> Client:
-    return questions.operator()
-
-
-def statuses(*records: BacklogRecord) -> list[Status]:
-    found = dict(BacklogRecord.objects.values_list("pk", "status"))
-    return [Status(found[record.pk]) for record in records]
 
 
 class TestFromTheList:

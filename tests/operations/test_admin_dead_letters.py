@@ -12,8 +12,7 @@ from jobs.states import Status, WaitingFor
 from operations.admin import records as records_page
 from operations.backlog import selection
 from operations.backlog.dead_letters import group_id
-from tests.factories import make_record
-from tests.operations import questions
+from tests.factories import make_record, statuses
 from tests.operations.questions import asked
 
 pytestmark = pytest.mark.django_db
@@ -23,18 +22,8 @@ PAGE = f"{RECORDS}dead-letters/"
 FULL = group_id("disk N is full")
 
 
-@pytest.fixture
-def operator() -> Client:
-    return questions.operator()
-
-
 def failed(error: str, **fields: Any) -> BacklogRecord:
     return make_record(Status.FAILED, last_error=error, failures=3, **fields)
-
-
-def statuses(*records: BacklogRecord) -> list[Status]:
-    found = dict(BacklogRecord.objects.values_list("pk", "status"))
-    return [Status(found[record.pk]) for record in records]
 
 
 class TestThePage:

@@ -13,7 +13,6 @@ from operations.admin import triggers as admin_triggers
 from schedules.facts import state_of
 from schedules.models import Trigger
 from tests.factories import NOON
-from tests.operations import questions
 from tests.operations.questions import asked, choose
 from tests.schedules.event_records import (
     HOUR,
@@ -28,11 +27,6 @@ from tests.schedules.event_records import (
 pytestmark = pytest.mark.django_db
 
 LIST = "/admin/schedules/trigger/"
-
-
-@pytest.fixture
-def operator() -> Client:
-    return questions.operator()
 
 
 def page(client: Client, **query: object) -> str:

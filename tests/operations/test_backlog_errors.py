@@ -6,31 +6,21 @@ from typing import Any
 import pytest
 from django.core.management import CommandError
 
-from jobs.handlers import Kind, registry
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from operations.backlog.dead_letters import group_id
-from operations.management.commands import backlog as command
-from tests.factories import make_record
-from tests.jobs.backlog_command import refused, run
+from operations.management.commands import backlog as backlog_command
+from tests.commands import command
+from tests.factories import make_record, statuses
 
-pytestmark = pytest.mark.django_db
+run, refused = command("backlog")
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]
 
 FULL = group_id("disk N is full")
 
 
-@pytest.fixture(autouse=True)
-def _kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.kinds, "test", Kind("test"))
-
-
 def failed(error: str, **fields: Any) -> BacklogRecord:
     return make_record(Status.FAILED, last_error=error, **fields)
-
-
-def statuses(*records: BacklogRecord) -> list[Status]:
-    found = dict(BacklogRecord.objects.values_list("pk", "status"))
-    return [Status(found[record.pk]) for record in records]
 
 
 class TestErrors:
@@ -54,8 +44,8 @@ class TestErrors:
     ) -> None:
         [failed(error) for error in ("a b", "a b", "c d", "e f")]
         assert "; 2 smaller groups are not shown (--limit)" in run("errors", "--limit", 1)
-        whole = command.dead_letters
-        monkeypatch.setattr(command, "dead_letters", lambda *given: whole(*given, most=2))
+        whole = backlog_command.dead_letters
+        monkeypatch.setattr(backlog_command, "dead_letters", lambda *given: whole(*given, most=2))
         assert "the newest 2 failed records in" in run("errors")
         assert "there are older ones" in run("errors")
 
@@ -97,6 +87,6 @@ class TestLike:
 
 def test_show_tells_why_a_record_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     record = make_record(Status.WAITING)
-    monkeypatch.setattr(command, "reasons", lambda record, now: ["the first reason", "the second"])
+    monkeypatch.setattr(backlog_command, "reasons", lambda record, now: ["the first reason", "the second"])
     assert "the first reason; the second" in run("show", record.pk)
     assert json.loads(run("show", record.pk, "--json"))["why"] == ["the first reason", "the second"]

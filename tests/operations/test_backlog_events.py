@@ -12,11 +12,12 @@ from delivery.models import Endpoint
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
 from operations.backlog.selection import filtered
+from tests.commands import command
 from tests.factories import NOON, make_record
-from tests.jobs.backlog_command import refused, run
 from tests.schedules import event_records
 from tests.schedules.event_records import HOUR, attempt, delivered, make_event, make_event_schedule, make_trigger
 
+run, refused = command("backlog")
 pytestmark = pytest.mark.django_db
 
 

@@ -2,25 +2,21 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from io import StringIO
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django_q.models import Schedule as PeriodicTask
 
 from operations.management.commands.install_schedules import install
 from operations.periodic_tasks import WANTED
+from tests.commands import command
 from tests.threads import at_once
 
 NOW = datetime(2026, 3, 2, 12, 3, 20, tzinfo=UTC)
 HOURLY = "backlog sweep: up to 7 days old, hourly"
 
 
-def run(*options: str) -> str:
-    output = StringIO()
-    call_command("install_schedules", *options, stdout=output)
-    return output.getvalue()
+run, _ = command("install_schedules")
 
 
 def actions(**options: Any) -> set[str]:

@@ -2,14 +2,14 @@
 
 import json
 from datetime import timedelta
-from io import StringIO
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
+from tests.commands import command
 from tests.factories import make_record
 
 
@@ -20,17 +20,14 @@ def make_waiting(hours: float) -> BacklogRecord:
     return make_record(Status.WAITING, waiting_for=WaitingFor.SWEEP, inserted_at=now - timedelta(hours=hours), **values)
 
 
-def run(*arguments: str) -> str:
-    output = StringIO()
-    call_command("process_backlog", *arguments, stdout=output)
-    return output.getvalue().strip()
+run, refused = command("process_backlog")
 
 
 @pytest.mark.django_db
 class TestASweepByHand:
     def test_makes_ready_what_is_young_enough_also_what_has_just_failed(self):
         young, old = make_waiting(71), make_waiting(73)
-        assert run("3") == "1 record is ready; nothing up to 3 days old waits for a sweep any more."
+        assert run("3") == "1 record is ready; nothing up to 3 days old waits for a sweep any more.\n"
         young.refresh_from_db()
         old.refresh_from_db()
         assert (young.status, old.status) == (Status.READY, Status.WAITING)
@@ -38,7 +35,7 @@ class TestASweepByHand:
     def test_a_dry_run_says_how_many_it_would_be_and_changes_nothing(self):
         make_waiting(1)
         make_waiting(2)
-        assert run("1", "--dry-run") == "2 records would be ready."
+        assert run("1", "--dry-run") == "2 records would be ready.\n"
         assert run("1", "--dry-run", "--max-records", "1").startswith("1 record would be ready; older ones were left")
         assert not BacklogRecord.objects.ready().exists()
 

@@ -1,18 +1,18 @@
 """`manage.py schedules`: what it shows, changes and refuses."""
 
-import io
 import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from jobs.clock import database_clock
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from schedules.models import Schedule, Trigger
+from tests.commands import command
 from tests.factories import NOON, make_record
 from tests.schedules.factories import make_endpoint, make_events, make_throttle
 from tests.sources.factories import make_policy
@@ -20,21 +20,11 @@ from tests.sources.factories import make_policy
 pytestmark = pytest.mark.django_db
 
 
-def run(*arguments: str) -> str:
-    out = io.StringIO()
-    call_command("schedules", *arguments, stdout=out, stderr=io.StringIO())
-    return out.getvalue()
+run, refused = command("schedules")
 
 
 def shown(*arguments: str) -> Any:
     return json.loads(run("--json", *arguments))
-
-
-def refused(*arguments: str, code: int = 2) -> str:
-    with pytest.raises(CommandError) as caught:
-        run(*arguments)
-    assert caught.value.returncode == code, caught.value
-    return str(caught.value)
 
 
 class TestLooking:

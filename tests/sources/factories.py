@@ -87,3 +87,7 @@ def handed_on(assignment: Assignment, now: datetime) -> Claimed:
     """Its record, claimed by an execution unit at `now`."""
     settle(claim("availability", now), Handoff("backups", assignment.source.exclusive_key), now)
     return claim("backups", now)
+
+
+def unfinished() -> int:
+    return BacklogRecord.objects.unfinished().count()

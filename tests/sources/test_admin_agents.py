@@ -10,7 +10,6 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.contrib.messages import get_messages
 from django.contrib.sessions.models import Session
-from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -18,6 +17,7 @@ from jobs.states import Status, WaitingFor
 from sources import planning
 from sources.agents import tokens
 from sources.models import Assignment, Source
+from tests.factories import everything_stored
 from tests.sources.factories import make_assignment, make_policy, make_source, record_of
 
 pytestmark = pytest.mark.django_db
@@ -59,16 +59,6 @@ def act(client: Client, action: str, *sources: Source) -> str:
 def facts(client: Client, path: str) -> str:
     response = client.post(path, follow=True)
     return " ".join(str(message) for message in response.context["messages"])
-
-
-def whole_database() -> str:
-    """Every text of every table, as one."""
-    with connection.cursor() as cursor:
-        found = []
-        for table in connection.introspection.table_names(cursor):
-            cursor.execute(f'SELECT t::text FROM "{table}" t')
-            found += [row[0] for row in cursor.fetchall()]
-    return "\n".join(found)
 
 
 class TestWhatTheAgentReported:
@@ -121,7 +111,7 @@ class TestEnrolling:
     def test_the_code_is_nowhere_in_the_database_session_or_journal(self, admin_client: Client, source: Source) -> None:
         found = CODE.search(admin_client.post(page_of(source, "enrol")).content.decode())
         assert found
-        everything = whole_database() + str([session.get_decoded() for session in Session.objects.all()])
+        everything = everything_stored() + str([session.get_decoded() for session in Session.objects.all()])
         assert "Made an enrolment code." in everything
         for text in (found[0], found[0].replace("-", "")):
             assert text not in everything

@@ -12,8 +12,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from jobs.models import BacklogRecord, Throttle
-from jobs.states import Status
+from jobs.models import Throttle
 from schedules.models import Schedule
 from sources import planning
 from sources.admin.policy_form import PERIODS, WINDOWS, PolicyForm
@@ -21,7 +20,7 @@ from sources.domain.presets import PRESETS, WINDOW_PRESETS
 from sources.edits import PLANNED_FROM
 from sources.models import Assignment, Policy, Repository
 from tests.factories import make_throttle
-from tests.sources.factories import backed_up, make_assignment, make_policy, record_of
+from tests.sources.factories import backed_up, make_assignment, make_policy
 
 pytestmark = pytest.mark.django_db
 
@@ -112,12 +111,6 @@ class TestPolicies:
         admin_client.post(f"{POLICIES}{weekly.pk}/delete/", {"post": "yes"})
         assert list(Schedule.objects.values_list("name", flat=True)) == ["daily"]
 
-    def test_policies_without_sources_can_be_deleted_together(self, admin_client: Client) -> None:
-        Assignment.objects.all().delete()
-        chosen = list(Policy.objects.values_list("pk", flat=True))
-        admin_client.post(POLICIES, {"action": "delete_selected", "_selected_action": chosen, "post": "yes"})
-        assert (Policy.objects.count(), Schedule.objects.count()) == (0, 0)
-
 
 def form_of(policy: Policy, **changes: Any) -> dict[str, Any]:
     """What the browser would send for an untouched page of the policy, with `changes`; None takes a field away."""
@@ -174,13 +167,6 @@ class TestFields:
 
 
 class TestWhatAChangeMoves:
-    def test_a_changed_cron_moves_next_backup_dates(self, admin_client: Client, daily: Policy) -> None:
-        before = Assignment.objects.get(policy=daily).next_backup_at
-        save(admin_client, daily, cron="*/10 * * * *")
-        daily.schedule.refresh_from_db()
-        assert daily.schedule.cron == "*/10 * * * *"
-        assert Assignment.objects.get(policy=daily).next_backup_at != before
-
     @pytest.mark.parametrize(
         ("field", "value"),
         [
@@ -232,13 +218,6 @@ class TestWhatAChangeMoves:
             save(admin_client, daily, cron="0 10 * * *", keep_versions="99")
         daily = Policy.objects.select_related("schedule").get(pk=daily.pk)
         assert (daily.schedule.cron, daily.keep_versions) == ("0 9 * * *", 7)
-
-    def test_a_disabled_policy_leaves_nothing_on_the_backlog(self, admin_client: Client) -> None:
-        weekly = Policy.objects.get(schedule__name="weekly")
-        planning.emit_due()
-        assert record_of(weekly.assignments.get())
-        save(admin_client, weekly, enabled=None)
-        assert set(BacklogRecord.objects.values_list("status", flat=True)) == {Status.CANCELLED}
 
     def test_a_new_policy_gets_the_throttle_of_its_seeding_limit(self, admin_client: Client) -> None:
         admin_client.post(f"{POLICIES}add/", policy_form(seeding_limit="2"))

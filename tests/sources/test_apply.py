@@ -1,18 +1,17 @@
 """`apply` and `export_fleet`: the plan that is printed, what is deleted, and files that are refused."""
 
 import json
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
 
 from delivery.models import Endpoint
 from jobs.models import RetryPolicy, Throttle
 from jobs.states import Status
 from schedules.models import Schedule
 from sources.models import Policy, Source
+from tests.commands import command
 from tests.factories import make_lane, make_record
 from tests.sources.factories import make_assignment
 
@@ -34,17 +33,8 @@ sources:
 """
 
 
-def run(*arguments: str, command: str = "apply") -> str:
-    output = StringIO()
-    call_command(command, *arguments, stdout=output, stderr=output)
-    return output.getvalue()
-
-
-def refused(*arguments: str) -> str:
-    with pytest.raises(CommandError) as caught:
-        run(*arguments)
-    assert caught.value.returncode == 2
-    return str(caught.value)
+run, refused = command("apply", with_errors=True)
+export, _ = command("export_fleet")
 
 
 @pytest.fixture
@@ -116,7 +106,7 @@ def test_what_is_in_use_is_not_pruned_and_nothing_else_is(file: Path) -> None:
 
 def test_a_schedule_of_a_policy_and_a_throttle_of_a_seeding_limit_are_declared_with_it(file: Path) -> None:
     run(rewrite(file, ("throttle: gentle, excluded", "throttle: gentle, seeding_limit: 2, excluded")))
-    exported = json.loads(run("--json", command="export_fleet"))
+    exported = json.loads(export("--json"))
     assert [row["name"] for row in exported["throttles"]] == ["gentle"]
     assert [row["name"] for row in exported["schedules"]] == ["nightly"]
     assert "nothing changed" in run(str(file), "--prune", "--yes")
@@ -125,15 +115,15 @@ def test_a_schedule_of_a_policy_and_a_throttle_of_a_seeding_limit_are_declared_w
 def test_what_is_exported_is_applied_again(file: Path) -> None:
     for name in ("all.yaml", "all.json"):
         path = str(file.with_name(name))
-        assert "is written" in run(path, command="export_fleet")
+        assert "is written" in export(path)
         assert "nothing changed" in run(path, "--prune", "--yes")
-    assert run(command="export_fleet") == file.with_name("all.yaml").read_text()
-    assert set(json.loads(run("--schema", command="export_fleet"))["properties"]) >= {"sources", "throttles"}
+    assert export() == file.with_name("all.yaml").read_text()
+    assert set(json.loads(export("--schema"))["properties"]) >= {"sources", "throttles"}
 
 
 def test_an_authorization_is_in_no_file_and_stays_at_its_host(file: Path) -> None:
     Endpoint.objects.update(sealed_authorization="sealed")
-    assert "sealed" not in run(command="export_fleet")
+    assert "sealed" not in export()
     error = refused(rewrite(file, ("https://example.com", "https://evil.example.org")))
     assert "endpoints[0] (hooks): authorization: the Authorization that is set is for" in error
 

@@ -7,19 +7,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings
-from django.core.management import CommandError, call_command
 
 from jobs.clock import database_clock
 from jobs.decisions import consider, doing
 from jobs.models import Decision
 from sources import planning
 from sources.models import Assignment
+from tests.commands import command
 from tests.factories import NOON, make_claimed, make_record, make_worker
 from tests.jobs.worker_processes import database_url
 from tests.sources.factories import make_assignment, make_policy, make_source
@@ -44,15 +43,10 @@ def add_line(text: str, subject: str = "", minutes: float = -10, **fields: Any) 
 
 
 def log(*arguments: str) -> list[str]:
-    out = StringIO()
-    call_command("log", *arguments, stdout=out, stderr=StringIO())
-    return out.getvalue().splitlines()
+    return run(*arguments).splitlines()
 
 
-def refusal(*arguments: str) -> tuple[str, int]:
-    with pytest.raises(CommandError) as caught:
-        log(*arguments)
-    return str(caught.value), caught.value.returncode
+run, refused = command("log")
 
 
 class TestWhichLines:
@@ -74,10 +68,9 @@ class TestWhichLines:
         weekly = make_assignment(make_policy(), laptop.source)
         add_line("weekly", planning.subject_of(weekly.pk))
         assert [line.split()[-1] for line in log("laptop-1", "--policy", str(weekly.policy))] == ["paused", "weekly"]
-        out, err = StringIO(), StringIO()
-        call_command("log", "--limit", "2", stdout=out, stderr=err)
-        assert [line.split()[-1] for line in out.getvalue().splitlines()] == ["stranger's", "weekly"]
-        assert "the latest 2 lines" in err.getvalue()
+        bound, *lines = command("log", with_errors=True)[0]("--limit", "2").splitlines()
+        assert [line.split()[-1] for line in lines] == ["stranger's", "weekly"]
+        assert "the latest 2 lines" in bound
 
     @pytest.mark.parametrize(
         ("since", "until", "expected"),
@@ -94,7 +87,7 @@ class TestWhichLines:
         if expected:
             assert [line.split()[-1] for line in log(*arguments)] == expected
         else:
-            assert refusal(*arguments)[1] == 1
+            refused(*arguments, code=1)
 
 
 class TestConsidering:
@@ -113,7 +106,7 @@ class TestConsidering:
 
     @pytest.mark.usefixtures("claim")
     def test_it_names_the_rank_and_the_key_that_put_it_before_or_after_another(self, laptop: Assignment) -> None:
-        assert refusal("laptop-1")[1] == 1  # claims are asked for
+        refused("laptop-1", code=1)  # claims are asked for
         [line] = log("laptop-1", "--considering")
         assert line.endswith("| laptop-1 was claimed at rank 2, before long: a shorter last duration, or none yet")
         left = Assignment.objects.create(pk=900_000_002, policy=laptop.policy, source=make_source(name="longer"))
@@ -149,13 +142,11 @@ class TestBadInput:
     def test_what_makes_no_sense_is_refused_with_an_example(
         self, laptop: Assignment, arguments: list[str], message: str
     ) -> None:
-        text, code = refusal(*arguments)
-        assert message in text
-        assert code == 2
+        assert message in refused(*arguments)
 
     def test_no_line_is_exit_code_1(self) -> None:
-        text, code = refusal()
-        assert (text[:18], code) == ("nothing was logged", 1)
+        text = refused(code=1)
+        assert text.startswith("nothing was logged")
         assert "kept for 14 days" in text
 
 

@@ -1,18 +1,17 @@
 """`manage.py preview`: the coming periods of a policy, for people and as JSON; and what it refuses."""
 
-import io
 import json
 from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
-from django.core.management import CommandError, call_command
 
 from jobs.clock import database_clock
 from schedules.cron import Period
 from sources import previews
 from sources.edits import Policies
 from sources.models import Policy
+from tests.commands import command
 from tests.schedules.factories import make_events, make_throttle
 from tests.sources.factories import MONDAY, make_policy
 
@@ -30,22 +29,12 @@ def nightly(name: str = "laptops", **fields: Any) -> Policy:
     return policy
 
 
-def run(*arguments: object) -> str:
-    out = io.StringIO()
-    call_command("preview", *map(str, arguments), stdout=out, stderr=io.StringIO())
-    return out.getvalue()
+run, refused = command("preview")
 
 
 def facts(*arguments: object) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(run(*arguments, "--json"))
     return found
-
-
-def refused(*arguments: object) -> str:
-    with pytest.raises(CommandError) as caught:
-        run(*arguments)
-    assert caught.value.returncode == 2, caught.value
-    return str(caught.value)
 
 
 class TestPeriodsOfAPolicy:

@@ -8,6 +8,7 @@ from django.core.management.base import CommandError
 from api import tokens
 from api.models import ApiToken
 from jobs.clock import database_clock
+from jobs.conf import PROGRAM
 from jobs.formatting import moment
 from jobs.management.arguments import duration
 from operations.backlog.arguments import LARGEST_ID
@@ -15,7 +16,7 @@ from operations.backlog.facts import as_json
 from operations.backlog.rendering import Column, plain, table
 from operations.management.base import VerbCommand
 
-ISSUE = "`manage.py api_tokens issue --user U --name N --scope read`"
+ISSUE = f"`{PROGRAM} api_tokens issue --user U --name N --scope read`"
 COLUMNS = ("id", "name", "user", "scopes", "state", "expires (UTC)", "last used (UTC)")
 
 
@@ -69,10 +70,10 @@ class Command(VerbCommand):
     def _revoke(self, options: dict[str, Any]) -> None:
         given = options["id"] or ""
         if not (given.isascii() and given.isdecimal() and 0 < len(given) < 20 and int(given) <= LARGEST_ID):
-            raise ValueError("say which: `manage.py api_tokens revoke ID`, as `manage.py api_tokens` shows")
+            raise ValueError(f"say which: `{PROGRAM} api_tokens revoke ID`, as `{PROGRAM} api_tokens` shows")
         token, now = ApiToken.objects.select_related("user").filter(pk=int(given)).first(), database_clock()
         if token is None:
-            raise ValueError(f"there is no token {given}; `manage.py api_tokens` shows those there are")
+            raise ValueError(f"there is no token {given}; `{PROGRAM} api_tokens` shows those there are")
         if not tokens.revoke(token.pk, now):
             raise CommandError(f"token {given} was revoked before: nothing was changed", returncode=1)
         token.refresh_from_db()
@@ -85,7 +86,7 @@ def _user(name: str) -> Any:
     users: Any = get_user_model()._default_manager
     user = users.filter(username=name).first() if name.isprintable() else None
     if user is None:
-        raise ValueError(f"there is no user {name!r}; `manage.py createsuperuser` makes one, the admin others")
+        raise ValueError(f"there is no user {name!r}; `{PROGRAM} createsuperuser` makes one, the admin others")
     if not (user.is_active and user.is_staff):
         raise ValueError(f"{name!r} is no active member of staff, so nothing could be done with its tokens")
     return user

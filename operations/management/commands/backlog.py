@@ -13,6 +13,7 @@ from rich.live import Live
 from jobs.backlog import cancel, pause_queue, resume_queue, retry
 from jobs.backlog.rows import BATCH, in_batches
 from jobs.clock import database_clock
+from jobs.conf import PROGRAM
 from jobs.formatting import storable
 from jobs.models import Attempt, BacklogRecord
 from jobs.models.record import CLAIM_ORDER
@@ -124,7 +125,7 @@ class Command(VerbCommand):
         rows = rows.filter(pk=int(named)) if is_id(named) else filtered(rows, {"subject": storable(named)})
         record = rows.order_by("-pk").first()
         if record is None:
-            raise CommandError(f"there is no record {named}; `manage.py backlog list` shows some", returncode=1)
+            raise CommandError(f"there is no record {named}; `{PROGRAM} backlog list` shows some", returncode=1)
         [facts] = record_facts([record])
         facts["why"] = reasons(record, database_clock())
         attempts = list(Attempt.objects.filter(record_id=record.pk).order_by("number"))

@@ -8,6 +8,7 @@ from django.db.models import F
 from jobs import breakers
 from jobs.breakers import verbs
 from jobs.clock import database_clock
+from jobs.conf import PROGRAM
 from jobs.durations import span
 from jobs.formatting import moment
 from jobs.models import Breaker
@@ -54,7 +55,7 @@ class Command(VerbCommand):
         key = options["key"]
         there_are = named_ones(Breaker.objects.all(), "key")
         if not key:
-            raise ValueError(f"say which: `manage.py breakers {options['verb']} KEY`; {there_are}")
+            raise ValueError(f"say which: `{PROGRAM} breakers {options['verb']} KEY`; {there_are}")
         breaker = Breaker.objects.filter(key=key).first() if "\0" not in key else None
         if breaker is None:
             raise ValueError(f"there is no breaker {key!r}; {there_are}")

@@ -10,6 +10,7 @@ from declarations.service import Edit
 from delivery.endpoints import Endpoints, endpoint_facts, rotate, secret_facts, undelivered
 from delivery.models import Endpoint, EndpointKind
 from delivery.signing import KEEP_FOR
+from jobs.conf import PROGRAM
 from jobs.durations import span
 from jobs.formatting import moment
 from jobs.management.arguments import duration
@@ -56,7 +57,7 @@ class Command(DeclaredCommand):
         if options["json"]:
             self.stdout.write(as_json(found))
         elif not found:
-            self.stdout.write("There are no endpoints. `manage.py endpoints add NAME URL` makes one.")
+            self.stdout.write(f"There are no endpoints. `{PROGRAM} endpoints add NAME URL` makes one.")
         else:
             columns = [Column("name"), Column("kind"), Column("URL"), Column("Authorization"), Column("secrets", True)]
             rows = (
@@ -127,7 +128,7 @@ class Command(DeclaredCommand):
         elif tested.delivered:
             self.stdout.write(describe(tested))
         if not tested.delivered:
-            raise CommandError(f"{describe(tested)} (`manage.py backlog show {tested.record_id}`)", returncode=1)
+            raise CommandError(f"{describe(tested)} (`{PROGRAM} backlog show {tested.record_id}`)", returncode=1)
 
     def lost(self, row: Endpoint) -> str:
         left = undelivered(row)

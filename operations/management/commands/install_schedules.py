@@ -10,6 +10,7 @@ from django.db.utils import Error
 from django_q.models import Schedule as PeriodicTask
 
 from jobs.clock import database_clock
+from jobs.conf import PROGRAM
 from jobs.formatting import moment
 from operations.management.base import unanswered
 from operations.periodic_tasks import WANTED, Wanted, matched
@@ -32,7 +33,7 @@ class Step:
 
 class Command(BaseCommand):
     help = (
-        "Install the periodic tasks that django-q2 runs (`manage.py qcluster`): the tick, every minute; pruning, every "
+        f"Install the periodic tasks of django-q2 (`{PROGRAM} qcluster`): the tick, every minute; pruning, every "
         "hour; and the six sweeps of the progressive schedule, on their grid. It shows what it installs, changes "
         "(field: before → after) and leaves. Run it again after each upgrade: what is right stays as it is. What a "
         "person changed in one of these rows it puts back, their times too, so do not tune them there; rows that a "

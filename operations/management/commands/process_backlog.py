@@ -18,7 +18,7 @@ class Command(TerminalCommand):
     help = (
         "Sweep now: make ready what waits for a sweep of the progressive schedule and is at most DAYS old, the newest "
         "first, also what has just failed. Records of other retry policies wait for an instant of their own: for those "
-        "see `manage.py backlog retry`. The sweeps by the clock go on as they would have. Exit codes: 0, also when "
+        f"see `{conf.PROGRAM} backlog retry`. The sweeps by the clock go on as they would have. Exit codes: 0, also if "
         "nothing waited; 2 for bad usage, or when the database does not answer."
     )
 

@@ -6,6 +6,7 @@ from rich.console import Group
 from rich.text import Text
 
 from declarations.service import Edit
+from jobs.conf import PROGRAM
 from jobs.formatting import moment
 from jobs.models import BacklogRecord
 from jobs.states import UNFINISHED
@@ -58,7 +59,7 @@ class Command(DeclaredCommand):
         elif found:
             self.print_out(list_view(found))
         else:
-            self.stdout.write("There is no schedule yet; `manage.py schedules add --help` shows how to add one.")
+            self.stdout.write(f"There is no schedule yet; `{PROGRAM} schedules add --help` shows how to add one.")
 
     def _show(self, options: dict[str, Any]) -> None:
         schedule = self.found(options)

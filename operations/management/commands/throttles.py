@@ -1,6 +1,7 @@
 from typing import Any
 
 from declarations.service import Edit
+from jobs.conf import PROGRAM
 from jobs.durations import span
 from operations import throttles
 from operations.backlog.facts import as_json
@@ -35,7 +36,7 @@ class Command(DeclaredCommand):
         if options["json"]:
             self.stdout.write(as_json([_facts(one) for one in found]))
         elif not found:
-            self.stdout.write("There are no throttles yet: `manage.py throttles add NAME --max-in-flight N` makes one.")
+            self.stdout.write(f"There are no throttles: `{PROGRAM} throttles add NAME --max-in-flight N` makes one.")
         else:
             self.print_out(table(COLUMNS, map(_row, found)))
 

@@ -26,7 +26,7 @@ from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEn
 from sources.engines.limits import LeastRate, Space
 from sources.engines.rclone.gate import gate_to
 from sources.engines.rclone.log import RcloneLog
-from sources.engines.rclone.options import check_options, option_arguments
+from sources.engines.rclone.options import check_options, option_arguments, option_environment
 from sources.engines.rclone.remotes import (
     SourceIncomplete,
     known_hosts_lines,
@@ -58,7 +58,7 @@ class RcloneEngine:
     def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
         """Mirror the source into `<destination>/current`, keeping what that replaces. See `Engine.run`.
 
-        `size` and `files` are those of the whole copy, `transferred` what this run fetched, `snapshot` the path of
+        `size` and `files` are those of the whole copy, `read` and `added` what this run fetched, `snapshot` the path of
         the copy.
         """
 
@@ -120,17 +120,18 @@ class _Run:
         files, size = self.copy.measure(self.stop.is_set)
         with suppress(StoppedHere):  # what is left is pruned after the next run
             self.copy.prune(self.task.keep_versions, self.stop.is_set)
-        warnings = [judgement.text] if judgement.text else []
+        warnings = list(judgement.warnings)
         if self.log.skipped_links:
             links = self.log.skipped_links
             warnings.append(f"{links} symbolic link{'s were' if links > 1 else ' was'} not copied")
         return EngineResult(
             Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
             size=size,
-            transferred=self.log.transferred,
+            read=self.log.transferred,
+            added=self.log.transferred,
             files=files,
             snapshot=str(self.copy.current),
-            warnings="\n".join(warnings),
+            warnings=tuple(warnings),
         )
 
     def _refuse_empty_prefix(self) -> None:
@@ -192,7 +193,8 @@ class _Run:
         # a file without a name, which rclone inherits: a worker that is killed leaves nothing behind
         known_hosts = f"/dev/fd/{self.known_hosts.fileno()}"
         ways_out = dict.fromkeys(("RCLONE_HTTP_PROXY", "HTTP_PROXY", "HTTPS_PROXY"), self.gate)
-        return remote_environment(remote_settings(source, self._obscure, known_hosts)) | ways_out
+        clock = option_environment(self.task.options, self.task.zone)
+        return remote_environment(remote_settings(source, self._obscure, known_hosts)) | ways_out | clock
 
     def _obscure(self, password: str) -> str:
         """A password in rclone's form, which its environment wants. It goes in through a pipe, never argv."""

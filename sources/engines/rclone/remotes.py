@@ -92,7 +92,8 @@ def pinned_keys(host_key: str) -> list[tuple[str, str]]:
 def _sftp(source: SourceSpec, obscure: Callable[[str], str], known_hosts: str) -> dict[str, str]:
     if not source.secret:
         raise SourceIncomplete(
-            f"source {source.name!r} has no secret: give it a password or a private key, as env:NAME or file:/path"
+            f"source {source.name!r} has no secret: give it a password or a private key, as "
+            "stored:NAME, env:NAME or file:/path"
         )
     host = f"[{source.address}]" if ":" in source.address and source.address[0] != "[" else source.address
     settings = {

@@ -54,10 +54,11 @@ ONE_FILE = re.compile(
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, and what to tell people of it."""
+    """A verdict, with a message for people when nothing was copied, and warnings when something was."""
 
     verdict: Verdict
     text: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
@@ -65,7 +66,7 @@ def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
     problems = log.everything
     if exit_code == 0:
         ignored = [each for each in problems if each.message.endswith(IGNORED)]
-        return Judgement(Verdict.SUCCEEDED, _not_copied(ignored, log.ignored_count))
+        return Judgement(Verdict.SUCCEEDED, warnings=_not_copied(ignored, log.ignored_count))
     for problem in problems:
         if _is_of_the_repository(problem, destination):
             return Judgement(Verdict.REPOSITORY_FAILED, f"the copy cannot be written: {_describe(problem)}")
@@ -107,19 +108,18 @@ def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
 
 def _judge_single_files(log: RcloneLog) -> Judgement:
     """A living source has files that vanish, change or are not ours to read. The rest is a valid copy."""
-    text = _not_copied(log.problems, log.problem_count)
+    warnings = _not_copied(log.problems, log.problem_count)
     if any(log.activity[1:3]):
-        return Judgement(Verdict.WARNINGS, text)
-    return Judgement(Verdict.SOURCE_FAILED, text)
+        return Judgement(Verdict.WARNINGS, warnings=warnings)
+    return Judgement(Verdict.SOURCE_FAILED, "; ".join(warnings[:6]))
 
 
-def _not_copied(problems: list[Problem], number: int) -> str:
-    """The first of `number` problems, of which each is about one file; empty: there is none."""
+def _not_copied(problems: list[Problem], number: int) -> tuple[str, ...]:
+    """How many files were not copied, and of each that is known why; empty: none."""
     if not number:
-        return ""
-    named = "; ".join(_describe(problem) for problem in problems[:5])
-    more = f"; and {number - 5} more" if number > 5 else ""
-    return f"{'1 file was' if number == 1 else f'{number} files were'} not copied: {named}{more}"
+        return ()
+    count = "1 file was not copied" if number == 1 else f"{number} files were not copied"
+    return count, *(_describe(problem) for problem in problems)
 
 
 def _is_of_the_repository(problem: Problem, destination: Path) -> bool:

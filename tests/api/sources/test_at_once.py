@@ -11,7 +11,7 @@ from api import history
 from sources.models import Assignment, Policy, Repository, Source
 from tests.api.asking import Program, fields_of, problem_of
 from tests.factories import install_presets
-from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.sources.factories import make_policy, make_source
 from tests.threads import at_once, beside, somebody_waits_for_a_lock
 from tests.waiting import PATIENCE, eventually
 
@@ -34,25 +34,6 @@ def programs() -> tuple[Program, Program]:
 
 
 class TestIfMatch:
-    @pytest.mark.parametrize("attempt", range(3))
-    def test_of_two_changes_with_the_same_etag_one_is_made(
-        self, attempt: int, programs: tuple[Program, Program]
-    ) -> None:
-        source = make_source()
-        path = f"sources/{source.pk}"
-        etag = programs[0].get(path).headers["ETag"]
-        one, other = programs
-        answers = at_once(
-            lambda: one.patch(path, {"path": "/one"}, If_Match=etag),
-            lambda: other.patch(path, {"path": "/other"}, If_Match=etag),
-        )
-        assert sorted(answer.status_code for answer in answers) == [200, 412]
-        [made] = [answer for answer in answers if answer.status_code == 200]
-        [late] = [answer for answer in answers if answer.status_code == 412]
-        source.refresh_from_db()
-        assert source.path == made.json()["path"]
-        problem_of(late, 412)
-
     def test_of_two_changes_of_a_policy_and_its_schedule_too(self, programs: tuple[Program, Program]) -> None:
         policy = make_policy()
         path = f"policies/{policy.pk}"
@@ -77,28 +58,8 @@ class TestIfMatch:
         assert (deleted.status_code, changed.status_code) in {(204, 404), (412, 200)}
         assert Source.objects.exists() == (changed.status_code == 200)
 
-    def test_without_an_etag_both_are_made(self, programs: tuple[Program, Program]) -> None:
-        source = make_source()
-        one, other = programs
-        answers = at_once(
-            lambda: one.patch(f"sources/{source.pk}", {"path": "/a"}),
-            lambda: other.patch(f"sources/{source.pk}", {"name": "b"}),
-        )
-        assert [answer.status_code for answer in answers] == [200, 200]
-        source.refresh_from_db()
-        assert (source.path, source.name) == ("/a", "b")
-
 
 class TestCreating:
-    def test_of_two_sources_of_one_name_one_is_made(self, programs: tuple[Program, Program]) -> None:
-        body = {"name": "twin", "kind": "local", "path": "/srv"}
-        one, other = programs
-        answers = at_once(lambda: one.post("sources", body), lambda: other.post("sources", body))
-        assert sorted(answer.status_code for answer in answers) == [201, 422]
-        [late] = [answer for answer in answers if answer.status_code == 422]
-        assert list(fields_of(late)) == ["name"]
-        assert Source.objects.count() == 1
-
     def test_of_two_policies_of_one_name_one_is_made_with_one_schedule(self, programs: tuple[Program, Program]) -> None:
         repository = Repository.objects.create(name="vault", location="/srv/backups")
         body = {"name": "twin", "cron": "0 9 * * *", "repository": repository.name}
@@ -164,17 +125,3 @@ class TestCreating:
             eventually(somebody_waits_for_a_lock)
         problem_of(deleted.result(), 409)
         assert Assignment.objects.exists()
-
-    def test_a_key_makes_one_of_two(self, programs: tuple[Program, Program]) -> None:
-        program = programs[0]
-        body = {"source": make_assignment().source_id, "policy": make_policy().pk}
-        answers = at_once(
-            lambda: program.post("assignments", body, Idempotency_Key="k1"),
-            lambda: program.post("assignments", body, Idempotency_Key="k1"),
-        )
-        assert sorted({answer.status_code for answer in answers}) in ([201], [201, 409])
-        assert Assignment.objects.filter(policy=body["policy"]).count() == 1
-        again = program.post("assignments", body, Idempotency_Key="k1")
-        assert again.status_code == 201
-        [made] = {answer.json()["id"] for answer in answers if answer.status_code == 201}
-        assert again.json()["id"] == made

@@ -5,24 +5,17 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
-from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from jobs.models import BacklogRecord, RetryPolicy, Throttle
-from jobs.states import Status
 from schedules.models import Schedule
 from sources.models import Assignment, Policy, Repository
 from tests.api.asking import Program, fields_of, problem_of
 from tests.factories import make_retry_policy, make_throttle
-from tests.sources.factories import backed_up, make_assignment, make_policy, make_source, record_of
+from tests.sources.factories import backed_up, make_assignment, make_policy, make_source
 
 pytestmark = pytest.mark.django_db
 
 NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
-
-
-@pytest.fixture
-def program() -> Program:
-    return Program()
 
 
 @pytest.fixture
@@ -50,12 +43,6 @@ class TestCreating:
             "Europe/Berlin", 5, f"{wanted['throttle']} (at most 3)",
         )  # fmt: skip
         assert (schedule.enabled, schedule.catch_up_for, policy.keep_versions) == (True, None, 7)
-
-    def test_a_seeding_limit_gets_its_throttle(self, program: Program, body: dict[str, Any]) -> None:
-        program.post("policies", body | {"seeding_limit": 2})
-        throttle = Policy.objects.get().seeding_throttle
-        assert throttle
-        assert throttle.max_in_flight == 2
 
     @pytest.mark.parametrize(
         ("change", "fields"),
@@ -95,33 +82,6 @@ class TestChanging:
         assert assignment.next_backup_at
         assert (assignment.next_backup_at.month, assignment.next_backup_at.day) == (1, 1)
         assert Schedule.objects.get().next_trigger_at is None, "the emitter looks anew"
-
-    def test_disabling_it_takes_its_records_off_the_backlog(self, program: Program) -> None:
-        assignment = make_assignment()
-        program.post(f"assignments/{assignment.pk}/back-up-now")
-        program.patch(f"policies/{assignment.policy_id}", {"enabled": False})
-        assert BacklogRecord.objects.get().status == Status.CANCELLED
-
-    def test_its_records_get_its_new_retry_policy(
-        self, program: Program, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
-    ) -> None:
-        assignment, retry = make_assignment(), make_retry_policy()
-        program.post(f"assignments/{assignment.pk}/back-up-now")
-        with django_capture_on_commit_callbacks(execute=True):
-            program.patch(f"policies/{assignment.policy_id}", {"retry_policy": retry.name})
-        assert record_of(assignment).retry_policy == retry
-
-    def test_what_is_left_out_stays(self, program: Program) -> None:
-        policy = make_policy(window=NIGHTS, priority=7)
-        program.patch(f"policies/{policy.pk}", {"keep_versions": 3})
-        policy.refresh_from_db()
-        assert (policy.keep_versions, policy.window, policy.schedule.priority) == (3, NIGHTS, 7)
-
-    def test_an_edit_of_nothing_that_is_planned_from_leaves_the_watermark(self, program: Program) -> None:
-        instant = timezone.now() + timedelta(days=1)
-        policy = make_policy(next_trigger_at=instant)
-        program.patch(f"policies/{policy.pk}", {"name": "renamed"})
-        assert Schedule.objects.get().next_trigger_at == instant
 
     def test_neither_a_trigger_nor_a_new_source_makes_an_etag_stale(self, program: Program) -> None:
         policy = make_policy()

@@ -10,9 +10,3 @@ def kind(monkeypatch: pytest.MonkeyPatch) -> str:
     """A kind whose records start in a queue of their own."""
     monkeypatch.setitem(registry.kinds, "test", Kind("test", home_queue="home"))
     return "test"
-
-
-@pytest.fixture
-def plain_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kind `test`, whose records start in the queue default."""
-    monkeypatch.setitem(registry.kinds, "test", Kind("test"))

@@ -14,14 +14,6 @@ browser = test_pages.browser
 PICTURE = "[data-picture] img"
 
 
-def typed(browser: test_pages.Browser, field: str, text: str) -> None:
-    """What a person does who types over what stands in a field."""
-    browser.run(
-        f"const field = document.getElementById({field!r}); field.value = {text!r}; "
-        "field.dispatchEvent(new Event('input', {bubbles: true}))"
-    )
-
-
 def picture_of(browser: test_pages.Browser) -> str:
     """Which picture is shown, once it is loaded: its address, and what it says to people who do not see it."""
     found = f"[...document.querySelectorAll({PICTURE!r})].find(i => i.complete && i.naturalWidth && i.offsetWidth)"
@@ -33,9 +25,9 @@ class TestAPolicyThatIsEdited:
         policy = make_retry_policy(name="often", algorithm="constant", parameters={"base": 60})
         browser.look(f"/admin/jobs/retrypolicy/{policy.pk}/change/")
         eventually(lambda: "base=60" in picture_of(browser))
-        typed(browser, "id_parameters", '{"base": 90}')
+        browser.type("id_parameters", '{"base": 90}')
         eventually(lambda: "base=90" in picture_of(browser))
-        typed(browser, "id_max_failures", "5")
+        browser.type("id_max_failures", "5")
         eventually(lambda: "gives up at failure 5" in picture_of(browser))
         eventually(lambda: "1 min 30 s" in browser.text_of("#first_waits"))
         browser.click("[data-algorithm=phased]")
@@ -51,13 +43,13 @@ class TestThePageOfPictures:
         eventually(lambda: "Backoff: fibonacci" in picture_of(browser))
         shown = "return document.getElementById('field_base').offsetParent !== null"
         eventually(lambda: not browser.run(shown))
-        typed(browser, "id_algorithm", "constant")
+        browser.type("id_algorithm", "constant")
         eventually(lambda: "Backoff: constant" in picture_of(browser))
         eventually(lambda: browser.run(shown))
-        typed(browser, "id_base", "0")
+        browser.type("id_base", "0")
         eventually(lambda: "greater than or equal to" in browser.text_of("#errors_base"))
         eventually(lambda: "Nothing is drawn" in browser.text_of("#pictures"))
-        typed(browser, "id_base", "30")
+        browser.type("id_base", "30")
         eventually(lambda: "base=30" in picture_of(browser))
         eventually(lambda: browser.text_of("#errors_base") == "")
         assert browser.complaints() == []

@@ -1,17 +1,16 @@
 """`manage.py backoff`: pictures, figures and tables; and what it says to bad usage."""
 
 import json
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
 
 from jobs.models import RetryPolicy
 from jobs.retries import ALGORITHMS, Rule
 from operations.backoff.study import every_algorithm, study
 from operations.management.commands.backoff import _write
+from tests.commands import command
 from tests.factories import make_retry_policy
 
 pytestmark = pytest.mark.django_db
@@ -19,17 +18,7 @@ pytestmark = pytest.mark.django_db
 PNG = b"\x89PNG"
 
 
-def run(*arguments: Any) -> str:
-    written = StringIO()
-    call_command("backoff", *map(str, arguments), stdout=written)
-    return written.getvalue()
-
-
-def refused(*arguments: Any) -> str:
-    with pytest.raises(CommandError) as caught:
-        run(*arguments)
-    assert caught.value.returncode == 2
-    return str(caught.value)
+run, refused = command("backoff")
 
 
 class TestJson:

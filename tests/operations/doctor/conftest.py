@@ -1,13 +1,10 @@
-"""The doctor knows one kind of record, and may ask through a pooler."""
+"""The doctor knows one kind of record."""
 
 import pytest
 
 from jobs.handlers import Kind, Registry
 from operations import checks
 from tests.operations.doctor.examining import succeed
-from tests.pooler import pooled_url
-
-__all__ = ["pooled_url"]
 
 
 @pytest.fixture(autouse=True)

@@ -8,20 +8,22 @@ from pathlib import Path
 
 import asyncssh
 import pytest
+from asgiref.sync import async_to_sync
 
+from jobs.handlers import Run
+from jobs.outcomes import Handoff
 from sources.availability import address_tracking
 from sources.availability.address_tracking import ask_where_it_is, candidates_of, find, pinned_keys, shows_pinned_key
 from sources.availability.answers import Answer
-from sources.models import Policy, Source
+from sources.availability.check import ask_source
+from sources.models import Source
 from sources.network import contact
-from tests.sources.factories import MONDAY
+from tests.sources.factories import MONDAY, claimed_for, make_assignment, make_policy
 from tests.sources.hosts import Host, Hosts, another_address
 from tests.sources.strangers import black_hole
 from tests.waiting import PATIENCE
 
 TIMEOUT = 15.0
-FOLLOWS = Policy(address_follows=True)
-STAYS = Policy(address_follows=False)
 
 
 @pytest.fixture
@@ -36,9 +38,9 @@ def checked_in(host: Host, *addresses: str, **fields: object) -> Source:
     return host.source(checked_in_at=MONDAY, addresses=list(addresses), **fields)
 
 
-def ask(source: Source, policy: Policy = FOLLOWS, timeout: float = TIMEOUT) -> tuple[Answer, str | None]:
+def ask(source: Source, timeout: float = TIMEOUT) -> tuple[Answer, str | None]:
     """Raises: TimeoutError when it takes much longer than it should, whatever `timeout` is."""
-    return asyncio.run(asyncio.wait_for(ask_where_it_is(source, policy, timeout), PATIENCE))
+    return asyncio.run(asyncio.wait_for(ask_where_it_is(source, timeout), PATIENCE))
 
 
 @pytest.mark.slow
@@ -47,11 +49,22 @@ class TestWhereItIs:
         host = hosts()
         source = checked_in(host, another_address())
         host.move(source.addresses[0])
-        assert not ask(source, STAYS)[0].present
         with socket.create_server((source.address, host.port)):  # and nothing accepts
             answer, address = ask(source, timeout=3600)
         assert (answer.present, address) == (True, host.address)
         assert host.address in answer.text
+
+    @pytest.mark.django_db(transaction=True)
+    @pytest.mark.parametrize("follows", [True, False])
+    def test_only_where_its_policy_says_so_a_backup_follows_it(self, follows: bool, hosts: Hosts) -> None:
+        host = hosts()
+        source = checked_in(host, another_address())
+        source.save()
+        host.move(source.addresses[0])
+        assignment = make_assignment(make_policy(address_follows=follows, connect_timeout=5), source)
+        outcome = async_to_sync(ask_source)(Run(claimed_for(assignment)))
+        source.refresh_from_db()
+        assert (isinstance(outcome, Handoff), source.address == host.address) == (follows, follows)
 
     def test_one_that_stayed_is_not_looked_for(self, hosts: Hosts) -> None:
         host = hosts().come()

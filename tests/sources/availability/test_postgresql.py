@@ -14,13 +14,17 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from delivery import stored_secrets
+from jobs.worker import database_threads
 from sources.availability import answers
 from sources.availability.answers import Answer, ask_now
 from sources.backups.handler import specification_of
 from sources.engines import engine_for
-from sources.engines.pg_dump import connection_environment, dump_arguments
+from sources.engines.pg_dump.arguments import connection_environment, dump_arguments
 from sources.models import Source
+from sources.planning import AVAILABILITY
 from sources.processes.programs import find_postgresql_program
+from sources.secrets_by_reference import store_secret
 from tests.sources.engines.peers import free_port, task_for
 from tests.sources.hosts import another_address
 from tests.sources.strangers import mute_host, talker
@@ -49,6 +53,24 @@ class TestDatabases:
     def test_a_server_that_answers_a_query_is_present(self) -> None:
         answer = ask_now(database(), PATIENCE)
         assert answer == Answer(True, f"{answers.place_of(database())} answered")
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_stored_password_is_asked_of_the_database_in_a_thread_of_the_queue(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked_in: list[str] = []
+        read = stored_secrets.read
+        monkeypatch.setattr(
+            stored_secrets, "read", lambda name: asked_in.append(threading.current_thread().name) or read(name)
+        )
+        secret = store_secret("shop", connection.get_connection_params()["password"])
+        database_threads.open_for(AVAILABILITY)
+        try:
+            answer = ask_now(database(secret=secret), PATIENCE)
+        finally:
+            database_threads.close_for(AVAILABILITY)
+        assert answer == Answer(True, f"{answers.place_of(database())} answered")
+        assert asked_in == ["database-availability_0"]
 
     @pytest.mark.parametrize(
         "fields",

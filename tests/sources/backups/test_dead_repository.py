@@ -33,14 +33,6 @@ ENDED_WITHIN_SECONDS = 15.0
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    files = tmp_path / "files"
-    files.mkdir()
-    (files / "letter.txt").write_bytes(b"Dear bank\n" * 100)
-    return files
-
-
-@pytest.fixture
 def dead(tmp_path: Path) -> Iterator[Policy]:
     """A policy whose repository died a while ago. It is backed up first."""
     with dead_mount(tmp_path / "dead"):

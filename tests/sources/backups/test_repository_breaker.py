@@ -49,14 +49,6 @@ NOT_WRITABLE = "/proc"
 """A directory in which not even root can make a file."""
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    files = tmp_path / "files"
-    files.mkdir()
-    (files / "letter.txt").write_bytes(b"Dear bank\n" * 100)
-    return files
-
-
 def policy_into(directory: Path | str, **fields: object) -> Policy:
     name = f"vault {Repository.objects.count()}"
     return make_policy(repository=Repository.objects.create(name=name, location=str(directory)), **fields)

@@ -6,21 +6,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from sources.domain.windows import Opening, Window
-from tests.sources.domain.zones import MISSING_MIDNIGHTS, utc, wall
+from tests.sources.domain.zones import MISSING_MIDNIGHTS, opening_of, utc, wall, window
 
 BERLIN = "Europe/Berlin"
 SPRING, AUTUMN = ("2026-03-28", "2026-03-29"), ("2026-10-24", "2026-10-25")
 MONTH = timedelta(days=30)
-
-
-def window(zone: str, start: str, end: str, days: str = "mon-sun") -> Window:
-    return Window.parse([{"days": days, "start": start, "end": end}], zone)
-
-
-def opening_of(window: Window, now: str) -> Opening:
-    found = window.current_or_next(utc(now))
-    assert found is not None
-    return found
 
 
 def hours(found: Opening) -> float:

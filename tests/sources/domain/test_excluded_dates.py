@@ -7,16 +7,10 @@ import pytest
 
 from sources.domain.excluded_dates import ExcludedDates
 from sources.domain.windows import Opening, Window
-from tests.sources.domain.zones import utc, wall
+from tests.sources.domain.zones import opening_of, utc, wall
 
 NIGHTS = [{"start": "22:00", "end": "06:00"}]
 BERLIN = "Europe/Berlin"
-
-
-def opening_of(window: Window, now: str) -> Opening:
-    found = window.current_or_next(utc(now))
-    assert found is not None
-    return found
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,7 @@ from typing import Any
 import pytest
 
 from sources.domain.windows import DAYS, Opening, Window
-
-
-def window(zone: str, start: str, end: str, days: str = "mon-sun") -> Window:
-    return Window.parse([{"days": days, "start": start, "end": end}], zone)
+from tests.sources.domain.zones import window
 
 
 def opening(window: Window, now: datetime) -> Opening:

@@ -3,6 +3,8 @@
 from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
+from sources.domain.windows import Opening, Window
+
 MISSING_MIDNIGHTS = [
     ("Africa/Cairo", date(2024, 4, 26), "2024-04-25T22:00"),
     ("Asia/Beirut", date(2022, 3, 27), "2022-03-26T22:00"),
@@ -33,3 +35,13 @@ def utc(text: str) -> datetime:
 def wall(text: str, zone: str, fold: int = 0) -> datetime:
     """The UTC instant at which the clocks of `zone` show `text`, which has no offset."""
     return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone), fold=fold).astimezone(UTC)
+
+
+def opening_of(window: Window, now: str) -> Opening:
+    found = window.current_or_next(utc(now))
+    assert found is not None
+    return found
+
+
+def window(zone: str, start: str, end: str, days: str = "mon-sun") -> Window:
+    return Window.parse([{"days": days, "start": start, "end": end}], zone)

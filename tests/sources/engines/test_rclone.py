@@ -73,7 +73,7 @@ def test_an_sftp_host_is_copied_byte_for_byte_and_its_links_are_not_followed(tmp
     assert result.verdict is Verdict.SUCCEEDED, result.error
     assert tree(tmp_path / "copy/current") == FILES
     size = sum(len(text.encode()) for text in FILES.values())
-    assert (result.files, result.size, result.transferred) == (5, size, size)
+    assert (result.files, result.size, result.read) == (5, size, size)
     assert result.snapshot == str(tmp_path / "copy/current")
     assert sorted(os.listdir(tmp_path / "copy")) == ["current", "lock", "versions"]
 
@@ -95,7 +95,7 @@ def test_a_webdav_share_is_copied_and_a_change_without_another_size_is_noticed(t
         assert tree(tmp_path / "copy/current") == FILES | {"note": "one"}
         write_files(files, note="two")
         result = back_up(source, tmp_path / "copy")
-    assert (result.verdict, result.transferred) == (Verdict.SUCCEEDED, 3)
+    assert (result.verdict, result.read) == (Verdict.SUCCEEDED, 3)
     assert tree(tmp_path / "copy/current")["note"] == "two"
 
 
@@ -109,7 +109,7 @@ def test_names_may_be_odd_or_long_and_directories_empty(tmp_path: Path) -> None:
     assert tree(destination / "current") == names
     assert (destination / "current/empty").is_dir()
     result = back_up(local_folder(files), destination)
-    assert (result.files, result.transferred, os.listdir(destination / "versions")) == (6, 0, [])
+    assert (result.files, result.read, os.listdir(destination / "versions")) == (6, 0, [])
     result = back_up(local_folder(write_files(tmp_path / "nothing")), tmp_path / "another")
     assert (result.verdict, result.files, result.size) == (Verdict.SUCCEEDED, 0, 0)
 
@@ -137,7 +137,7 @@ def test_links_are_counted_in_a_warning_and_a_listener_that_fails_ends_no_backup
     (files / "link").symlink_to("/etc")
     task = task_for(local_folder(files), tmp_path / "copy")
     result = engine_for("local").run(task, on_progress=fail, stop=threading.Event())
-    assert (result.verdict, result.warnings) == (Verdict.WARNINGS, "1 symbolic link was not copied")
+    assert (result.verdict, result.warnings) == (Verdict.WARNINGS, ("1 symbolic link was not copied",))
     assert tree(tmp_path / "copy/current") == {"a": "a"}
 
 

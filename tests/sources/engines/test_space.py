@@ -83,7 +83,8 @@ def test_one_that_is_short_of_space_beforehand_is_full_itself(kind: str, tmp_pat
     with small_disk(tmp_path / "disk", DISK) as disk:
         copy = Copy(disk / "copy")
         copy.begin(STARTED_AT, lambda: False)
-        leftover = copy.current / "x.rclone-partial" if kind == "local" else disk / "copy/x.dump.unfinished"
+        leftover = copy.current / "x.rclone-partial" if kind == "local" else disk / "copy/points/x/database.dump"
+        leftover.parent.mkdir(parents=True, exist_ok=True)
         leftover.write_bytes(b"x" * MIB)
         (disk / "other").write_bytes(b"x" * (free(disk) - RESERVE + MIB))
         files = local_folder(write_files(tmp_path / "files", a="a"))

@@ -24,6 +24,7 @@ from tests.sources.factories import (
     make_source,
     record_of,
     settle,
+    unfinished,
 )
 from tests.threads import at_once, somebody_waits_for_a_lock
 from tests.waiting import PATIENCE, eventually
@@ -33,10 +34,6 @@ pytestmark = pytest.mark.django_db
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NINE = MONDAY + 9 * HOUR
 NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
-
-
-def unfinished() -> int:
-    return BacklogRecord.objects.unfinished().count()
 
 
 class TestBackUpNow:

@@ -26,7 +26,7 @@ from jobs.priorities import FIRST_IN_LINE
 from jobs.states import Status, WaitingFor
 from schedules.models import Schedule
 from sources import planning
-from sources.availability import check
+from sources.availability import check, wake
 from sources.engines.base import EngineResult, Verdict
 from sources.models import Assignment, Policy, Source
 from sources.planning import replanning, requests
@@ -196,7 +196,7 @@ def test_two_policies_of_one_source_wake_it_once() -> None:
     source = make_source(kind="sftp", address="192.0.2.9", mac_address="02:00:00:aa:bb:cc", wake_address="127.0.0.1")
     both = [make_assignment(make_policy(wake_allowed=True, wake_wait=180), source) for _ in range(2)]
     read = [Assignment.objects.select_related("source", "policy__schedule").get(pk=one.pk) for one in both]
-    outcomes = [check._after_silence(claimed_for(one), one, "silent", "127.0.0.1") for one in read]
+    outcomes = [wake._after_silence(claimed_for(one), one.source, one.policy, "silent", "127.0.0.1") for one in read]
     source.refresh_from_db()
     assert source.wakes == 1
     assert all(isinstance(outcome, Unavailable) and outcome.first_in_line for outcome in outcomes)

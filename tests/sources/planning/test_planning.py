@@ -24,6 +24,7 @@ from tests.sources.factories import (
     make_source,
     record_of,
     settle,
+    unfinished,
 )
 from tests.threads import another_connection, at_once
 
@@ -32,10 +33,6 @@ pytestmark = pytest.mark.django_db
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NINE = MONDAY + 9 * HOUR
 NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
-
-
-def unfinished() -> int:
-    return BacklogRecord.objects.unfinished().count()
 
 
 class TestEmission:

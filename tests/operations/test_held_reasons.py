@@ -25,8 +25,7 @@ def test_a_paused_one_says_how_it_is_resumed():
     throttle = make_throttle(0)
     [first] = ready(throttle)
     assert why(first) == [
-        f"its throttle {throttle.name} (paused): until `manage.py throttles resume '{throttle.name}' N` it lets none "
-        "through",
+        f"its throttle {throttle.name} (paused): until `manage.py throttles resume '{throttle.name}' N` none begins",
         "it is ready, number 1 in the claim order of queue default",
     ]
     assert "(paused)" in why(ready(throttle, queue="availability")[0])[0]

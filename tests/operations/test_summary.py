@@ -15,7 +15,7 @@ from operations.backlog.rendering import summary_view, text_of
 from operations.backlog.summary import BreakerSummary, QueueSummary, Summary, WorkerSummary, summary
 from tests.factories import NOON, build_record, make_record, make_worker
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_kind")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]
 
 LATER = NOON + timedelta(minutes=10)
 

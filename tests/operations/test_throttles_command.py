@@ -1,33 +1,23 @@
 """`manage.py throttles`."""
 
 import json
-from io import StringIO
 
 import psycopg
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db.utils import OperationalError
 
 from jobs.models import Throttle
 from jobs.states import Status
 from operations import throttles
+from tests.commands import command
 from tests.factories import make_lane, make_record, make_schedule
 from tests.jobs.throttling.rated import ready
 
 pytestmark = pytest.mark.django_db
 
 
-def run(*arguments: str) -> str:
-    output = StringIO()
-    call_command("throttles", *arguments, stdout=output, stderr=output)
-    return output.getvalue()
-
-
-def refused(*arguments: str) -> str:
-    with pytest.raises(CommandError) as caught:
-        run(*arguments)
-    assert caught.value.returncode in (1, 2)
-    return str(caught.value)
+run, refused = command("throttles", with_errors=True)
 
 
 @pytest.fixture
@@ -48,7 +38,7 @@ class TestAdd:
 
 class TestList:
     def test_without_any_it_says_so(self):
-        assert run() == "There are no throttles yet: `manage.py throttles add NAME --max-in-flight N` makes one.\n"
+        assert run() == "There are no throttles: `manage.py throttles add NAME --max-in-flight N` makes one.\n"
         assert json.loads(run("--json")) == []
 
     def test_has_the_live_numbers(self, hooks):
@@ -110,7 +100,7 @@ class TestSet:
         ],
     )
     def test_to_a_bad_value_is_refused_with_its_name(self, hooks, arguments, message):
-        assert message in refused("set", "hooks", *arguments)
+        assert message in refused("set", "hooks", *arguments, code=None)
         hooks.refresh_from_db()
         assert (hooks.max_in_flight, hooks.rate, hooks.burst) == (5, 2, 10)
 
@@ -177,7 +167,7 @@ class TestRemove:
         reason = "hooks: of the records that name it 3 are ready. Let them"
         if schedules:
             reason = "hooks is used by the schedules nightly 0, nightly 1, "
-        message = refused("remove", "hooks", *yes)
+        message = refused("remove", "hooks", *yes, code=1)
         assert message.startswith(reason)
         assert not schedules or "nightly 4 and 2 more: give them another throttle first" in message
         assert Throttle.objects.exists()

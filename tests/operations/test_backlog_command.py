@@ -12,18 +12,15 @@ from jobs import backlog, claiming
 from jobs.models import Attempt, BacklogRecord, PausedQueue
 from jobs.states import AttemptOutcome, Status
 from operations.backlog.selection import locked_batches
-from tests.factories import NOON, build_record, make_record, make_worker
-from tests.jobs.backlog_command import refused, run
+from tests.commands import command
+from tests.factories import NOON, build_record, make_record, make_worker, status_of
 from tests.threads import at_once
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_kind")]
+run, refused = command("backlog")
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("kind_of_tests")]
 
 
 LATER = NOON + timedelta(minutes=10)
-
-
-def status_of(record: BacklogRecord) -> Status:
-    return Status(BacklogRecord.objects.values_list("status", flat=True).get(pk=record.pk))
 
 
 class TestLooking:
