@@ -143,7 +143,9 @@ COMMANDS = {
     "enrol": ["NAME"], "export_fleet": ["", "--json"], "import_fleet": ["FILE --dry-run"],
     "install_schedules": ["--dry-run", "--dry-run --json"], "log": ["", "--json", "NAME"], "preview": ["NAME"],
     "process_backlog": ["1 --dry-run"], "schedules": ["", "--json", "show NAME"],
-    "throttles": ["", "--json", "show NAME"], "database": [], "demo": [], "web": [], "worker": [],
+    "throttles": ["", "--json", "show NAME"], "secrets": ["", "--json"], "self_backup": ["", "--json"],
+    "self_restore": ["FILE --list"], "restore": ["NAME --list"], "held_back": ["", "--json", "accept NAME"],
+    "database": [], "demo": [], "web": [], "worker": [],
 }  # fmt: skip
 """Command → how it is asked for what it shows; nothing, where it starts and ends processes. All are for an account of
 the host that can read the secret key, and for no other."""
