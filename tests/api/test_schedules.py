@@ -238,7 +238,7 @@ class TestTriggers:
         query = {"since": "2026-03-02T13:00:00Z", "before": "2026-03-02T15:00:00Z"}
         assert [each["state"] for each in program.get("triggers", **query).json()["items"]] == ["finished", "under way"]
 
-    def test_whoever_may_look_at_schedules_or_records_may_look(self) -> None:
+    def test_a_person_who_may_look_at_schedules_or_records_may_look(self) -> None:
         for permission in ("view_schedule", "view_trigger", "view_backlogrecord"):
             assert Program(make_user(permission), ("read",)).get("triggers").status_code == 200
         problem_of(Program(make_user("view_throttle"), ("read",)).get("triggers"), 403)

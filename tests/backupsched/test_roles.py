@@ -128,7 +128,7 @@ def test_each_role_at_each_page(people):
             continue
         table = name.rsplit("_", 1)[0]
         if table not in rows and name.endswith("_history"):
-            continue  # leads away from a row that is not there, whoever asks
+            continue  # leads away from a row that is not there, for every role
         key = next((rows[each] for each in rows if name.startswith(each + "_")), 1)
         address = re.sub(r"\^\(\?P<app_label>[^)]*\)/\$", "jobs/", route)
         address = re.sub(r"<[^>]*>", str(key), address)

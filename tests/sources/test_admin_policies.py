@@ -197,7 +197,7 @@ class TestWhatAChangeMoves:
         save(admin_client, daily, keep_versions="3", at_close="stop", alert_after="60", on_battery=None)
         assert asked == []
 
-    def test_a_page_that_was_open_while_somebody_else_saved_is_planned_as_well(
+    def test_a_page_that_was_open_during_another_save_is_planned_as_well(
         self, admin_client: Client, daily: Policy, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         opened = form_of(daily)

@@ -101,7 +101,7 @@ class TestWriting:
             problem_of(Program(make_user(*others)).ask(method, path, body), 403)
         assert stored() == before
 
-    def test_with_both_nobody_is_refused_for_who_he_is(self, assignment: Assignment) -> None:
+    def test_with_both_no_request_is_refused_for_its_user(self, assignment: Assignment) -> None:
         for permission, method, path, body in changes(assignment):
             answer = Program(make_user(permission), scopes=("write",)).ask(method, path, body)
             assert answer.status_code in (200, 201, 204, 409, 422), (method, path, answer.content)

@@ -63,7 +63,7 @@ def test_an_account_draws_so_many_pictures_a_minute_and_another_goes_on(
 
 class TestWhoSeesIt:
     @pytest.mark.parametrize("path", ["", "picture.svg", "picture.png", "figures.json"])
-    def test_nobody_without_the_admins_login(self, path: str, client: Client) -> None:
+    def test_it_asks_for_the_admins_login(self, path: str, client: Client) -> None:
         assert client.get(PAGE + path)["Location"].startswith("/admin/login/")
         client.force_login(User.objects.create_user("someone"))
         assert client.get(PAGE + path)["Location"].startswith("/admin/login/")
