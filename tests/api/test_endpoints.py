@@ -7,7 +7,7 @@ import pytest
 
 from delivery.encryption import unseal
 from delivery.models import Endpoint, SigningSecret
-from tests.api.asking import Program, fields_of, make_user, problem_of
+from tests.api.asking import Program, fields_of, problem_of
 from tests.factories import everything_stored
 
 pytestmark = pytest.mark.django_db
@@ -96,10 +96,6 @@ class TestSecrets:
         for secret in secrets:
             assert secret not in facts.content.decode() + everything_stored()
         assert first.headers["Cache-Control"] == "no-store"
-
-    def test_it_takes_the_permission_to_change(self, path: str) -> None:
-        problem_of(Program(make_user("view_endpoint")).post(f"{path}/rotate", {}), 403)
-        problem_of(Program(scopes=("read", "operate")).post(f"{path}/rotate", {}), 403)
 
     def test_a_queue_has_no_signing_secret(self, program: Program) -> None:
         url = "https://sqs.eu-central-1.amazonaws.com/1234/events"

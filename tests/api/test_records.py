@@ -16,7 +16,7 @@ from jobs import backlog
 from jobs.models import BacklogRecord
 from jobs.states import Status
 from operations.backlog.dead_letters import group_id
-from tests.api.asking import Program, fields_of, found, make_user, problem_of
+from tests.api.asking import Program, fields_of, found, problem_of
 from tests.factories import NOON, make_record, status_of
 from tests.people import staff
 from tests.schedules.event_records import (
@@ -47,15 +47,6 @@ def sends(event: BacklogRecord, **payload: Any) -> None:
 
 
 class TestWhoMay:
-    def test_to_act_takes_the_scope_and_the_permission(self) -> None:
-        record = make_record(Status.FAILED)
-        looker = Program(make_user("view_backlogrecord"), ("read",))
-        assert ids(looker) == [record.pk]
-        for who in (looker, Program(scopes=("read", "write")), Program(make_user("view_backlogrecord"))):
-            for path in ("records/retry", f"records/{record.pk}/retry", f"records/{record.pk}/cancel"):
-                problem_of(who.post(path, {"ids": [record.pk]}), 403)
-        assert status_of(record) == Status.FAILED
-
     def test_a_change_needs_the_csrf_token(self) -> None:
         record, strict = make_record(Status.FAILED), Client(enforce_csrf_checks=True)
         strict.cookies = staff("change_backlogrecord").cookies

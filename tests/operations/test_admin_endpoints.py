@@ -125,13 +125,6 @@ class TestSecrets:
         assert secret not in str(list(LogEntry.objects.values()))
         assert f"{in_use} secret" in text_of(editor, LIST)
 
-    @pytest.mark.parametrize("verb", ["rotate", "replace", "test"])
-    def test_who_may_only_look_does_not(self, verb: str) -> None:
-        endpoint = make_endpoint()
-        assert staff("view_endpoint").post(page_of(endpoint, verb), {"confirmed": "yes"}).status_code == 403
-        assert not SigningSecret.objects.exists()
-        assert not BacklogRecord.objects.exists()
-
 
 class TestTesting:
     def test_tells_code_and_seconds(self, editor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
