@@ -1,7 +1,7 @@
 """Who may do what, as data: each page of the admin and each operation of the API, and which roles are let in."""
 
 MAY = {
-    "anybody": "nobody account staff looks operates edits restores superuser",
+    "anybody": "anonymous account staff looks operates edits restores superuser",
     "staff": "staff looks operates edits restores superuser",
     "looks": "looks operates edits restores superuser",
     "operates": "operates superuser",
