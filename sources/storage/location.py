@@ -20,6 +20,11 @@ class Location:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     directory: Path | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether `root` is that folder of this host, its files as they are."""
+        return self.root == str(self.directory)
+
     def at(self, path: str) -> str:
         """rclone's argument for a path in the folder of all assignments."""
         return f"{self.root}{path}" if self.root.endswith((":", "/")) else f"{self.root}/{path}"
