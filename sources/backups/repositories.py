@@ -47,7 +47,7 @@ def back_up(task: BackupTask, *, on_progress: Callable[[EngineProgress], None], 
     return without_secret(failure(Verdict.SOURCE_FAILED, _died(ended)), task.source.secret)
 
 
-def location_of(repository: Repository) -> Location:
+def location_of(repository: "Repository") -> Location:
     """Where it is, with its secrets fetched."""
     return of_directory(Path(repository.location))
 
