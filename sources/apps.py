@@ -24,7 +24,7 @@ class SourcesConfig(AppConfig):
         from sources.models import Source
         from sources.restores import asking, handler
 
-        stored_secrets.referring.append((Source, "secret"))
+        stored_secrets.referring.append(stored_secrets.Referring(Source, "secret"))
         opening = planning.next_openings
         registry.add(
             Kind(planning.KIND, home_queue=planning.AVAILABILITY, after_settle=write_down, next_opening=opening)
