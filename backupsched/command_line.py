@@ -8,6 +8,10 @@ from typing import TextIO, cast
 
 def main() -> int:
     """Run the command line. Returns the exit code: 2 when the installation itself is at fault."""
+    if sys.argv[1:2] == ["recover"]:  # there may be no database and no settings any more
+        from sources.storage.recovering import main as recover
+
+        return recover(sys.argv[2:])
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backupsched.settings")
     from operations.printable import PrintableStream
 

@@ -6,7 +6,6 @@ mid-backup is let go after the grace of its policy.
 
 import time
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -39,9 +38,6 @@ ANSWER_HOLDS_FOR = timedelta(seconds=60)
 
 NOTICED_WITHIN_SECONDS = 60.0
 """How long engines take to notice that a source is gone, tries of their own included."""
-
-KEEP_ALL = 2**31
-"""Versions, while nothing may be removed."""
 
 BUSY_FOR = timedelta(seconds=60)
 """A destination that another run still writes to is looked at again after that."""
@@ -78,12 +74,11 @@ def _copy(run: Run) -> Outcome:
         refusal := cleartext.refusal(source.address, specification.secret, source.options)
     ):
         return Failed(f"source {source.name} {refusal}")
-    location = policy.repository.location
     task = BackupTask(
         source=specification,
-        destination=Path(location) / _directory(assignment),
+        location=repositories.location_of(policy.repository),
+        folder=_directory(assignment),
         started_at=run.record.started_at,
-        keep_versions=KEEP_ALL if assignment.held_back_since else policy.keep_versions,
         options=_options(assignment),
         connect_timeout=policy.connect_timeout,
         grace=conf.ending_seconds(),
@@ -96,7 +91,7 @@ def _copy(run: Run) -> Outcome:
     closes_in = _seconds_to_close(policy, assignment, run.record)
     with LivenessMonitor(source, policy, run.stop, closes_in=closes_in) as monitor:
         on_progress = monitor.watching(ProgressWriter(run.record))
-        result = repositories.back_up(location, task, on_progress=on_progress, stop=monitor)
+        result = repositories.back_up(task, on_progress=on_progress, stop=monitor)
     return _outcome(result, assignment, monitor)
 
 

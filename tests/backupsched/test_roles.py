@@ -49,12 +49,13 @@ def people() -> dict[str, User | None]:
     looks = permissions("view")
     edits = [f"{verb}_{model}" for verb in ("add", "change", "delete") for model in EDITED]
     return {
-        "nobody": None,
+        "anonymous": None,
         "account": make_user(is_staff=False),
         "staff": make_user(),
         "looks": make_user(*looks),
         "operates": make_user(*looks, "change_backlogrecord"),
         "edits": make_user(*looks, *edits),
+        "restores": make_user(*looks, "restore_source"),
         "superuser": make_user(is_superuser=True),
     }
 
@@ -132,7 +133,7 @@ def test_each_role_at_each_page(people):
             continue
         table = name.rsplit("_", 1)[0]
         if table not in rows and name.endswith("_history"):
-            continue  # leads away from a row that is not there, whoever asks
+            continue  # leads away from a row that is not there, for every role
         key = next((rows[each] for each in rows if name.startswith(each + "_")), 1)
         address = re.sub(r"\^\(\?P<app_label>[^)]*\)/\$", "jobs/", route)
         address = re.sub(r"<[^>]*>", str(key), address)
@@ -181,7 +182,7 @@ def test_each_role_at_each_operation(people, on_hand):
     bearers = {scope: api_tokens.issue(root, scope, (scope,)).text for scope in SCOPES}
     bearers["agent"] = tokens.issue(assignment.source)
     sessions = {role: session_of(user) for role, user in people.items()}
-    nobody = Client()
+    anonymous = Client()
     wrong, seen = [], set()
     for name, method, address in operations(values):
         address = address.replace("/queues/" + values["name"], "/queues/callbacks")
@@ -193,7 +194,7 @@ def test_each_role_at_each_operation(people, on_hand):
         }
         for bearer, text in bearers.items():
             may = scope == bearer or (scope == "any" and (who == "anybody" or bearer != "agent"))
-            answers[f"token {bearer}"] = ask(nobody, method, address, "{}", Authorization=f"Bearer {text}"), may
+            answers[f"token {bearer}"] = ask(anonymous, method, address, "{}", Authorization=f"Bearer {text}"), may
         wrong += [f"{name} by {asker}: {status}" for asker, (status, may) in answers.items() if is_wrong(status, may)]
     assert not wrong, "\n".join(wrong)
     assert seen == set(OPERATIONS)
