@@ -12,7 +12,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import close_old_connections, connection, transaction
-from django.db.models import Model
+from django.db.models import JSONField, Model
 
 from declarations.problems import lines_of, validated
 from declarations.service import Service, used_by
@@ -67,9 +67,14 @@ def users_of(names: Collection[str]) -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, list[str]]] = {name: {} for name in names}
     for model, field in referring:
         title = str(model._meta.verbose_name)
-        rows = model._default_manager.filter(**{f"{field}__in": [f"{PREFIX}{name}" for name in names]})
-        for reference, user in rows.order_by("name").values_list(field, "name"):
-            found[reference.removeprefix(PREFIX)].setdefault(title, []).append(user)
+        rows = model._default_manager.order_by("name").values_list(field, "name")
+        if isinstance(model._meta.get_field(field), JSONField):  # an object, whose values are references
+            used = [(each, user) for values, user in rows.exclude(**{field: {}}) for each in values.values()]
+        else:
+            used = list(rows.filter(**{f"{field}__in": [f"{PREFIX}{name}" for name in names]}))
+        for reference, user in used:
+            if (of_it := found.get(reference.removeprefix(PREFIX))) is not None:
+                of_it.setdefault(title, []).append(user)
     return found
 
 

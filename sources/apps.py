@@ -20,9 +20,9 @@ class SourcesConfig(AppConfig):
         from sources.availability.check import ask_source
         from sources.backups.handler import copy_source
         from sources.backups.results import write_down
-        from sources.models import Source
+        from sources.models import Repository, Source
 
-        stored_secrets.referring.append((Source, "secret"))
+        stored_secrets.referring += [(Source, "secret"), (Repository, "secrets"), (Repository, "key")]
         opening = planning.next_openings
         registry.add(
             Kind(planning.KIND, home_queue=planning.AVAILABILITY, after_settle=write_down, next_opening=opening)

@@ -27,9 +27,10 @@ from sources.availability.liveness import LivenessMonitor
 from sources.backups import overlaps, repositories
 from sources.engines import cleartext
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
-from sources.models import Assignment, Policy, Progress, Source
+from sources.models import Assignment, Policy, Progress, Repository, Source
 from sources.models.source import SourceKind
 from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
+from sources.storage.store import StorageFailed
 
 PROGRESS_EVERY_SECONDS = 0.5
 
@@ -165,8 +166,7 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
             return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{result.error}; looked at again at")
         case Verdict.REPOSITORY_FAILED:
             # not what its message says, which may repeat the source's: whether a file can be written there at all
-            location, reserve = policy.repository.location, settings.RESERVE_PERCENT
-            is_its_own = repositories.why("not_writable", location, monitor, reserve=reserve)
+            is_its_own = _not_writable(policy.repository, monitor)
             fault_of = repository_breaker.guarded_by(policy.repository) if is_its_own else None
             return Failed(f"repository {policy.repository}: {result.error}", fault_of=fault_of)
         case Verdict.SOURCE_FAILED:
@@ -174,6 +174,14 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
             if not answer.present:
                 return _lost(policy, answer.text)
             return Failed(result.error)
+
+
+def _not_writable(repository: Repository, stop: LivenessMonitor) -> str | None:
+    try:
+        location = repositories.location_of(repository)
+    except StorageFailed as error:
+        return str(error)
+    return repositories.why("not_writable", location, stop, reserve=settings.RESERVE_PERCENT)
 
 
 def _lost(policy: Policy, reason: str) -> Unavailable:

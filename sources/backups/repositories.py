@@ -11,19 +11,23 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from sources.engines.results import STOPPED, GuardedProgress, failure, without_secret
-from sources.models import Repository
 from sources.processes import runner
+from sources.processes.programs import ProgramMissing
 from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.secrets_by_reference import read_secret_in_time
 from sources.storage import remotes
 from sources.storage.identity import Identity, digest_of
 from sources.storage.location import Location
+from sources.storage.store import StorageFailed
+
+if TYPE_CHECKING:
+    from sources.models import Repository
 
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
@@ -68,7 +72,7 @@ def why(question: str, location: str | Location, stop: StopSignal | None = None,
 
 def ask(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> Any:
     """Ask it for more than a reason. Returns the answer; None also if it was stopped before. Raises: Unanswered."""
-    place = location.as_json() if isinstance(location, Location) else location
+    place = asdict(location) if isinstance(location, Location) else location
     order = {"do": question, "location": place} | facts
     ended, answers = _run(order, stop or threading.Event(), ANSWER_SECONDS, 0.0, lambda progress: None)
     for answer in answers:
@@ -79,27 +83,28 @@ def ask(question: str, location: str | Location, stop: StopSignal | None = None,
     raise Unanswered(_silent(str(where), ANSWER_SECONDS) if ended.ending is Ending.STALLED else _died(ended))
 
 
-def location_of(repository: Repository, new_key: str | None = None) -> Location:
-    """Where a repository is, with its secrets fetched. `new_key`: of one whose key is not kept yet.
+def location_of(repository: "Repository", new_key: str | None = None) -> Location:
+    """Where it is, with its secrets fetched. `new_key`: of one whose key is not kept yet. Raises: StorageFailed."""
+    try:
+        secrets = {name: read_secret_in_time(reference) or "" for name, reference in repository.secrets.items()}
+        return remotes.location_of(
+            repository.location,
+            repository.remote,
+            secrets,
+            new_key or key_of(repository),
+            remotes.obscure,
+            sees_changes=repository.sees_changes,
+        )
+    except (ValueError, ProgramMissing) as error:  # SecretNotFound is one
+        raise StorageFailed(f"repository {repository} cannot be reached: {error}") from error
 
-    Raises: SecretNotFound; ValueError for what rclone does not take; ProgramMissing.
-    """
-    return remotes.location_of(
-        repository.location,
-        repository.remote,
-        {name: read_secret_in_time(reference) or "" for name, reference in repository.secrets.items()},
-        key_of(repository) if new_key is None else new_key,
-        remotes.obscure,
-        sees_changes=repository.sees_changes,
-    )
 
-
-def key_of(repository: Repository) -> str | None:
+def key_of(repository: "Repository") -> str | None:
     """The key of an encrypted repository; None of another one. Raises: SecretNotFound."""
     return read_secret_in_time(repository.key) if repository.encrypted else None
 
 
-def identity_of(repository: Repository, key: str | None) -> Identity:
+def identity_of(repository: "Repository", key: str | None) -> Identity:
     """Who a repository is, as it is to say itself."""
     return Identity(str(repository.identity), repository.name, repository.encrypted, digest_of(key))
 

@@ -35,9 +35,9 @@ TRIED_WITH = b"\0" * 65_536
 
 
 class Stop:
-    """Set by SIGTERM. A question whether it is shows that this process lives, and so does the repository."""
+    """Set by SIGTERM. A question whether it is shows that this process lives, and so does the repository's folder."""
 
-    def __init__(self, repository: str | None) -> None:
+    def __init__(self, repository: Path | None) -> None:
         self._repository = repository
         self._stopped = False
         self._say_at = float("-inf")
@@ -46,8 +46,8 @@ class Stop:
     def is_set(self) -> bool:
         if (now := time.monotonic()) >= self._say_at:
             self._say_at = now + ALIVE_EVERY_SECONDS
-            with suppress(OSError):  # the engine will say so
-                if self._repository:
+            if self._repository:
+                with suppress(OSError):  # the engine will say so
                     os.stat(self._repository)
             say({})
         return self._stopped
@@ -63,7 +63,13 @@ def back_up(location: str, task: dict[str, Any]) -> dict[str, Any]:
     source = SourceSpec(**task.pop("source"))
     started_at, destination = datetime.fromisoformat(task.pop("started_at")), Path(task.pop("destination"))
     whole = BackupTask(source=source, started_at=started_at, destination=destination, **task)
-    return asdict(engine_for(source.kind).run(whole, on_progress=_say_progress, stop=Stop(location)))
+    return asdict(engine_for(source.kind).run(whole, on_progress=_say_progress, stop=Stop(Path(location))))
+
+
+def location_from(order: dict[str, Any]) -> Location:
+    """A `Location` that came as JSON."""
+    directory = order.pop("directory")
+    return Location(**order, directory=Path(directory) if directory else None)
 
 
 def missing(location: str) -> str | None:
@@ -75,23 +81,29 @@ def missing(location: str) -> str | None:
         return f"{reason} ({os.strerror(error.errno or 0)})"
 
 
-def not_writable(location: str | dict[str, Any], reserve: float) -> str | None:
-    """Why no backup can be written there; None: it can. The file that is tried has no name, so nothing is left behind.
+def not_writable(location: dict[str, Any], reserve: float) -> str | None:
+    """Why no backup can be written there; None: it can. What is tried there leaves nothing behind.
 
-    `location`: a directory, or a `Location`. `reserve`: percent of its file system that must be free.
+    `reserve`: percent of the file system of a directory that must be free.
     """
-    if isinstance(location, dict):
-        if not location["directory"]:
-            return probing.not_writable(Location.of_json(location), Stop(None))
-        location = str(location["directory"])
+    where = location_from(location)
+    return (
+        _directory_not_writable(where.directory, reserve)
+        if where.directory
+        else probing.not_writable(where, Stop(None))
+    )
+
+
+def _directory_not_writable(directory: Path, reserve: float) -> str | None:
+    """The file that is tried has no name."""
     try:
-        with tempfile.TemporaryFile(dir=location) as file:
+        with tempfile.TemporaryFile(dir=directory) as file:
             file.write(TRIED_WITH)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         return str(error.strerror)
-    return Space(Path(location), reserve).lack() or None
+    return Space(directory, reserve).lack() or None
 
 
 def open_to_others(location: str) -> str | None:
@@ -127,17 +139,17 @@ def not_usable(location: str) -> str | None:
 
 def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool) -> dict[str, Any]:
     """What comes of trying a repository (`probing.probe`). Nothing stays."""
-    if location["directory"] and (problem := not_usable(location["directory"])):
+    where = location_from(location)
+    if where.directory and (problem := not_usable(str(where.directory))):
         return {"field": "location", "problem": problem}
-    stop = Stop(location["directory"])
-    return probing.probe(Location.of_json(location), Identity(**ours), stop, take_over=take_over)
+    return probing.probe(where, Identity(**ours), Stop(where.directory), take_over=take_over)
 
 
 def not_claimed(location: dict[str, Any], ours: dict[str, Any]) -> str | None:
     """Write down in a repository whose it is. Returns why that is not possible; None: it says so."""
-    store = Store(Location.of_json(location).bare, Stop(location["directory"]))
+    where = location_from(location)
     try:
-        identity.write(store, Identity(**ours))
+        identity.write(Store(where.bare, Stop(where.directory)), Identity(**ours))
     except StorageFailed as error:
         return str(error)
     return None
