@@ -6,7 +6,6 @@ mid-backup is let go after the grace of its policy.
 
 import time
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -41,9 +40,6 @@ ANSWER_HOLDS_FOR = timedelta(seconds=60)
 NOTICED_WITHIN_SECONDS = 60.0
 """How long engines take to notice that a source is gone, tries of their own included."""
 
-KEEP_ALL = 2**31
-"""Versions, while nothing may be removed."""
-
 BUSY_FOR = timedelta(seconds=60)
 """A destination that another run still writes to is looked at again after that."""
 
@@ -72,19 +68,20 @@ def _copy(run: Run) -> Outcome:
     if held := repository_breaker.refusal(assignment, run.record):
         return held
     try:
-        specification = specification_of(source)
+        specification, location = specification_of(source), repositories.location_of(policy.repository)
     except SecretNotFound as error:
         return Failed(f"source {source.name}: {error}")
+    except StorageFailed as error:
+        return Failed(str(error), fault_of=repository_breaker.guarded_by(policy.repository))
     if source.kind in (SourceKind.S3, SourceKind.WEBDAV) and (
         refusal := cleartext.refusal(source.address, specification.secret, source.options)
     ):
         return Failed(f"source {source.name} {refusal}")
-    location = policy.repository.location
     task = BackupTask(
         source=specification,
-        destination=Path(location) / _directory(assignment),
+        location=location,
+        folder=_directory(assignment),
         started_at=run.record.started_at,
-        keep_versions=KEEP_ALL if assignment.held_back_since else policy.keep_versions,
         options=_options(assignment),
         connect_timeout=policy.connect_timeout,
         grace=conf.ending_seconds(),
@@ -97,7 +94,7 @@ def _copy(run: Run) -> Outcome:
     closes_in = _seconds_to_close(policy, assignment, run.record)
     with LivenessMonitor(source, policy, run.stop, closes_in=closes_in) as monitor:
         on_progress = monitor.watching(ProgressWriter(run.record))
-        result = repositories.back_up(location, task, on_progress=on_progress, stop=monitor)
+        result = repositories.back_up(task, on_progress=on_progress, stop=monitor)
     return _outcome(result, assignment, monitor)
 
 

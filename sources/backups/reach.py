@@ -43,10 +43,10 @@ def check_source(account: Any, row: Source) -> list[str]:
     """
     stored = Source.objects.filter(pk=row.pk).first() if row.pk else None
     if row.kind == SourceKind.LOCAL and not _is_same(stored, row, ("kind", "path", "options")):
-        _check_folder(account, "path", row.path, settings.FOLDERS)
+        check_folder(account, "path", row.path, settings.FOLDERS)
     certificates = row.options.get("sslrootcert", "system")
     if certificates != "system" and not _is_same(stored, row, ("options",)):
-        _check_folder(account, "options", certificates, [*settings.FOLDERS, *settings.SECRETS_DIRECTORIES])
+        check_folder(account, "options", certificates, [*settings.FOLDERS, *settings.SECRETS_DIRECTORIES])
     if account.has_perm(SET_SECRET):
         return []
     if row.secret and not _is_same(stored, row, ("secret",)):
@@ -64,7 +64,7 @@ def check_repository(account: Any, row: Repository) -> list[str]:
     """
     stored = Repository.objects.filter(pk=row.pk).first() if row.pk else None
     if not row.remote and not _is_same(stored, row, ("location", "remote")):
-        _check_folder(account, "location", row.location, settings.FOLDERS)
+        check_folder(account, "location", row.location, settings.FOLDERS)
     if account.has_perm(SET_SECRET):
         return []
     for field in ("secrets", "key"):
@@ -86,7 +86,8 @@ def _is_same(stored: Any, row: Any, fields: tuple[str, ...]) -> bool:
     return stored is not None and all(getattr(stored, field) == getattr(row, field) for field in fields)
 
 
-def _check_folder(account: Any, field: str, folder: str, roots: Collection[Path]) -> None:
+def check_folder(account: Any, field: str, folder: str, roots: Collection[Path]) -> None:
+    """Raises: ValidationError for a folder that is in none of `roots`, where `account` may name no other."""
     if account.has_perm(ANY_FOLDER):
         return
     for path in (Path(os.path.normpath(folder)), Path(folder).resolve()):  # where links lead as well

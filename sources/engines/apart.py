@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
@@ -24,10 +25,13 @@ from sources.engines import engine_for, probing
 from sources.engines.base import BackupTask, EngineProgress, SourceSpec, Verdict
 from sources.engines.limits import Space
 from sources.engines.results import failure
-from sources.storage import identity
+from sources.processes.programs import ProgramMissing
+from sources.storage import identity, merging
 from sources.storage.identity import Identity
 from sources.storage.location import Location
-from sources.storage.store import StorageFailed, Store
+from sources.storage.locks import Busy, locked
+from sources.storage.manifests import ManifestDamaged
+from sources.storage.store import Stopped, StorageFailed, Store
 
 ALIVE_EVERY_SECONDS = 1.0
 OF_A_SOURCE = re.compile(r"-\d+$")
@@ -56,20 +60,43 @@ class Stop:
         self._stopped = True
 
 
-def back_up(location: str, task: dict[str, Any]) -> dict[str, Any]:
+def back_up(task: dict[str, Any]) -> dict[str, Any]:
     """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one."""
-    if reason := missing(location):
+    location = Location.of_json(task.pop("location"))
+    if location.directory and (reason := missing(str(location.directory))):
         return asdict(failure(Verdict.REPOSITORY_FAILED, reason))
-    source = SourceSpec(**task.pop("source"))
-    started_at, destination = datetime.fromisoformat(task.pop("started_at")), Path(task.pop("destination"))
-    whole = BackupTask(source=source, started_at=started_at, destination=destination, **task)
-    return asdict(engine_for(source.kind).run(whole, on_progress=_say_progress, stop=Stop(Path(location))))
+    source, started_at = SourceSpec(**task.pop("source")), datetime.fromisoformat(task.pop("started_at"))
+    whole = BackupTask(source=source, started_at=started_at, location=location, **task)
+    return asdict(engine_for(source.kind).run(whole, on_progress=_say_progress, stop=Stop(location.directory)))
 
 
-def location_from(order: dict[str, Any]) -> Location:
-    """A `Location` that came as JSON."""
-    directory = order.pop("directory")
-    return Location(**order, directory=Path(directory) if directory else None)
+def remove_points(location: dict[str, Any], folder: str, points: list[str]) -> dict[str, Any]:
+    """Remove points of an assignment. Returns `merging.Removed` as a dictionary, or why it was not done."""
+
+    def on_progress(files: int, freed: int) -> None:
+        _say_progress(EngineProgress(freed, 0, files))
+
+    return _at_work(
+        location, folder, lambda store: asdict(merging.remove(store, folder, points, on_progress=on_progress))
+    )
+
+
+def _at_work(location: dict[str, Any], folder: str, work: Callable[[Store], dict[str, Any]]) -> dict[str, Any]:
+    """Work in the folder of an assignment. Returns what `work` does, or `failed`, `busy` or `stopped`."""
+    where = Location.of_json(location)
+    if where.directory and (reason := missing(str(where.directory))):
+        return {"failed": reason}
+    try:
+        with locked(where, folder) as lock:
+            return work(Store(where, Stop(where.directory), inherited=lock))
+    except Stopped:
+        return {"stopped": True}
+    except Busy as error:
+        return {"busy": str(error)}
+    except (StorageFailed, ManifestDamaged, ProgramMissing) as error:
+        return {"failed": str(error)}
+    except OSError as error:
+        return {"failed": f"{error.filename or where.outside} cannot be written: {error.strerror or error}"}
 
 
 def missing(location: str) -> str | None:
@@ -86,7 +113,7 @@ def not_writable(location: dict[str, Any], reserve: float) -> str | None:
 
     `reserve`: percent of the file system of a directory that must be free.
     """
-    where = location_from(location)
+    where = Location.of_json(location)
     return (
         _directory_not_writable(where.directory, reserve)
         if where.directory
@@ -139,7 +166,7 @@ def not_usable(location: str) -> str | None:
 
 def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool) -> dict[str, Any]:
     """What comes of trying a repository (`probing.probe`). Nothing stays."""
-    where = location_from(location)
+    where = Location.of_json(location)
     if where.directory and (problem := not_usable(str(where.directory))):
         return {"field": "location", "problem": problem}
     return probing.probe(where, Identity(**ours), Stop(where.directory), take_over=take_over)
@@ -147,7 +174,7 @@ def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool) -> di
 
 def not_claimed(location: dict[str, Any], ours: dict[str, Any]) -> str | None:
     """Write down in a repository whose it is. Returns why that is not possible; None: it says so."""
-    where = location_from(location)
+    where = Location.of_json(location)
     try:
         identity.write(Store(where.bare, Stop(where.directory)), Identity(**ours))
     except StorageFailed as error:
@@ -166,7 +193,17 @@ def not_made(location: str) -> str | None:
 
 ORDERS = {
     each.__name__: each
-    for each in (back_up, missing, not_writable, not_usable, not_made, open_to_others, probe, not_claimed)
+    for each in (
+        back_up,
+        remove_points,
+        missing,
+        not_writable,
+        not_usable,
+        not_made,
+        open_to_others,
+        probe,
+        not_claimed,
+    )
 }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -23,13 +24,13 @@ class Location:
     sees_changes: bool = True
 
     @property
+    def is_encrypted(self) -> bool:
+        return self.root != self.outside
+
+    @property
     def is_plain(self) -> bool:
         """Whether `root` is that folder of this host, its files as they are."""
         return self.root == str(self.directory)
-
-    @property
-    def is_encrypted(self) -> bool:
-        return self.root != self.outside
 
     def at(self, path: str) -> str:
         """rclone's argument for a path in the folder of all assignments."""
@@ -39,6 +40,15 @@ class Location:
     def bare(self) -> "Location":
         """The same without encryption: where `RECOVER.txt` and `repository.json` lie."""
         return replace(self, root=self.outside)
+
+    def as_json(self) -> dict[str, Any]:
+        """For another process, secrets included. `Location.of_json` reads it."""
+        return dict(vars(self)) | {"directory": self.directory and str(self.directory)}
+
+    @classmethod
+    def of_json(cls, fields: dict[str, Any]) -> "Location":
+        directory = fields["directory"]
+        return cls(**fields | {"directory": Path(directory) if directory else None})
 
 
 def of_directory(directory: Path) -> Location:
