@@ -31,11 +31,9 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from sources.engines.apart import main; main()"
 
 
-def back_up(
-    location: str, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal
-) -> EngineResult:
-    """Run the engine of `task` into the repository at `location`. Blocks until it has ended, as `Engine.run` does."""
-    order = {"do": "back_up", "location": location, "task": asdict(task)}
+def back_up(task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
+    """Run the engine of `task`. Blocks until it has ended, as `Engine.run` does."""
+    order = {"do": "back_up", "task": asdict(task)}
     try:
         ended, answers = _run(order, stop, SILENT_SECONDS, task.grace, GuardedProgress(on_progress))
     except OSError as error:
@@ -46,7 +44,7 @@ def back_up(
     if ended.ending is Ending.STOPPED:
         return failure(Verdict.STOPPED, STOPPED)
     if ended.ending is Ending.STALLED:
-        return failure(Verdict.REPOSITORY_FAILED, _silent(location, SILENT_SECONDS))
+        return failure(Verdict.REPOSITORY_FAILED, _silent(task.location.outside, SILENT_SECONDS))
     return without_secret(failure(Verdict.SOURCE_FAILED, _died(ended)), task.source.secret)
 
 

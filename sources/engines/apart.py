@@ -38,9 +38,9 @@ TRIED_WITH = b"\0" * 65_536
 
 
 class Stop:
-    """Set by SIGTERM. A question whether it is shows that this process lives, and so does the repository."""
+    """Set by SIGTERM. A question whether it is shows that this process lives, and so does the repository's folder."""
 
-    def __init__(self, repository: Path | str | None) -> None:
+    def __init__(self, repository: Path | None) -> None:
         self._repository = repository
         self._stopped = False
         self._say_at = float("-inf")
@@ -59,14 +59,20 @@ class Stop:
         self._stopped = True
 
 
-def back_up(location: str, task: dict[str, Any]) -> dict[str, Any]:
+def back_up(task: dict[str, Any]) -> dict[str, Any]:
     """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one."""
-    if reason := missing(location):
+    location = location_from(task.pop("location"))
+    if location.directory and (reason := missing(str(location.directory))):
         return asdict(failure(Verdict.REPOSITORY_FAILED, reason))
-    source = SourceSpec(**task.pop("source"))
-    started_at, destination = datetime.fromisoformat(task.pop("started_at")), Path(task.pop("destination"))
-    whole = BackupTask(source=source, started_at=started_at, destination=destination, **task)
-    return asdict(engine_for(source.kind).run(whole, on_progress=_say_progress, stop=Stop(location)))
+    source, started_at = SourceSpec(**task.pop("source")), datetime.fromisoformat(task.pop("started_at"))
+    whole = BackupTask(source=source, started_at=started_at, location=location, **task)
+    return asdict(engine_for(source.kind).run(whole, on_progress=_say_progress, stop=Stop(location.directory)))
+
+
+def location_from(order: dict[str, Any]) -> Location:
+    """A `Location` that came as JSON."""
+    directory = order.pop("directory")
+    return Location(**order, directory=Path(directory) if directory else None)
 
 
 def remove_points(location: dict[str, Any], folder: str, points: list[str]) -> dict[str, Any]:
@@ -96,12 +102,6 @@ def _at_work(location: dict[str, Any], folder: str, work: Callable[[Store], dict
         return {"failed": str(error)}
     except OSError as error:
         return {"failed": f"{error.filename or where.outside} cannot be written: {error.strerror or error}"}
-
-
-def location_from(order: dict[str, Any]) -> Location:
-    """A `Location` that came as JSON."""
-    directory = order.pop("directory")
-    return Location(**order, directory=Path(directory) if directory else None)
 
 
 def missing(location: str) -> str | None:

@@ -123,7 +123,7 @@ def _back_up(scratch: Path, store: Store, run: Run) -> Made:
     identity = scratch / archive.KEY
     identity.write_text(key.sealed_identity)
     store.put(identity, f"{folder}/{archive.KEY}")
-    name = layout.name_of(run.record.started_at) + archive.ENDING
+    name = layout.name_after(run.record.started_at) + archive.ENDING
     store.put(sealed, f"{folder}/{name}")
     names = sorted(each for each in store.names(folder) if each.endswith(archive.ENDING))
     store.delete(folder, names[:-KEEP])

@@ -37,7 +37,8 @@ def remote_settings(source: SourceSpec, obscure: Callable[[str], str], known_hos
         case "webdav":
             return _webdav(source, obscure)
         case "local":
-            return {"type": "local"}
+            # a link is read as a file `NAME.rclonelink` that holds its target; none is followed
+            return {"type": "local", "links": "true"}
     raise SourceIncomplete(f"rclone does not copy sources of kind {source.kind!r}")
 
 
