@@ -93,9 +93,10 @@ def _summary_of(assignment: Assignment, reachable: bool, compare: Callable[[str,
 
 def copy_of(backup: Backup) -> Path:
     """Where the newest copy of its source lies."""
+    folder = Path(backup.repository.location, backup.assignment.directory)
     if backup.engine == "rclone":
-        return Path(backup.repository.location, backup.assignment.directory, layout.CURRENT)
-    return Path(backup.snapshot)
+        return folder / layout.CURRENT
+    return folder / layout.POINTS / backup.snapshot / "database.dump"
 
 
 def _outcome(backup: Backup | None, attempt: Attempt | None, record: BacklogRecord | None) -> str:

@@ -41,13 +41,13 @@ class Entry:
     digest: str | None = None
     digest_from: str = ""
 
+    def with_digest(self, digest: str, digest_from: str) -> "Entry":
+        return dataclasses.replace(self, digest=digest, digest_from=digest_from)
+
     @property
     def stored_path(self) -> str:
         """Where it lies in `current` or `versions`: links as rclone writes them where there are none."""
         return f"{self.path}.rclonelink" if self.kind == "link" else self.path
-
-    def with_digest(self, digest: str, digest_from: str) -> "Entry":
-        return dataclasses.replace(self, digest=digest, digest_from=digest_from)
 
     def is_same(self, other: "Entry") -> bool:
         """Whether both are the same content, as far as is known: by digest, else by kind, size and time."""

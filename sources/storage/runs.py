@@ -52,14 +52,14 @@ def begin(store: Store, folder: str, started_at: datetime) -> Begun:
     versions = [
         name for name in store.names(f"{folder}/{layout.VERSIONS}", folders=True) if layout.NAME.fullmatch(name)
     ]
-    begun = Begun(layout.name_after(started_at, {*known, *versions}), known[-1] if known else None)
+    begun = Begun(layout.name_of(started_at, {*known, *versions}), known[-1] if known else None)
     with tempfile.NamedTemporaryFile() as nothing:
         store.put(Path(nothing.name), f"{folder}/{layout.MANIFESTS}/{begun.name}{UNFINISHED}")
     return begun
 
 
 def heal(store: Store, folder: str, run: str) -> None:
-    """Remove the pieces of files from `current`, and move back what it lacks and the run put into `versions`. What
+    """Remove the pieces of files from `current`, and move back what it lacks of what the run put into `versions`. What
     cannot go back, as when its name is a folder now, stays a version."""
     remove_pieces(store, folder)
     source, target = (store.location.at(f"{folder}/{each}") for each in (f"{layout.VERSIONS}/{run}", layout.CURRENT))

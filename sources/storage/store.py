@@ -17,9 +17,9 @@ from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage.location import Location
 
 QUIET = ("--config=", "--use-json-log", "--log-level=ERROR", "--retries=1", "--list-cutoff=1000000000000")
-STATS = '"stats":{'
 PARTIAL_SUFFIX = ".rclone-partial"
 """Ends the name of a file that is being fetched. Not more than 16 characters."""
+STATS = '"stats":{'
 NOT_FOUND = (3, 4)
 """rclone's exit codes for a directory and a file that is not there (https://rclone.org/docs/#exit-code)."""
 
@@ -114,6 +114,13 @@ class Store:
             paths, "move", "--ignore-times", "--no-traverse", self.location.at(source), self.location.at(target)
         )
 
+    def remove(self, path: str) -> None:
+        """Delete a file that `put` made. Missing is fine."""
+        if (here := self._here(path)) is not None:
+            here.unlink(missing_ok=True)
+        else:
+            self.run("deletefile", self.location.at(path), missing_ok=True)
+
     def copy_out(
         self, path: str, target: str, paths: Collection[str], on_progress: Callable[[int, int], None], *options: str
     ) -> None:
@@ -132,13 +139,6 @@ class Store:
 
         arguments = ("copy", "--no-traverse", "--stats=500ms", "--stats-log-level=ERROR", *options)
         self._with_paths(paths, *arguments, self.location.at(path), target, on_line=take, sign_of_life=lambda: done)
-
-    def remove(self, path: str) -> None:
-        """Delete a file that `put` made. Missing is fine."""
-        if (here := self._here(path)) is not None:
-            here.unlink(missing_ok=True)
-        else:
-            self.run("deletefile", self.location.at(path), missing_ok=True)
 
     def delete(self, path: str, paths: Collection[str] | None = None) -> None:
         """Delete files in a folder; `paths`: only these, else the folder with all that it holds. Missing is fine."""

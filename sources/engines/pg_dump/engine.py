@@ -55,13 +55,14 @@ class PgDumpEngine:
     def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
         """Dump the database and its server's roles into a new point. See `Engine.run`.
 
-        `size` and `added` are the bytes of both files, `snapshot` is the path of the dump. Options are those of other
+        `size` and `added` are the bytes of both files, `snapshot` names the point. Options are those of other
         engines of the same policy, and passed over.
         """
 
         def dump() -> EngineResult:
             if task.directory is None:
-                raise RunEnded(Verdict.REPOSITORY_FAILED, "dumps go to directories that are not encrypted only")
+                text = "dumps go into directories of this host that are not encrypted only: choose another repository"
+                raise RunEnded(Verdict.REPOSITORY_FAILED, text)
             with locked(task.location, task.folder) as lock:
                 return _Run(task, task.directory, lock, GuardedProgress(on_progress), stop).dump()
 
@@ -89,7 +90,7 @@ class _Run:
         self._remove_what_is_no_point()
         self.space.check_before()
         try:
-            result = self._make_point(self.points / layout.name_after(self.task.started_at, self._names()))
+            result = self._make_point(self.points / layout.name_of(self.task.started_at, self._names()))
             self._prune()
             return result
         finally:
@@ -117,7 +118,7 @@ class _Run:
             size=size,
             files=len(entries),
             added=size,
-            snapshot=str(database),
+            snapshot=point.name,
             warnings=warnings,
         )
 

@@ -64,7 +64,7 @@ class RcloneEngine:
     def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
         """Mirror the source into `current`, keeping what that replaces, and make a point. See `Engine.run`.
 
-        `size` and `files` are those of the whole point, `read` and `added` what this run fetched, `snapshot` its name.
+        `size` and `files` are those of the whole point, `read` what this run fetched, `snapshot` names the point.
         """
 
         def copy() -> EngineResult:
@@ -116,21 +116,16 @@ class _Run:
                 self._heal(begun)
         if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
             return failure(judgement.verdict, judgement.text)
-        warnings = list(judgement.warnings)
-        totals, changes, more = make_point(self.task, self.store, begun, complete=not warnings)
-        warnings += more
+        totals, changes, more = make_point(self.task, self.store, begun, complete=not judgement.warnings)
+        warnings = (*judgement.warnings, *more)
         return EngineResult(
             Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
             size=totals.size,
-            read=self.log.transferred,
-            added=self.log.transferred,
             files=totals.files,
-            new=changes.new,
-            changed=changes.changed,
-            unchanged=changes.unchanged,
-            removed=changes.removed,
+            **dataclasses.asdict(changes),
+            read=self.log.transferred,
             snapshot=begun.name,
-            warnings=tuple(warnings),
+            warnings=warnings,
         )
 
     def _heal(self, begun: Begun) -> None:

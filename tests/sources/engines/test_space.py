@@ -80,9 +80,11 @@ def test_a_run_that_writes_little_goes_on_while_another_one_fills_the_repository
 def test_one_that_is_short_of_space_beforehand_is_full_itself(kind: str, tmp_path: Path) -> None:
     """What a killed run left is removed all the same: it may be what fills the disk."""
     with small_disk(tmp_path / "disk", DISK) as disk:
-        left = "current/x.1234abcd.rclone-partial" if kind == "local" else "points/x/database.dump"
-        leftover = disk / "copy" / left
-        leftover.parent.mkdir(parents=True)
+        (disk / "copy/current").mkdir(parents=True)
+        leftover = (
+            disk / "copy" / ("current/x.1234abcd.rclone-partial" if kind == "local" else "points/x/database.dump")
+        )
+        leftover.parent.mkdir(parents=True, exist_ok=True)
         leftover.write_bytes(b"x" * MIB)
         (disk / "other").write_bytes(b"x" * (free(disk) - RESERVE + MIB))
         files = local_folder(write_files(tmp_path / "files", a="a"))
