@@ -1,6 +1,5 @@
 """What a repository, a policy and a source may be, as far as no table is needed to say so."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo
@@ -20,11 +19,11 @@ from declarations.types import (
     Seconds,
     SomeSeconds,
     Title,
-    Whole,
 )
 from schedules.declarations import Cron, Zone
-from sources import validation
+from sources import repository_rules, validation
 from sources.domain.excluded_dates import ExcludedDates
+from sources.domain.retention import Keep, usual
 from sources.domain.windows import Window
 from sources.engines import cleartext
 from sources.kinds import RULES
@@ -38,12 +37,6 @@ MOST_PATHS = 1000
 """Of a restore: who wants more names a folder."""
 
 KindOfSource = Annotated[SourceKind, Choice()]
-
-
-def _absolute(location: str) -> str:
-    if validation.CONTROL_CHARACTER.search(location) or not Path(location).is_absolute():
-        raise ValueError(f"{location!r} is not an absolute path, as /srv/backups")
-    return location
 
 
 def _ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -61,15 +54,42 @@ def _engine_options(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
+def _keep(rules: dict[str, Any]) -> dict[str, Any]:
+    Keep.parse(rules)
+    return rules
+
+
 class Repository(BaseModel):
-    """Where backups go. A directory that is missing is made."""
+    """Where backups go: a directory, or a folder of any remote that rclone has, as they are or encrypted. What is
+    missing there is made; writing, reading and deleting are tried before it is saved."""
 
     model_config = STRICT
 
     name: Title
-    location: Annotated[str, Field(min_length=1, max_length=500), STORABLE, AfterValidator(_absolute)] = Field(
-        description="Absolute path of a directory, as /srv/backups"
+    remote: JsonObject = Field(
+        default_factory=dict,
+        description='Settings of rclone, as {"type": "s3", "provider": "Other", "endpoint": …}; `rclone config '
+        "providers` lists them. Empty: a directory of this host",
     )
+    location: Annotated[str, Field(min_length=1, max_length=500), STORABLE] = Field(
+        description="Absolute path of a directory, as /srv/backups; of a remote the path there, as bucket/backups"
+    )
+    secrets: Annotated[dict[str, Annotated[str, Field(max_length=500), STORABLE]], Field(max_length=20)] = Field(
+        default_factory=dict,
+        description='Where the secrets of the remote are found, never they themselves, as {"secret_access_key": '
+        '"file:/path"}. To set them needs a permission of its own; another remote or location without that clears them',
+    )
+    encrypted: bool = Field(False, description="Names and contents, before they leave this host. It cannot be changed")
+    key: Annotated[str, Field(max_length=500), STORABLE] = Field(
+        "", description="Where the key of an encrypted one is found. Empty: a new one is made, and shown once"
+    )
+
+    @checks("remote", "location", "secrets", "key")
+    @classmethod
+    def _suits(cls, value: Any, info: ValidationInfo) -> Any:
+        if info.field_name == "remote" or "remote" in info.data:  # which is right, then
+            getattr(repository_rules, f"check_{info.field_name}")(value, info.data)
+        return value
 
 
 class Policy(BaseModel):
@@ -109,7 +129,12 @@ class Policy(BaseModel):
     engine_options: Annotated[JsonObject, AfterValidator(_engine_options)] = Field(
         default_factory=dict, description='Of the engine, as {"transfers": 4, "bwlimit": "10M"}'
     )
-    keep_versions: Whole = Field(7, description="How many earlier versions of changed and deleted files to keep")
+    keep: Annotated[JsonObject, AfterValidator(_keep)] = Field(
+        default_factory=usual,
+        description='Which points in time to keep, as {"last": 7, "hourly": 24, "daily": 14, "weekly": 8, '
+        '"monthly": 12, "yearly": 3, "within": "30d"}: the last ones, the newest of each hour, day, …, and all within '
+        "that time of the newest. {}: all, for ever",
+    )
     max_running_for: ManySeconds = Field(86_400, description="After which a backup that still runs is stopped")
     least_rate: Positive | None = Field(
         None,

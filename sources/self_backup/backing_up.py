@@ -4,7 +4,7 @@ the repository, remove what is older than the last fourteen.
 
 import os
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def self_backup(run: Run) -> Outcome:
     if repository is None:
         return Cancelled("there is no repository to put it into")
     location = repositories.location_of(repository)
-    store = Store(replace(location, root=location.outside), run.stop)
+    store = Store(location.bare, run.stop)
     try:
         with tempfile.TemporaryDirectory(prefix="self-backup-", dir=settings.VAR_DIR) as scratch:
             return Succeeded(_back_up(Path(scratch), store, run))
@@ -123,7 +123,7 @@ def _back_up(scratch: Path, store: Store, run: Run) -> Made:
     identity = scratch / archive.KEY
     identity.write_text(key.sealed_identity)
     store.put(identity, f"{folder}/{archive.KEY}")
-    name = layout.name_after(run.record.started_at) + archive.ENDING
+    name = layout.name_of(run.record.started_at) + archive.ENDING
     store.put(sealed, f"{folder}/{name}")
     names = sorted(each for each in store.names(folder) if each.endswith(archive.ENDING))
     store.delete(folder, names[:-KEEP])

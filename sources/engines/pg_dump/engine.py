@@ -90,7 +90,7 @@ class _Run:
         self._remove_what_is_no_point()
         self.space.check_before()
         try:
-            result = self._make_point(self.points / layout.name_after(self.task.started_at, self._names()))
+            result = self._make_point(self.points / layout.name_of(self.task.started_at, self._names()))
             self._prune()
             return result
         finally:

@@ -192,4 +192,4 @@ def test_a_kill_before_any_of_its_changes_leaves_whole_points_only_and_the_next_
     assert seen == {1, 2}
     assert step > 10
     assert [*points(destination)] == [each.name for each in (destination / "points").iterdir()]
-    assert [*points(destination)] == [layout.name_after(newest)]
+    assert [*points(destination)] == [layout.name_of(newest)]
