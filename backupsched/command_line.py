@@ -6,6 +6,10 @@ import sys
 
 def main() -> int:
     """Run the command line. Returns the exit code: 2 when the installation itself is at fault."""
+    if sys.argv[1:2] == ["recover"]:  # there may be no database and no settings any more
+        from sources.storage.recovering import main as recover
+
+        return recover(sys.argv[2:])
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backupsched.settings")
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line

@@ -21,6 +21,7 @@ class SourcesConfig(AppConfig):
         from sources.backups.handler import copy_source
         from sources.backups.results import write_down
         from sources.models import Source
+        from sources.restores import asking, handler
 
         stored_secrets.referring.append((Source, "secret"))
         opening = planning.next_openings
@@ -33,6 +34,8 @@ class SourcesConfig(AppConfig):
         add_provider("assignments", planning.emit_batches, catch_up=planning.catch_up)
         registry.add(Kind(self_backup.KIND, max_seconds=6 * 3600, after_settle=self_backup.write_down))
         registry.handler(self_backup.KIND, queue="default")(self_backup.self_backup)
+        registry.add(Kind(asking.KIND, home_queue=asking.QUEUE, after_settle=handler.write_down))
+        registry.handler(asking.KIND, queue=asking.QUEUE)(handler.run_restore)
         registry.add_periodic(self_backup.plan_for_today)
         registry.add_periodic(alerts.look)
         registry.add_periodic(tokens.prune)

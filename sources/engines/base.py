@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sources.processes.runner import StopSignal
+from sources.storage.location import Location
 
 
 @dataclass(frozen=True)
@@ -35,15 +36,15 @@ class SourceSpec:
 class BackupTask:
     """What to copy, where to, and how.
 
-    `destination` is the directory of this assignment alone, in the repository. `started_at` (aware, UTC) names
-    the version. `stall_timeout` and `grace` are in seconds: of a program that makes no progress, and for the end of
-    all that a stop ends. `reserve`: percent of the repository's file system that stay free (`limits.py`).
-    `least_rate`: bytes a second, over a window (`limits.py`); None: any. `policy`: its name, for the manifest;
-    `zone`: its time zone.
+    `folder` is that of this assignment alone, in the repository at `location`. `started_at` (aware, UTC) names the
+    point. `stall_timeout` and `grace` are in seconds: of a program that makes no progress, and for the end of all that
+    a stop ends. `reserve`: percent of the repository's file system that stay free (`limits.py`). `least_rate`: bytes a
+    second, over a window (`limits.py`); None: any. `policy`: its name, for the manifest; `zone`: its time zone.
     """
 
     source: SourceSpec
-    destination: Path
+    location: Location
+    folder: str
     started_at: datetime
     keep_versions: int = 7
     options: dict[str, Any] = field(default_factory=dict)
@@ -54,6 +55,11 @@ class BackupTask:
     least_rate: int | None = None
     policy: str = ""
     zone: str = "UTC"
+
+    @property
+    def directory(self) -> Path | None:
+        """The folder where it is one of this host, its files as they are."""
+        return Path(self.location.at(self.folder)) if self.location.is_plain else None
 
     @property
     def program_grace(self) -> float:
@@ -84,7 +90,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class EngineResult:
-    """How a run ended. `snapshot` is the path of the copy; `error` is one bounded message for people.
+    """How a run ended. `snapshot` names the point; `error` is one bounded message for people.
 
     `size` and `files`: bytes and files that the backup protects. `new`, `changed`, `unchanged`, `removed`: files, as
     against the last backup; `read`: bytes from the source; `added`: bytes to the repository. None: unknown.

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from delivery.redaction import redacted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
-from sources.engines.versions import DestinationBusy, StoppedHere
 from sources.processes.programs import ProgramMissing
 from sources.processes.runner import Ending
+from sources.storage.locks import Busy
+from sources.storage.store import Stopped, StorageFailed
 
 log = logging.getLogger(__name__)
 
@@ -29,14 +30,16 @@ def result_of(task: BackupTask, run: Callable[[], EngineResult]) -> EngineResult
         result = run()
     except RunEnded as error:
         result = failure(error.verdict, str(error))
-    except StoppedHere:
+    except Stopped:
         result = failure(Verdict.STOPPED, STOPPED)
-    except DestinationBusy as error:
+    except Busy as error:
         result = failure(Verdict.BUSY, str(error))
     except (ProgramMissing, ValueError) as error:
         result = failure(Verdict.SOURCE_FAILED, str(error))
+    except StorageFailed as error:
+        result = failure(Verdict.REPOSITORY_FAILED, str(error))
     except OSError as error:
-        result = failure(Verdict.REPOSITORY_FAILED, f"{task.destination} cannot be written: {error}")
+        result = failure(Verdict.REPOSITORY_FAILED, f"{task.location.at(task.folder)} cannot be written: {error}")
     return without_secret(result, task.source.secret)
 
 

@@ -2,6 +2,7 @@
 
 import django.db.models.deletion
 import django.db.models.functions.datetime
+import uuid
 from django.db import migrations, models
 
 
@@ -34,10 +35,18 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=100, unique=True)),
+                ('remote', models.JSONField(blank=True, default=dict)),
                 ('location', models.CharField(max_length=500)),
+                ('secrets', models.JSONField(blank=True, default=dict)),
+                ('encrypted', models.BooleanField(default=False)),
+                ('key', models.CharField(blank=True, max_length=500)),
+                ('identity', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ('sees_changes', models.BooleanField(default=True, editable=False, help_text='Whether rclone sees there that a file was changed whose size stayed the same.')),
             ],
             options={
                 'verbose_name_plural': 'repositories',
+                'permissions': [('export_key_of_repository', 'Can read the key of an encrypted repository')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('encrypted', False), models.Q(('key', ''), _negated=True), _connector='XOR'), name='repository_has_a_key_iff_encrypted')],
             },
         ),
         migrations.CreateModel(
@@ -70,7 +79,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['name'],
-                'permissions': [('set_secret_of_source', 'Can set where passwords are found, and store secrets'), ('use_any_folder', 'Can name any folder of the workers, to back up or to write to')],
+                'permissions': [('set_secret_of_source', 'Can set where passwords are found, and store secrets'), ('restore_source', 'Can restore sources, and look into their backups'), ('use_any_folder', 'Can name any folder of the workers, to back up or to write to')],
             },
         ),
         migrations.CreateModel(
@@ -203,6 +212,32 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ['-ended_at'],
                 'constraints': [models.UniqueConstraint(models.F('record_id'), models.F('attempt'), name='one_backup_per_attempt')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Restore',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('point', models.CharField(help_text='As of when: the name of the point.', max_length=30)),
+                ('paths', models.JSONField(default=list, help_text='Files and folders of the source; none: all.')),
+                ('to', models.CharField(choices=[('folder', "a folder of the worker's host"), ('source', 'back to the source'), ('database', 'a new database at the source')], help_text='Where to.', max_length=10)),
+                ('target', models.CharField(blank=True, help_text="The folder, in the source or on the worker's host; the new database.", max_length=500)),
+                ('overwrite', models.BooleanField(default=False, help_text='Whether files that differ are replaced.')),
+                ('asked_by', models.CharField(max_length=150)),
+                ('asked_at', models.DateTimeField()),
+                ('record_id', models.BigIntegerField(help_text='The backlog record it runs as; it may have been pruned.', null=True)),
+                ('ended_at', models.DateTimeField(null=True)),
+                ('outcome', models.CharField(blank=True, choices=[('succeeded', 'succeeded'), ('incomplete', 'incomplete: some files were not restored'), ('failed', 'failed'), ('cancelled', 'cancelled')], max_length=12)),
+                ('error', models.TextField(blank=True, default='')),
+                ('files', models.BigIntegerField(help_text='That were restored.', null=True)),
+                ('size', models.BigIntegerField(help_text='In bytes.', null=True)),
+                ('present', models.BigIntegerField(help_text='Files that were there already, as in the backup.', null=True)),
+                ('not_set', models.JSONField(default=list, help_text='Modes, times and links that could not be set: the first 100.')),
+                ('failed', models.JSONField(default=list, help_text='Files that were not restored, and why: the first 100.')),
+                ('assignment', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='restores', to='sources.assignment')),
+            ],
+            options={
+                'ordering': ['-asked_at'],
             },
         ),
         migrations.AddIndex(

@@ -104,6 +104,9 @@ def run(
         _signal_group(process, signal.SIGKILL)
         exit_code = _reap(process)
         watch.close()
+    if watch.ending is Ending.EXITED and exit_code == -command.polite_signal and stop.is_set():
+        # what stops this process may reach the program as well, while it still is in the same process group
+        watch.ending = Ending.STOPPED
     return Ended(watch.ending, exit_code, tuple(watch.kept))
 
 

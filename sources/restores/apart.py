@@ -23,7 +23,7 @@ from sources.storage.store import Stopped, StorageFailed, Store
 def restore(location: str, wish: dict[str, Any], cache: str) -> dict[str, Any]:
     """Restore into a folder of this host. Returns the report, or why there is none: *refused*, *failed*, *stopped*."""
     target, paths = Path(wish.pop("target")), tuple(wish.pop("paths"))
-    store = Store(of_directory(Path(location)), Stop(location))
+    store = Store(of_directory(Path(location)), Stop(Path(location)))
     whole = Wish(target=target, paths=paths, **wish)
     try:
         return {

@@ -9,10 +9,10 @@ from typing import Any
 
 from django.conf import settings
 
+from sources.backups import repositories
 from sources.models import Repository
 from sources.processes import runner
 from sources.processes.runner import Command, Ending, StopSignal
-from sources.storage.location import Location, of_directory
 from sources.storage.restoring import Refused, Report, Step, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
 
@@ -28,14 +28,9 @@ def cache() -> Path:
     return Path(settings.VAR_DIR) / "trees"
 
 
-def location_of(repository: Repository) -> Location:
-    """Where a repository is, as rclone reaches it."""
-    return of_directory(Path(repository.location))
-
-
 def store_of(repository: Repository, stop: StopSignal) -> Store:
     """A repository to look into, for as long as a person waits."""
-    return Store(location_of(repository), stop, stall_timeout=ANSWER_SECONDS)
+    return Store(repositories.location_of(repository), stop, stall_timeout=ANSWER_SECONDS)
 
 
 def restore(

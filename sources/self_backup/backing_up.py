@@ -4,7 +4,7 @@ the repository, remove what is older than the last fourteen.
 
 import os
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def self_backup(run: Run) -> Outcome:
     if repository is None:
         return Cancelled("there is no repository to put it into")
     location = repositories.location_of(repository)
-    store = Store(replace(location, root=location.outside), run.stop)
+    store = Store(location.bare, run.stop)
     try:
         with tempfile.TemporaryDirectory(prefix="self-backup-", dir=settings.VAR_DIR) as scratch:
             return Succeeded(_back_up(Path(scratch), store, run))

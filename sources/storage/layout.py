@@ -13,12 +13,16 @@
 **A point is there if, and only if, its manifest is.** The manifest is written last, and is the first to go. So a run
 that failed or was killed leaves no point, only files that no point names.
 
+Symbolic links lie in a repository as rclone writes them where there are none: a file `NAME.rclonelink`, which holds the
+target. A real one in `current` could lead a later run out of the repository.
+
 Points and runs are named by the start of their run. Where a file of an rclone point lies: in the first `versions/<run>`
 of a later run that has its path, else in `current` (`points.py`). A folder in `versions` whose run has no manifest, be
 it because the run failed or because its point was removed, belongs to the next later one, and may be merged into it.
 """
 
 import re
+from collections.abc import Collection
 from datetime import UTC, datetime
 
 VERSION = 1
@@ -36,16 +40,15 @@ NAME = re.compile(r"(\d{8}T\d{6}Z)(?:-(\d+))?")
 FORMAT = "%Y%m%dT%H%M%SZ"
 
 
-def name_of(started_at: datetime, taken: frozenset[str] | set[str] = frozenset()) -> str:
-    """The name of the run that started then, as 20261121T065755Z; numbered when another run has taken that.
+def name_of(started_at: datetime, taken: Collection[str] = ()) -> str:
+    """The name of the run that started then, as 20261121T065755Z. It sorts after all that are taken: where another run
+    has that second, or the clock went back since, it is numbered.
 
     `started_at` is aware.
     """
     name = started_at.astimezone(UTC).strftime(FORMAT)
-    number = 1
-    while (numbered := f"{name}-{number}" if number > 1 else name) in taken:
-        number += 1
-    return numbered
+    second, number = max(map(order_of, taken), default=("", 0))
+    return name if name > second else f"{second}-{number + 1}"
 
 
 def instant_of(name: str) -> datetime:

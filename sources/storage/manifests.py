@@ -41,6 +41,9 @@ class Entry:
     digest: str | None = None
     digest_from: str = ""
 
+    def with_digest(self, digest: str, digest_from: str) -> "Entry":
+        return dataclasses.replace(self, digest=digest, digest_from=digest_from)
+
     @property
     def stored_path(self) -> str:
         """Where it lies in `current` or `versions`: links as rclone writes them where there are none."""

@@ -1,6 +1,10 @@
 """Reads and changes what lies in a repository, by rclone. Paths are relative to the folder of all assignments."""
 
+import dataclasses
 import json
+import math
+import os
+import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -13,6 +17,8 @@ from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage.location import Location
 
 QUIET = ("--config=", "--use-json-log", "--log-level=ERROR", "--retries=1", "--list-cutoff=1000000000000")
+PARTIAL_SUFFIX = ".rclone-partial"
+"""Ends the name of a file that is being fetched. Not more than 16 characters."""
 STATS = '"stats":{'
 NOT_FOUND = (3, 4)
 """rclone's exit codes for a directory and a file that is not there (https://rclone.org/docs/#exit-code)."""
@@ -28,7 +34,7 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Store:
-    """A repository at work. Each call blocks, and may raise StorageFailed, Stopped and ProgramMissing.
+    """A repository at work. Each call blocks, and may raise StorageFailed, Stopped, ProgramMissing and OSError.
 
     `stall_timeout` and `grace` in seconds, as `Command` has them. `inherited`: descriptors that rclone keeps open.
     """
@@ -41,12 +47,43 @@ class Store:
 
     def names(self, path: str, *, folders: bool = False) -> list[str]:
         """Names of the files, or of the folders, right in a folder. Empty where it is missing."""
+        if (here := self._here(path)) is not None:
+            try:
+                return [each.name for each in os.scandir(here) if each.is_dir(follow_symlinks=False) is folders]
+            except FileNotFoundError:
+                return []
         kind = "--dirs-only" if folders else "--files-only"
-        return [row["Name"] for row in self._listed(path, kind)]
+        rows: list[dict[str, Any]] = []
+        self._list(path, rows.append, kind)
+        return [row["Name"] for row in rows]
 
     def entries(self, path: str, *options: str) -> Iterator[dict[str, Any]]:
         """All that lies below a folder, as rclone's lsjson has it: Path, Size, ModTime, IsDir, … in no order."""
-        return iter(self._listed(path, "--recursive", *options))
+        rows: list[dict[str, Any]] = []
+        self.walk(path, rows.append, *options)
+        return iter(rows)
+
+    def walk(self, path: str, take: Callable[[dict[str, Any]], object], *options: str) -> None:
+        """The same, each handed over as it comes: a million of them take a gigabyte."""
+        self._list(path, take, "--recursive", *options)
+
+    def digests(self, path: str, paths: Collection[str]) -> dict[str, str]:
+        """SHA-256 in hex of files in a folder, by path: of those that are there, where their remote can tell."""
+        found: dict[str, str] = {}
+
+        def take(row: dict[str, Any]) -> None:
+            if digest := (row.get("Hashes") or {}).get("sha256"):
+                found[row["Path"]] = digest
+
+        # a large file is read for longer than any stall lasts
+        patient = dataclasses.replace(self, stall_timeout=math.inf)
+        patient._with_paths(
+            paths,
+            "lsjson", "--recursive", "--no-mimetype", "--no-modtime", "--hash", "--hash-type=sha256",
+            self.location.at(path),
+            on_line=_rows_to(take),
+        )  # fmt: skip
+        return found
 
     def sizes(self, path: str) -> dict[str, int]:
         """The files below a folder, and their sizes in bytes. Empty where it is missing."""
@@ -66,7 +103,16 @@ class Store:
         return self.run("copyto", self.location.at(path), str(file), missing_ok=True)
 
     def put(self, file: Path, path: str) -> None:
-        """Copy a file into the repository; whoever looks sees it whole or not at all."""
+        """Copy a file into the repository, where it is seen whole or not at all."""
+        if (here := self._here(path)) is not None:
+            here.parent.mkdir(parents=True, exist_ok=True)
+            new = here.with_name(f".{here.name}.new")
+            with file.open("rb") as read, new.open("wb") as written:
+                shutil.copyfileobj(read, written)
+                written.flush()
+                os.fsync(written.fileno())
+            new.replace(here)
+            return
         self.run("copyto", "--ignore-times", str(file), self.location.at(path))
 
     def move(self, source: str, target: str, paths: Collection[str] | None = None) -> None:
@@ -74,6 +120,13 @@ class Store:
         self._with_paths(
             paths, "move", "--ignore-times", "--no-traverse", self.location.at(source), self.location.at(target)
         )
+
+    def remove(self, path: str) -> None:
+        """Delete a file that `put` made. Missing is fine."""
+        if (here := self._here(path)) is not None:
+            here.unlink(missing_ok=True)
+        else:
+            self.run("deletefile", self.location.at(path), missing_ok=True)
 
     def copy_out(
         self, path: str, target: str, paths: Collection[str], on_progress: Callable[[int, int], None], *options: str
@@ -108,6 +161,10 @@ class Store:
         """Below a folder: a file does not go where a folder is."""
         self.run("rmdirs", "--leave-root", self.location.at(path), missing_ok=True)
 
+    def _here(self, path: str) -> Path | None:
+        """The same on this host, for files whose names this program chose: too small to start a program for."""
+        return Path(self.location.at(path)) if self.location.is_plain else None
+
     def run(
         self,
         *arguments: str,
@@ -139,15 +196,9 @@ class Store:
         ended = runner.run(command, stop=self.stop, on_line=take, sign_of_life=sign_of_life)
         return _judge(ended, arguments[0], errors, missing_ok)
 
-    def _listed(self, path: str, *options: str) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = []
-
-        def take(line: str) -> None:
-            if line.startswith('{"Path"'):
-                rows.append(json.loads(line.rstrip(",")))
-
-        self.run("lsjson", "--no-mimetype", *options, self.location.at(path), missing_ok=True, on_line=take)
-        return rows
+    def _list(self, path: str, take: Callable[[dict[str, Any]], object], *options: str) -> None:
+        at = self.location.at(path)
+        self.run("lsjson", "--no-mimetype", *options, at, missing_ok=True, on_line=_rows_to(take))
 
     def _with_paths(self, paths: Collection[str] | None, *arguments: str, **watched: Any) -> None:
         if paths is None:
@@ -157,6 +208,14 @@ class Store:
                 listed.write(b"".join(path.encode() + b"\0" for path in paths))
                 listed.flush()
                 self.run(*arguments, f"--files-from0={listed.name}", **watched)
+
+
+def _rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:
+    def on_line(line: str) -> None:
+        if line.startswith('{"Path"'):
+            take(json.loads(line.rstrip(",")))
+
+    return on_line
 
 
 def _judge(ended: Ended, verb: str, errors: list[str], missing_ok: bool) -> bool:

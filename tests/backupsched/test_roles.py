@@ -51,6 +51,7 @@ def people() -> dict[str, User | None]:
         "looks": make_user(*looks),
         "operates": make_user(*looks, "change_backlogrecord"),
         "edits": make_user(*looks, *edits),
+        "restores": make_user(*looks, "restore_source"),
         "superuser": make_user(is_superuser=True),
     }
 

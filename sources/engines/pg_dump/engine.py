@@ -18,17 +18,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
 from sources.engines.limits import LeastRate, Space
 from sources.engines.pg_dump.arguments import connection_environment, dump_arguments, globals_arguments
 from sources.engines.pg_dump.verdicts import NOT_WRITABLE, judge_check, judge_dump, message_of
 from sources.engines.results import GuardedProgress, result_of
-from sources.engines.versions import StoppedHere, locked
 from sources.processes import runner
 from sources.processes.programs import find_postgresql_program
 from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage import layout, manifests
+from sources.storage.locks import locked
 from sources.storage.manifests import Entry, Header
+from sources.storage.store import Stopped
 
 DATABASE, GLOBALS = "database.dump", "globals.sql"
 DIGEST_BYTES = 2**20
@@ -54,13 +55,16 @@ class PgDumpEngine:
     def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
         """Dump the database and its server's roles into a new point. See `Engine.run`.
 
-        `size` and `added` are the bytes of both files, `snapshot` is the path of the dump. Options are those of other
+        `size` and `added` are the bytes of both files, `snapshot` names the point. Options are those of other
         engines of the same policy, and passed over.
         """
 
         def dump() -> EngineResult:
-            with locked(task.destination) as lock:
-                return _Run(task, lock, GuardedProgress(on_progress), stop).dump()
+            if task.directory is None:
+                text = "dumps go into directories of this host that are not encrypted only: choose another repository"
+                raise RunEnded(Verdict.REPOSITORY_FAILED, text)
+            with locked(task.location, task.folder) as lock:
+                return _Run(task, task.directory, lock, GuardedProgress(on_progress), stop).dump()
 
         return result_of(task, dump)
 
@@ -69,10 +73,14 @@ class _Run:
     """One run of the engine. Raises what `result_of` turns into a result."""
 
     def __init__(
-        self, task: BackupTask, lock: int, on_progress: Callable[[EngineProgress], None], stop: StopSignal
+        self,
+        task: BackupTask,
+        destination: Path,
+        lock: tuple[int, ...],
+        on_progress: Callable[[EngineProgress], None],
+        stop: StopSignal,
     ) -> None:
         self.task, self.lock, self.on_progress, self.stop = task, lock, on_progress, stop
-        destination = task.destination.absolute()
         self.manifests, self.points = destination / layout.MANIFESTS, destination / layout.POINTS
         self.space, self.least_rate = Space(destination, task.reserve), LeastRate(task.least_rate)
 
@@ -82,7 +90,7 @@ class _Run:
         self._remove_what_is_no_point()
         self.space.check_before()
         try:
-            result = self._make_point(self.points / layout.name_of(self.task.started_at, set(os.listdir(self.points))))
+            result = self._make_point(self.points / layout.name_of(self.task.started_at, self._names()))
             self._prune()
             return result
         finally:
@@ -110,7 +118,7 @@ class _Run:
             size=size,
             files=len(entries),
             added=size,
-            snapshot=str(database),
+            snapshot=point.name,
             warnings=warnings,
         )
 
@@ -136,7 +144,7 @@ class _Run:
             connection_environment(self.task.source, self.task.connect_timeout),
             stall_timeout=self.task.stall_timeout if sign_of_life else math.inf,
             grace=self.task.program_grace,
-            inherited=(self.lock,),
+            inherited=self.lock,
         )
         return runner.run(command, stop=self.stop, sign_of_life=sign_of_life)
 
@@ -160,7 +168,7 @@ class _Run:
         with file.open("rb") as opened:
             while chunk := opened.read(DIGEST_BYTES):
                 if self.stop.is_set():
-                    raise StoppedHere
+                    raise Stopped
                 digest.update(chunk)
         found = file.stat()
         modified = datetime.fromtimestamp(found.st_mtime, UTC).isoformat()

@@ -6,11 +6,10 @@ in the order of the table; the exit code decides what no message did.
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from sources.engines.base import Verdict
 from sources.engines.rclone.log import BREAKDOWN, IGNORED, REDIRECTED, Problem, RcloneLog
-from sources.engines.versions import PARTIAL_SUFFIX
+from sources.storage.store import PARTIAL_SUFFIX
 
 EXIT_CODES = {
     1: "an error that rclone does not classify",
@@ -31,7 +30,7 @@ NOT_WRITABLE = re.compile(
     re.IGNORECASE,
 )
 TOO_LONG = re.compile(r"file name too long", re.IGNORECASE)
-HOST_KEY = re.compile(r"knownhosts: key (mismatch|is unknown)|no common algorithm for host key", re.IGNORECASE)
+HOST_KEY = re.compile(r"(knownhosts: |host )key (mismatch|is unknown)|no common algorithm for host key", re.IGNORECASE)
 BAD_KEY = re.compile(r"parse known_hosts_file", re.IGNORECASE)
 REFUSED = re.compile(
     r"unable to authenticate|40[13] (Unauthorized|Forbidden)|StatusCode: 40[13]|InvalidAccessKeyId|"
@@ -61,7 +60,7 @@ class Judgement:
     warnings: tuple[str, ...] = ()
 
 
-def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
+def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
     """What an rclone that ended by itself with `exit_code` means."""
     problems = log.everything
     if exit_code == 0:
@@ -122,10 +121,10 @@ def _not_copied(problems: list[Problem], number: int) -> tuple[str, ...]:
     return count, *(_describe(problem) for problem in problems)
 
 
-def _is_of_the_repository(problem: Problem, destination: Path) -> bool:
+def _is_of_the_repository(problem: Problem, destination: str) -> bool:
     """A suspicion: a source can send such a message. `sources.backups.handler` tries the repository itself."""
     words = _words(problem)
-    about_it = str(destination) in words or PARTIAL_SUFFIX in words
+    about_it = destination in words or PARTIAL_SUFFIX in words
     return about_it and bool(NOT_WRITABLE.search(words))
 
 

@@ -81,7 +81,7 @@ def dump(source: SourceSpec, destination: Path, stall_timeout: float = PATIENCE)
                 stop.set()
 
     task = task_for(source, destination / "copy", stall_timeout=stall_timeout)
-    return repositories.back_up(str(destination), task, on_progress=look, stop=stop), most
+    return repositories.back_up(task, on_progress=look, stop=stop), most
 
 
 def test_rows_without_end_do_not_fill_the_memory_and_count_as_no_progress(tmp_path: Path, settings: Any) -> None:

@@ -52,7 +52,8 @@ def test_no_name_and_no_link_of_an_sftp_host_leads_out_of_the_copy(tmp_path: Pat
     text = TEXT.decode()
     copied = dict.fromkeys([*ODD.values(), "folder/inner", "folder/outer"], text)
     assert tree(tmp_path) == {f"deep/deeper/copy/current/{name}": each for name, each in copied.items()} | {
-        "deep/deeper/copy/lock": ""
+        "deep/deeper/copy/lock": "",
+        "deep/deeper/copy/manifests/20261121T065755Z.jsonl.gz": "",
     }
     assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
 
@@ -63,7 +64,11 @@ def test_a_path_of_a_share_that_leads_out_of_the_copy_is_left_out_and_named(tmp_
         result = back_up_from("webdav", share, tmp_path / "deep/copy")
     assert result.verdict is Verdict.WARNINGS
     assert "../../outside: " in "; ".join(result.warnings)
-    assert tree(tmp_path) == {"deep/copy/current/a.txt": "alpha", "deep/copy/lock": ""}
+    assert tree(tmp_path) == {
+        "deep/copy/current/a.txt": "alpha",
+        "deep/copy/lock": "",
+        "deep/copy/manifests/20261121T065755Z.jsonl.gz": "",
+    }
 
 
 def test_of_two_names_that_differ_in_their_unicode_form_only_the_one_that_is_left_out_is_named(tmp_path: Path) -> None:
@@ -81,7 +86,7 @@ def test_a_listing_without_end_is_ended_before_it_fills_the_memory(tmp_path: Pat
     settings.ENGINE_MEMORY_MIB = 96
     with hostile_share(1, endless=True) as source:
         task = task_for(source, tmp_path / "copy")
-        result = repositories.back_up(str(tmp_path), task, on_progress=lambda progress: None, stop=threading.Event())
+        result = repositories.back_up(task, on_progress=lambda progress: None, stop=threading.Event())
     assert result.verdict is Verdict.SOURCE_FAILED
     assert "BACKUPSCHED_ENGINE_MEMORY" in result.error
 

@@ -1,7 +1,6 @@
 """The table of rclone's messages, on lines that rclone 1.75 wrote (where a peer here cannot be made to fail so)."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -9,7 +8,7 @@ from sources.engines.base import EngineProgress, Verdict
 from sources.engines.rclone.log import MAX_PROBLEMS, RcloneLog
 from sources.engines.rclone.verdicts import judge
 
-DESTINATION = Path("/srv/backups/a-1/daily")
+DESTINATION = "/srv/backups/a-1/daily"
 
 
 def log_of(*problems: tuple[str, str], transfers: int = 1) -> RcloneLog:

@@ -10,9 +10,8 @@ import pytest
 
 from sources.engines import engine_for
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
-from sources.engines.versions import Copy
 from tests.sources.engines.hostile_share import FILE, hostile_share
-from tests.sources.engines.peers import STARTED_AT, local_folder, small_disk, specification, task_for, tree, write_files
+from tests.sources.engines.peers import local_folder, small_disk, specification, task_for, tree, write_files
 
 MIB = 2**20
 DISK = 64 * MIB
@@ -81,9 +80,10 @@ def test_a_run_that_writes_little_goes_on_while_another_one_fills_the_repository
 def test_one_that_is_short_of_space_beforehand_is_full_itself(kind: str, tmp_path: Path) -> None:
     """What a killed run left is removed all the same: it may be what fills the disk."""
     with small_disk(tmp_path / "disk", DISK) as disk:
-        copy = Copy(disk / "copy")
-        copy.begin(STARTED_AT, lambda: False)
-        leftover = copy.current / "x.rclone-partial" if kind == "local" else disk / "copy/points/x/database.dump"
+        (disk / "copy/current").mkdir(parents=True)
+        leftover = (
+            disk / "copy" / ("current/x.1234abcd.rclone-partial" if kind == "local" else "points/x/database.dump")
+        )
         leftover.parent.mkdir(parents=True, exist_ok=True)
         leftover.write_bytes(b"x" * MIB)
         (disk / "other").write_bytes(b"x" * (free(disk) - RESERVE + MIB))
