@@ -17,7 +17,6 @@ import dataclasses
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +24,7 @@ from typing import IO, Any
 
 from delivery.redaction import redacted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
-from sources.engines.limits import LeastRate, Space
+from sources.engines.limits import Later, LeastRate, Space
 from sources.engines.rclone.gate import gate_to
 from sources.engines.rclone.log import RcloneLog
 from sources.engines.rclone.options import check_options, option_arguments, option_environment
@@ -130,7 +129,7 @@ class _Run:
 
     def _heal(self, begun: Begun) -> None:
         """One that was stopped is healed all the same, as far as that goes in half of what is left of the grace."""
-        stop = _Later(self.stop, (self.task.grace - self.task.program_grace) / 2)
+        stop = Later(self.stop, (self.task.grace - self.task.program_grace) / 2)
         store = dataclasses.replace(self.store, stop=stop)
         with suppress(Stopped, StorageFailed):
             runs.heal(store, self.task.folder, begun.name)
@@ -219,16 +218,6 @@ class _Run:
         except subprocess.SubprocessError:
             raise SourceIncomplete("rclone does not take the secret as a password") from None
         return ended.stdout.decode().strip()
-
-
-class _Later:
-    """A stop signal that gives so many seconds more."""
-
-    def __init__(self, stop: StopSignal, seconds: float) -> None:
-        self._stop, self._until = stop, time.monotonic() + seconds
-
-    def is_set(self) -> bool:
-        return self._stop.is_set() and time.monotonic() >= self._until
 
 
 def sync_arguments(task: BackupTask, run: str) -> tuple[str, ...]:
