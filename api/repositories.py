@@ -14,7 +14,7 @@ from sources.repository_breaker import OPEN_BREAKER_OF_REPOSITORY
 
 
 class RepositoryAnswer(Repository):
-    """Where backups go. `breaker`: `open` while what goes there fails for everybody, and waits."""
+    """Where backups go. `breaker`: `open` while all that goes there fails, and waits."""
 
     id: int
     breaker: Literal["closed", "open"]

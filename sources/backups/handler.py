@@ -39,9 +39,6 @@ ANSWER_HOLDS_FOR = timedelta(seconds=60)
 NOTICED_WITHIN_SECONDS = 60.0
 """How long engines take to notice that a source is gone, tries of their own included."""
 
-KEEP_ALL = 2**31
-"""Versions, while nothing may be removed."""
-
 BUSY_FOR = timedelta(seconds=60)
 """A destination that another run still writes to is looked at again after that."""
 
@@ -82,7 +79,6 @@ def _copy(run: Run) -> Outcome:
         location=repositories.location_of(policy.repository),
         folder=_directory(assignment),
         started_at=run.record.started_at,
-        keep_versions=KEEP_ALL if assignment.held_back_since else policy.keep_versions,
         options=_options(assignment),
         connect_timeout=policy.connect_timeout,
         grace=conf.ending_seconds(),

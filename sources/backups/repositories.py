@@ -24,6 +24,7 @@ from sources.secrets_by_reference import read_secret_in_time
 from sources.storage import remotes
 from sources.storage.identity import Identity, digest_of
 from sources.storage.location import Location
+from sources.storage.store import Stopped, StorageFailed
 
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
@@ -52,6 +53,40 @@ def back_up(task: BackupTask, *, on_progress: Callable[[EngineProgress], None], 
     if ended.ending is Ending.STALLED:
         return failure(Verdict.REPOSITORY_FAILED, _silent(task.location.outside, SILENT_SECONDS))
     return without_secret(failure(Verdict.SOURCE_FAILED, _died(ended)), task.source.secret)
+
+
+class Busy(Exception):
+    """Another run works in that folder. The message is for people."""
+
+
+def work(
+    do: str,
+    repository: Repository,
+    stop: StopSignal,
+    *,
+    grace: float,
+    on_progress: Callable[[EngineProgress], None],
+    **facts: object,
+) -> dict[str, Any]:
+    """Let a process work on what lies in a repository, as *remove_points* of `sources.engines.apart`. Blocks until it
+    has ended, and returns its answer. Raises: StorageFailed, Stopped, Busy."""
+    location = location_of(repository)
+    order = {"do": do, "location": location.as_json()} | facts
+    try:
+        ended, answers = _run(order, stop, SILENT_SECONDS, grace, GuardedProgress(on_progress))
+    except OSError as error:
+        raise StorageFailed(f"no process can be started here: {error}") from error
+    for answer in answers:
+        if "failed" in answer:
+            raise StorageFailed(answer["failed"])
+        if "busy" in answer:
+            raise Busy(answer["busy"])
+        if "stopped" in answer:
+            raise Stopped
+        return dict(answer)
+    if ended.ending is Ending.STOPPED:
+        raise Stopped
+    raise StorageFailed(_silent(location.outside, SILENT_SECONDS) if ended.ending is Ending.STALLED else _died(ended))
 
 
 def why(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> str | None:

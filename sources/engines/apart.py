@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
@@ -24,10 +25,13 @@ from sources.engines import engine_for, probing
 from sources.engines.base import BackupTask, EngineProgress, SourceSpec, Verdict
 from sources.engines.limits import Space
 from sources.engines.results import failure
-from sources.storage import identity
+from sources.processes.programs import ProgramMissing
+from sources.storage import identity, merging
 from sources.storage.identity import Identity
 from sources.storage.location import Location
-from sources.storage.store import StorageFailed, Store
+from sources.storage.locks import Busy, locked
+from sources.storage.manifests import ManifestDamaged
+from sources.storage.store import Stopped, StorageFailed, Store
 
 ALIVE_EVERY_SECONDS = 1.0
 OF_A_SOURCE = re.compile(r"-\d+$")
@@ -64,6 +68,35 @@ def back_up(task: dict[str, Any]) -> dict[str, Any]:
     source, started_at = SourceSpec(**task.pop("source")), datetime.fromisoformat(task.pop("started_at"))
     whole = BackupTask(source=source, started_at=started_at, location=location, **task)
     return asdict(engine_for(source.kind).run(whole, on_progress=_say_progress, stop=Stop(location.directory)))
+
+
+def remove_points(location: dict[str, Any], folder: str, points: list[str]) -> dict[str, Any]:
+    """Remove points of an assignment. Returns `merging.Removed` as a dictionary, or why it was not done."""
+
+    def on_progress(files: int, freed: int) -> None:
+        _say_progress(EngineProgress(freed, 0, files))
+
+    return _at_work(
+        location, folder, lambda store: asdict(merging.remove(store, folder, points, on_progress=on_progress))
+    )
+
+
+def _at_work(location: dict[str, Any], folder: str, work: Callable[[Store], dict[str, Any]]) -> dict[str, Any]:
+    """Work in the folder of an assignment. Returns what `work` does, or `failed`, `busy` or `stopped`."""
+    where = Location.of_json(location)
+    if where.directory and (reason := missing(str(where.directory))):
+        return {"failed": reason}
+    try:
+        with locked(where, folder) as lock:
+            return work(Store(where, Stop(where.directory), inherited=lock))
+    except Stopped:
+        return {"stopped": True}
+    except Busy as error:
+        return {"busy": str(error)}
+    except (StorageFailed, ManifestDamaged, ProgramMissing) as error:
+        return {"failed": str(error)}
+    except OSError as error:
+        return {"failed": f"{error.filename or where.outside} cannot be written: {error.strerror or error}"}
 
 
 def missing(location: str) -> str | None:
@@ -154,7 +187,17 @@ def not_made(location: str) -> str | None:
 
 ORDERS = {
     each.__name__: each
-    for each in (back_up, missing, not_writable, not_usable, not_made, open_to_others, probe, not_claimed)
+    for each in (
+        back_up,
+        remove_points,
+        missing,
+        not_writable,
+        not_usable,
+        not_made,
+        open_to_others,
+        probe,
+        not_claimed,
+    )
 }
 
 

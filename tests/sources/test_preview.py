@@ -4,14 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from django.core.exceptions import ValidationError
 from django.test import Client
 from django.utils.html import escape
 
 from jobs.clock import database_clock
 from schedules.cron import Period
 from sources import previews
-from sources.edits import Policies
 from sources.models import Policy
 from tests.commands import command
 from tests.schedules.factories import make_events, make_throttle
@@ -178,18 +176,6 @@ class TestBadUsage:
     def test_a_count_that_is_not_1_to_1000_is_refused(self) -> None:
         nightly()
         assert refused("laptops", "--count=0") == "0 periods cannot be shown; ask for 1 to 1000"
-
-
-class TestWhatIsCheckedWhenAPolicyIsSaved:
-    def problems(self, **fields: Any) -> dict[str, list[str]]:
-        with pytest.raises(ValidationError) as caught:
-            Policies().fill(make_policy(), fields)
-        return caught.value.message_dict
-
-    def test_excluded_dates_that_leave_no_opening_are_said_on_their_field(self) -> None:
-        assert self.problems(window=NIGHTS, excluded_dates=["2020-01-01..2040-01-01"]) == {
-            "excluded_dates": ["leave no opening within two years; take some of them away"]
-        }
 
 
 class TestAScheduleOfEvents:

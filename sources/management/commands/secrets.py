@@ -115,8 +115,11 @@ def _describe(users: dict[str, list[str]]) -> str:
 
 def _typed(name: str) -> str:
     """Raises: ValueError when it was not typed the same twice."""
-    value = getpass.getpass(f"Secret {plain(name).plain}: ")
-    if getpass.getpass("Again: ") != value:
+    try:
+        value, again = (getpass.getpass(prompt) for prompt in (f"Secret {plain(name).plain}: ", "Again: "))
+    except (EOFError, KeyboardInterrupt):
+        raise ValueError("nothing was stored") from None
+    if value != again:
         raise ValueError("these were two different secrets; nothing was stored")
     return value
 
