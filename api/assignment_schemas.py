@@ -171,4 +171,5 @@ class PolicyPreviewAnswer(Schema):
     zone: str
     window: Any
     excluded_dates: Any
+    not_kept: dict[str, list[str]] = Field(description="Of its sources, by their kind: what no backup keeps of them")
     periods: list[PeriodAnswer]

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from ninja import Field, Schema
 from pydantic import BaseModel
 
 from api import history
 from api.assignment_schemas import MovedAnswer
-from api.auth import Staff, user_of
+from api.auth import Staff, operating, user_of, viewing
 from api.errors import ApiError
 from api.fields import RowId
 from api.models import Scope
@@ -21,7 +21,8 @@ from declarations.service import Service
 from declarations.types import STRICT
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from sources import edits, planning
+from sources import edits, held_back, planning
+from sources.backups import retention
 from sources.models import Assignment, Policy, Source
 from sources.protection import present, with_alert_state
 
@@ -68,6 +69,8 @@ class AssignmentAnswer(Schema):
     first_failure_at: datetime | None
     skips: int
     vanished_at: datetime | None
+    held_back_since: datetime | None = Field(description="Since when nothing of it is removed: a backup looked wrong")
+    held_back_why: str
     directory: str = Field(description="Where in the repository its backups lie")
     inserted_at: datetime
     record: RecordOfAssignment | None
@@ -80,6 +83,7 @@ class AssignmentFilters(Schema):
     policy: Annotated[int, Field(ge=1)] | None = None
     state: StateName | None = None
     failing: bool | None = None
+    held_back: bool | None = None
 
 
 class AssignmentEdits(Service[Assignment]):
@@ -122,9 +126,11 @@ class Assignments(Resource[Assignment]):
         return with_alert_state(Assignment.objects.select_related("source", "policy__schedule"), present())
 
     def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
-        failing = asked.pop("failing", None)
+        failing, held = asked.pop("failing", None), asked.pop("held_back", None)
         if failing is not None:
             rows = rows.filter(failures__gt=0) if failing else rows.filter(failures=0)
+        if held is not None:
+            rows = rows.filter(held_back_since__isnull=not held)
         return rows.filter(**asked)
 
     def facts(self, rows: Sequence[Assignment]) -> list[dict[str, Any]]:
@@ -176,3 +182,50 @@ def back_up_now(request: HttpRequest, assignment_id: int) -> dict[str, int]:
     moved = planning.back_up_now([assignment], asked_by=user_of(request).get_username())
     history.noted(request, assignment, "Back up now")
     return {"moved": moved}
+
+
+class PointAnswer(Schema):
+    """A point in time. `because`: the rules that keep it; empty: it goes."""
+
+    point: str
+    at: datetime
+    stays: bool
+    because: list[str]
+
+
+class RetentionAnswer(Schema):
+    """What becomes of the points of an assignment, the newest first. `held_back`: why none of them goes for now."""
+
+    source: str
+    policy: str
+    held_back: str
+    points: list[PointAnswer]
+
+
+@router.get(
+    f"{assignments.one_path}/retention",
+    auth=viewing("sources.assignment"),
+    response=RetentionAnswer,
+    operation_id="preview_retention",
+    summary="Which of its points stay, why, and which go",
+)
+def preview_retention(request: HttpRequest, assignment_id: int) -> dict[str, Any]:
+    """By its policy as it is saved. What goes is removed after its next backup."""
+    return retention.facts_of(assignments.get(assignment_id))
+
+
+@router.post(
+    f"{assignments.one_path}/accept",
+    auth=operating(),
+    response=AssignmentAnswer,
+    operation_id="accept_assignment",
+    summary="Its backup is meant so",
+    openapi_extra={"x-has": ["conflict"]},
+)
+def accept(request: HttpRequest, assignment_id: int) -> HttpResponse:
+    """A person has looked at a backup that looked wrong: what is kept is removed again as its policy says."""
+    assignment = assignments.get(assignment_id)
+    if not held_back.accept([assignment_id], by=user_of(request).get_username()):
+        raise ApiError(409, "nothing of it is held back", "there is nothing to do")
+    history.noted(request, assignment, "Accepted its backup")
+    return assignments.respond(assignments.get(assignment_id))

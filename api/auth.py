@@ -100,10 +100,11 @@ def operating() -> Staff:
     return Staff(Scope.OPERATE, may_operate)
 
 
-def viewing(model: str) -> Staff:
-    """Who may see rows of a model, as `jobs.throttle`, as in the admin: who may change them, too."""
+def viewing(model: str, *others: str) -> Staff:
+    """Who may see rows of a model, as `jobs.throttle`, as in the admin: who may change them, or has a permission of
+    `others`, too."""
     app, _, name = model.partition(".")
-    return Staff(Scope.READ, f"{app}.view_{name}", f"{app}.change_{name}")
+    return Staff(Scope.READ, f"{app}.view_{name}", f"{app}.change_{name}", *others)
 
 
 def writing(verb: str, model: str) -> Staff:

@@ -30,10 +30,15 @@ class BackupAnswer(Schema):
     started_at: datetime
     ended_at: datetime
     size: int = Field(description="That it protects")
-    transferred: int = Field(description="That had to be copied")
     files: int
+    new: int | None = Field(description="Files that the last backup did not have; null here and below: unknown")
+    changed: int | None = Field(description="Files that differ from those of the last backup")
+    unchanged: int | None
+    removed: int | None = Field(description="Files of the last backup that are gone")
+    read: int | None = Field(description="Bytes from the source")
+    added: int | None = Field(description="Bytes to the repository")
     snapshot: str = Field(description="Where in the repository it lies")
-    warnings: str
+    warnings: list[str] = Field(description="The first 20")
 
 
 class BackupFilters(Schema):

@@ -17,7 +17,7 @@ __all__ = ["DURATION", "Body", "Instant", "JsonObject", "Line", "Name", "RowId",
 class Body(Schema):
     """What is sent to create or change something."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True)
 
 
 def written_out(value: Any) -> Any:

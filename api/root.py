@@ -16,9 +16,11 @@ from api import (
     queues,
     records,
     repositories,
+    restores,
     retry_policies,
     schedules,
     sources,
+    stored_secrets,
     throttles,
     triggers,
     workers,
@@ -39,7 +41,7 @@ api = Api(
     "and headers gets 431 from the web server, as plain text; a proxy before it may refuse shorter ones with 414.",
     urls_namespace="api",
 )
-PROTECTED = (enrolment, agents, sources, policies, assignments, repositories, backups)
+PROTECTED = (enrolment, agents, sources, policies, assignments, repositories, backups, restores, stored_secrets)
 BACKLOG = (
     schedules, triggers, throttles, endpoints, retry_policies, records, queues,
     breakers, workers,

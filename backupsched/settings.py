@@ -146,6 +146,9 @@ SECRETS_DIRECTORIES = paths(
 )
 FOLDERS = paths("BACKUPSCHED_FOLDERS", "/home", "/srv", "/mnt", "/media", "/data", "/backup")
 
+# name of the repository that the scheduler itself is backed up into; empty: the oldest one; none: it is not
+SELF_BACKUP_TO = os.environ.get("BACKUPSCHED_SELF_BACKUP_TO", "")
+
 RESERVE_PERCENT = number("BACKUPSCHED_RESERVE", 1)
 MEMORY_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
 ENGINE_MEMORY_MIB = whole("BACKUPSCHED_ENGINE_MEMORY", max(1024, MEMORY_MIB // 2))
@@ -173,6 +176,7 @@ JOBS = {
         "availability": {"concurrency": 200, "feeds": "backups"},
         "backups": {"concurrency": 16},
         "callbacks": {"concurrency": 200},
+        "restores": {"concurrency": 2},
         "default": {"concurrency": 4},
     },
     "PROGRAM": PROGRAM,

@@ -1,7 +1,8 @@
 """Secrets at rest: sealed with keys that are derived from Django's SECRET_KEY, so that a dump of the database alone
 tells none of them.
 
-SECRET_KEY seals. What an older key sealed is still read while that key stands in SECRET_KEY_FALLBACKS. The cipher is
+SECRET_KEY seals. What an older key sealed is still read while that key stands in SECRET_KEY_FALLBACKS, and sealed anew
+by `delivery/resealing.py`. The cipher is
 Fernet (AES-128-CBC with HMAC-SHA256), the derivation HKDF-SHA256 (RFC 5869).
 """
 
@@ -39,6 +40,15 @@ def unseal(sealed: str) -> str:
             "a secret cannot be read: it was sealed with another SECRET_KEY. Give all hosts the same SECRET_KEY; if "
             "that was changed, put the old one into SECRET_KEY_FALLBACKS, or enter the secret again"
         ) from None
+
+
+def is_sealed_by_present_key(sealed: str) -> bool:
+    """Whether SECRET_KEY itself opens it, and no fallback is needed."""
+    try:
+        _box(_keys()[:1]).decrypt(sealed.encode())
+    except (InvalidToken, ValueError):
+        return False
+    return True
 
 
 def _keys() -> tuple[str | bytes, ...]:

@@ -16,7 +16,7 @@ from django.conf import settings
 from demo import processes, sleeper
 from demo.addresses import address_of
 from demo.files import generate
-from sources.engines import programs
+from sources.processes import programs
 
 USER = "backup"
 VANISHER_BYTES = 9_000_000

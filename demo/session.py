@@ -18,11 +18,11 @@ from demo import compare, fleet, processes, services, shop
 from demo.comings import Comings
 from demo.errors import DemoError
 from demo.hosts import Host, make_other_hosts, make_sftp_hosts, secrets_directory, write_secret
-from demo.summary import Summary, refused_attempts, summarise, unprotected
+from demo.summary import Summary, copy_of, refused_attempts, summarise, unprotected
 from jobs.conf import PROGRAM
-from sources.engines import programs
 from sources.fleet import import_fleet
 from sources.models import Backup
+from sources.processes import programs
 
 ADMIN = "admin"
 
@@ -160,7 +160,7 @@ class Session:
         self.say(f"admin account: {ADMIN}, password {password} (shown only now)")
 
     def _identical(self, name: str, backup: Backup) -> bool:
-        copy = Path(backup.snapshot)
+        copy = copy_of(backup)
         if name == "demo-shop-database":
             found = compare.database_differences(
                 copy, self.where, self._administration_database, Path(programs.find_postgresql_program("pg_restore"))

@@ -1,6 +1,6 @@
 """The demo's PostgreSQL database: a small shop, generated, on the server that the project itself uses."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -36,7 +36,7 @@ class Place:
     host: str
     port: int
     user: str
-    password: str | None
+    password: str | None = field(repr=False)
 
     def connect(self, database: str) -> psycopg.Connection[Any]:
         """A connection in autocommit mode. Raises: psycopg.Error."""

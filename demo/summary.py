@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome
 from sources.models import Assignment, Backup
 from sources.planning import BACKUPS, subject_of
+from sources.storage import layout
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,18 @@ def _summary_of(assignment: Assignment, reachable: bool, compare: Callable[[str,
         attempts=attempts.count(),
         bytes=backup.size if backup else None,
         seconds=round((backup.ended_at - backup.started_at).total_seconds(), 2) if backup else None,
-        repository=backup.snapshot if backup else None,
+        repository=str(copy_of(backup)) if backup else None,
         next_backup_at=assignment.next_backup_at.isoformat() if assignment.next_backup_at else None,
         identical=compare(name, backup) if backup else None,
     )
+
+
+def copy_of(backup: Backup) -> Path:
+    """Where the newest copy of its source lies."""
+    folder = Path(backup.repository.location, backup.assignment.directory)
+    if backup.engine == "rclone":
+        return folder / layout.CURRENT
+    return folder / layout.POINTS / backup.snapshot / "database.dump"
 
 
 def _outcome(backup: Backup | None, attempt: Attempt | None, record: BacklogRecord | None) -> str:

@@ -1,13 +1,14 @@
 """What `manage.py doctor` looks at for this app."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.backends.utils import CursorWrapper
+from django.db.models import Max
 
-from operations.doctor.finding import Answer, condition, listed, ok, several, warning
+from operations.doctor.finding import COUNT_TO, Answer, condition, listed, ok, several, warning
 from sources.backups import repositories
-from sources.models import Repository
+from sources.models import Assignment, RecoveryKey, Repository, SelfBackup
 
 
 @condition("")
@@ -23,3 +24,36 @@ def repository_modes(cursor: CursorWrapper, now: datetime) -> Answer:
         f"chmod -R u=rwX,go= what is named, or set BACKUPSCHED_UMASK (now {settings.UMASK:03o}) if others may read it",
         open=sorted(is_open),
     )
+
+
+@condition(
+    "no backup looks wrong beside those before it",
+    "nothing is removed of what looked wrong: {}",
+    "look at those backups; if they are meant so, `manage.py held_back accept SOURCE`",
+)
+def held_back(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Assignments whose backups a person has to look at."""
+    held = Assignment.objects.filter(held_back_since__isnull=False).order_by("held_back_since")
+    rows = held.values_list("source__name", "held_back_why")[:COUNT_TO]
+    return [f"{source}, {why}" for source, why in rows], {"held_back": [source for source, _ in rows]}
+
+
+MISSED_AFTER = timedelta(days=2)
+
+
+@condition("")
+def self_backup(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Whether the scheduler could come back on another machine."""
+    if settings.SELF_BACKUP_TO == "none":
+        return ok("the scheduler's own backup is switched off by BACKUPSCHED_SELF_BACKUP_TO")
+    last = SelfBackup.objects.exclude(ended_at=None).aggregate(at=Max("ended_at"))["at"]
+    if last is None and not SelfBackup.objects.filter(day__lt=now - MISSED_AFTER).exists():
+        return ok("the scheduler's own backup has yet to run for the first time")
+    if last is None or now - last > MISSED_AFTER:
+        since = f"since {last:%Y-%m-%d %H:%M} UTC" if last else "ever"
+        do = "see `backlog list --kind self_backup` for the error; BACKUPSCHED_SELF_BACKUP_TO names the repository"
+        return warning(f"the scheduler itself has not been backed up {since}", do, last=last and last.isoformat())
+    if not RecoveryKey.objects.exclude(printed_at=None).exists():
+        text = "the scheduler is backed up each day, and cannot be restored: its passphrase was never printed"
+        return warning(text, "run `self_backup passphrase`, and keep the paper away from this machine")
+    return ok(f"the scheduler itself was backed up at {last:%Y-%m-%d %H:%M} UTC", last=last.isoformat())

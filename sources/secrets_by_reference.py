@@ -1,24 +1,30 @@
-"""Secrets are kept outside the database: a source names where its password is found.
+"""Where a password is found is said by a reference; the password itself stands in no source.
 
-`env:NAME` is an environment variable of the worker, `file:/path` a file that the worker may read. Neither may be just
-any: who may change a source, and chooses the server that it is sent to, would read every file and variable of the
-worker. So variables begin with `ENV_PREFIX`, and files lie below one of `settings.SECRETS_DIRECTORIES`.
+`stored:NAME` is a secret that is kept in the database, sealed (`delivery/stored_secrets.py`), `env:NAME` a variable of
+the worker's environment, `file:/path` a file that the worker may read. The latter two may not be just any: who may
+change a source, and chooses the server that it is sent to, would read every file and variable of the worker. So
+variables begin with `ENV_PREFIX`, and files lie below one of `settings.SECRETS_DIRECTORIES`.
+
+A file may lie on a dead share: it is read in a thread of its own, in time. A stored one is asked of the database only
+where the database may be asked: in the caller's thread, or in one of its queue.
 """
 
 import os
 import re
 import stat
+from functools import partial
 from pathlib import Path
 
 from django.conf import settings
 
+from delivery import stored_secrets
+from delivery.declarations import LONGEST_SECRET, SECRET_NAME
+from jobs.worker.database_threads import ask_database
 from sources.network.bounded_threads import BoundedThreads
 
 ENV_PREFIX = "BACKUP_SECRET_"
-REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:/.+")
-LONGEST_SECRET = 65_536
-"""Bytes of a secret's file: a private key has a few thousand. /dev/zero has no end."""
-
+REFERENCE = re.compile(rf"{stored_secrets.PREFIX}{SECRET_NAME}|env:[A-Za-z_][A-Za-z0-9_]*|file:/.+")
+FORMS = "stored:NAME, env:NAME or file:/path"
 
 PATIENCE_SECONDS = 10.0
 """For a file on a share that does not answer."""
@@ -37,9 +43,7 @@ def check_reference(reference: str) -> None:
     Raises: ValueError. It never repeats a text of another form, which may be the password itself.
     """
     if not REFERENCE.fullmatch(reference) or re.search(r"[\x00-\x1f\x7f]", reference):
-        raise ValueError(
-            "must say where the password is found, as env:NAME or file:/path; never write the password itself here"
-        )
+        raise ValueError(f"must say where the password is found, as {FORMS}; never write the password itself here")
     where, _, name = reference.partition(":")
     if where == "env" and not name.startswith(ENV_PREFIX):
         raise ValueError(f"{name} is not for sources: name the variable {ENV_PREFIX}…, and set it for the worker")
@@ -47,11 +51,28 @@ def check_reference(reference: str) -> None:
         raise ValueError(_elsewhere(name))
 
 
+def problem_with_stored(reference: str) -> str:
+    """Why `reference` cannot be saved, in the transaction that saves it, with what to do: it names a stored secret that
+    is not there. Empty: it can. Whatever has such a field asks this, and is named in `stored_secrets.referring`."""
+    name = _stored_name(reference)
+    return stored_secrets.problem_with(name) if name else ""
+
+
+def store_secret(name: str, value: str) -> str:
+    """Keep a new secret, sealed; returns the reference to it, `stored:NAME`. It goes with the caller's transaction.
+
+    Raises: ValueError, which does not quote the value: the name is taken (what it stands for is never overwritten), or
+    is none.
+    """
+    return stored_secrets.store(name, value)
+
+
 def read_secret(reference: str) -> str | None:
     """Return the secret that `reference` names; None for an empty reference. One newline at its end is cut.
 
-    Raises: SecretNotFound when the reference is not allowed, the variable not set, or the file no readable regular file
-    of at most `LONGEST_SECRET` bytes.
+    A stored one is asked of the database by this thread, as handlers and commands may; a file may take for ever.
+    Raises: SecretNotFound when the reference is not allowed, the secret not stored or not to be opened, the variable
+    not set, or the file no readable regular file of at most `LONGEST_SECRET` bytes; django.db.Error.
     """
     if not reference:
         return None
@@ -62,13 +83,21 @@ def read_secret(reference: str) -> str | None:
     where, _, name = reference.partition(":")
     if where == "file":
         return _read_file(Path(name))
+    if stored := _stored_name(reference):
+        try:
+            return stored_secrets.read(stored)
+        except stored_secrets.NotStored as error:
+            raise SecretNotFound(str(error)) from None
     if name not in os.environ:
         raise SecretNotFound(f"the environment variable {name} is not set; set it for the worker")
     return os.environ[name]
 
 
 def read_secret_in_time(reference: str) -> str | None:
-    """The same, given up after `PATIENCE_SECONDS`, for a thread that must not hang. Raises: SecretNotFound."""
+    """The same, a file given up after `PATIENCE_SECONDS`, for a thread that must not hang. Raises: SecretNotFound;
+    django.db.Error."""
+    if _stored_name(reference):
+        return read_secret(reference)
     try:
         return secrets.call_now(reference, lambda: read_secret(reference), PATIENCE_SECONDS)
     except TimeoutError:
@@ -77,20 +106,37 @@ def read_secret_in_time(reference: str) -> str | None:
         ) from None
 
 
-def _read_file(path: Path) -> str:
+async def read_secret_in_queue(reference: str, queue: str) -> str | None:
+    """The same for a coroutine of a handler of `queue`, which has a deadline of its own. Raises: SecretNotFound;
+    django.db.Error."""
+    if _stored_name(reference):
+        return await ask_database(queue, read_secret, reference)
+    return await secrets.call(reference, partial(read_secret, reference))
+
+
+def _stored_name(reference: str) -> str:
+    """The name of the stored secret that it refers to; empty: it refers to none."""
+    return reference.removeprefix(stored_secrets.PREFIX) if reference.startswith(stored_secrets.PREFIX) else ""
+
+
+def read_regular_file(path: Path, what: str, longest: int) -> bytes:
+    """Raises: SecretNotFound when `path` is no readable regular file of at most `longest` bytes."""
     try:
         with open(path, "rb", buffering=0, opener=_open_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise SecretNotFound(f"the secret file {path} is not a regular file; name one")
-            if not _is_below(path.resolve(), [directory.resolve() for directory in settings.SECRETS_DIRECTORIES]):
-                raise SecretNotFound(f"the secret {_elsewhere(path)}")
-            content = file.read(LONGEST_SECRET + 1)
+                raise SecretNotFound(f"{what} {path} is not a regular file; name one")
+            content = file.read(longest + 1)
     except OSError as error:
-        raise SecretNotFound(
-            f"the secret file {path} cannot be read ({error.strerror}); let the worker read it"
-        ) from error
-    if len(content) > LONGEST_SECRET:
-        raise SecretNotFound(f"the secret file {path} is longer than {LONGEST_SECRET:,} bytes; it holds no secret")
+        raise SecretNotFound(f"{what} {path} cannot be read ({error.strerror}); let the worker read it") from error
+    if len(content) > longest:
+        raise SecretNotFound(f"{what} {path} is longer than {longest:,} bytes; name another one")
+    return content
+
+
+def _read_file(path: Path) -> str:
+    content = read_regular_file(path, "the secret file", LONGEST_SECRET)
+    if not _is_below(path.resolve(), [directory.resolve() for directory in settings.SECRETS_DIRECTORIES]):
+        raise SecretNotFound(f"the secret {_elsewhere(path)}")
     try:
         text = content.decode()
     except UnicodeDecodeError:

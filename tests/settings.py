@@ -17,6 +17,7 @@ os.environ.setdefault("MPLCONFIGDIR", str(Path(__file__).parents[1] / ".pytest_c
 
 from backupsched.settings import *  # noqa: F403
 
+SELF_BACKUP_TO = "none"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # else each test's client looks at all static files before its first request, a tenth of what a page costs here
 WHITENOISE_AUTOREFRESH = True

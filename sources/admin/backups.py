@@ -1,20 +1,31 @@
 """What was done: backups, and the state of each assignment."""
 
+from collections.abc import Callable
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.template.defaultfilters import filesizeformat
-from django.utils.html import format_html
-from unfold.decorators import display
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import mark_safe
+from unfold.decorators import action, display
 
 from jobs.durations import span
+from operations.admin.asking import AsksFirst, is_confirmed, question
 from operations.admin.base import ReadOnlyAdmin, moment
 from operations.admin.decisions import log_url
+from operations.admin.tables import table
+from sources import held_back
 from sources.admin.protection import STATE_LABELS, AlertStateFilter, PolicyFilter, present, with_alert_state
+from sources.backups import retention
 from sources.models import Assignment, Backup, Progress
 from sources.planning import KIND, subject_of
+
+ACCEPT = "Looked at it: it is meant so"
+ACCEPT_MEANS = "What is kept is removed again as its policy says: at the next backup, or soon."
+
+Verb = Callable[..., int]
 
 
 class PolicyOfBackupFilter(PolicyFilter):
@@ -25,7 +36,14 @@ class PolicyOfBackupFilter(PolicyFilter):
 class BackupAdmin(ReadOnlyAdmin):
     """Every completed run."""
 
-    list_display = ("source", "policy", "engine", "shown_started_at", "took", "shown_size", "files", "result")
+    list_display = (
+        "source", "policy", "engine", "shown_started_at", "took", "shown_size", "files", "new", "changed", "removed",
+        "shown_added", "result",
+    )  # fmt: skip
+    fields = (
+        "source", "policy", "repository", "snapshot", "engine", "record_id", "attempt", "shown_started_at", "took",
+        "shown_size", "files", "new", "changed", "unchanged", "removed", "shown_read", "shown_added", "shown_warnings",
+    )  # fmt: skip
     list_filter = ("engine", "repository", PolicyOfBackupFilter)
     search_fields = ("assignment__source__name", "snapshot")
     list_select_related = ("assignment__source", "assignment__policy__schedule", "repository")
@@ -52,22 +70,44 @@ class BackupAdmin(ReadOnlyAdmin):
     def shown_size(self, backup: Backup) -> str:
         return filesizeformat(backup.size)
 
+    @admin.display(description="read", ordering="read")
+    def shown_read(self, backup: Backup) -> str:
+        return "" if backup.read is None else filesizeformat(backup.read)
+
+    @admin.display(description="added", ordering="added")
+    def shown_added(self, backup: Backup) -> str:
+        return "" if backup.added is None else filesizeformat(backup.added)
+
+    @admin.display(description="warnings")
+    def shown_warnings(self, backup: Backup) -> str:
+        return format_html_join(mark_safe("<br>"), "{}", ((each,) for each in backup.warnings))
+
     @display(description="result", label={"good": "success", "with warnings": "warning"})
     def result(self, backup: Backup) -> str:
         return "with warnings" if backup.warnings else "good"
 
 
 @admin.register(Assignment)
-class AssignmentAdmin(ReadOnlyAdmin):
+class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     """Sources under their policies: what the next decision about each knows. Edited with the source."""
 
     list_display = (
         "__str__", "shown_state", "last_backup", "took", "next_backup", "shown_overdue_since", "failures", "skips",
+        "shown_held_back_since",
     )  # fmt: skip
-    list_filter = (AlertStateFilter, PolicyFilter, ("vanished_at", admin.EmptyFieldListFilter))
+    list_filter = (
+        AlertStateFilter,
+        PolicyFilter,
+        ("vanished_at", admin.EmptyFieldListFilter),
+        ("held_back_since", admin.EmptyFieldListFilter),
+    )
+    called = "assignment"
+    actions = ("accept",)
+    actions_detail = ("accept_this",)
     fields = (
         "source", "policy", "shown_state", "shown_overdue_since", "next_backup", "last_backup", "took", "size",
-        "directory", "contacted", "failures", "skips", "shown_vanished_at", "log",
+        "directory", "contacted", "failures", "skips", "shown_vanished_at", "shown_held_back_since",
+        "held_back_why", "log", "points",
     )  # fmt: skip
     search_fields = ("source__name",)
     list_select_related = ("source", "policy__schedule")
@@ -78,6 +118,32 @@ class AssignmentAdmin(ReadOnlyAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Assignment | None = None) -> bool:
         """Ending an assignment is a person's decision; the confirmation lists the backups that go with it."""
         return bool(request.user.has_perm("sources.delete_assignment"))
+
+    @admin.action(description=ACCEPT, permissions=["operate"])
+    def accept(self, request: HttpRequest, found: QuerySet[Assignment]) -> HttpResponse | None:
+        return self.ask_or_do(request, found, ACCEPT, ACCEPT_MEANS, held_back.accept)
+
+    @action(description=ACCEPT, url_path="accept", permissions=["operate"], icon="visibility")
+    def accept_this(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self.ask_or_do_for_one(request, object_id, ACCEPT, ACCEPT_MEANS, held_back.accept)
+
+    def idle_verbs(self, row: Assignment) -> set[str]:
+        return set() if row.held_back_since else {"accept_this"}
+
+    def ask_or_do(
+        self, request: HttpRequest, rows: QuerySet[Assignment], name: str, means: str, verb: Verb
+    ) -> HttpResponse | None:
+        """The question, or None once the answer was yes and it is done."""
+        if not is_confirmed(request):
+            return question(request, name, means, [f"{each}: {each.held_back_why or 'not held back'}" for each in rows])
+        changed = verb(list(rows.values_list("pk", flat=True)), by=str(request.user))
+        text = f"{changed} assignment{'s' if changed != 1 else ''}" if changed else "none of them is held back"
+        self.message_user(request, f"{name}: {text}.", messages.SUCCESS if changed else messages.WARNING)
+        return None
+
+    @admin.display(description="held back since (UTC)", ordering="held_back_since")
+    def shown_held_back_since(self, assignment: Assignment) -> str:
+        return moment(assignment.held_back_since)
 
     @display(description="state", label=STATE_LABELS, ordering="state")
     def shown_state(self, assignment: Any) -> str:
@@ -95,6 +161,14 @@ class AssignmentAdmin(ReadOnlyAdmin):
     def log(self, assignment: Assignment) -> str:
         address = log_url([subject_of(assignment.pk)], KIND)
         return format_html('<a href="{}" class="text-link">what was done</a>', address)
+
+    @admin.display(description="points in time")
+    def points(self, assignment: Assignment) -> str:
+        rows = [
+            (moment(each.point.started_at), ", ".join(each.reasons) or "is removed after the next backup")
+            for each in retention.decide(assignment)
+        ]
+        return table(("of (UTC)", "stays since it is"), rows, empty="none")
 
     @admin.display(description="last success (UTC)", ordering="last_backup_at")
     def last_backup(self, assignment: Assignment) -> str:

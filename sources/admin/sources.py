@@ -15,7 +15,7 @@ from unfold.decorators import display
 
 from jobs.clock import database_clock
 from jobs.durations import span
-from operations.admin.base import SMALL_TEXT_AREAS, ago, moment
+from operations.admin.base import SMALL_TEXT_AREAS, ago, link, moment
 from operations.admin.decisions import log_url
 from operations.admin.declared import DeclaredForm, DeclaredPages
 from operations.admin.tables import table
@@ -30,6 +30,7 @@ from sources.admin.protection import (
     with_alert_state,
     with_status,
 )
+from sources.domain.not_kept import not_kept
 from sources.edits import Sources
 from sources.models import Assignment, Backup, Source
 
@@ -46,8 +47,8 @@ class AssignmentInline(TabularInline):
     extra = 0
     hide_title = True
     autocomplete_fields = ("policy",)
-    fields = ("policy", "shown_state", "last_backup", "took", "next_backup", "failures", "record")
-    readonly_fields = ("shown_state", "last_backup", "took", "next_backup", "failures", "record")
+    fields = ("policy", "shown_state", "last_backup", "took", "next_backup", "failures", "held_back", "record")
+    readonly_fields = fields[1:]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Assignment]:
         related = super().get_queryset(request).select_related("policy__schedule", "source")
@@ -68,6 +69,13 @@ class AssignmentInline(TabularInline):
     @admin.display(description="next-backup date (UTC)")
     def next_backup(self, assignment: Assignment) -> str:
         return moment(assignment.next_backup_at)
+
+    @admin.display(description="held back")
+    def held_back(self, assignment: Assignment) -> str:
+        if assignment.held_back_since is None:
+            return ""
+        why = f"since {moment(assignment.held_back_since)} UTC: {assignment.held_back_why}"
+        return link("sources_assignment_change", assignment.pk, why)
 
     @admin.display(description="backlog")
     def record(self, assignment: Assignment) -> str:
@@ -105,7 +113,7 @@ class SourceAdmin(AgentFields, AgentActions, DeclaredPages):
         *("snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze"),
     )
     formfield_overrides = SMALL_TEXT_AREAS
-    readonly_fields = ("shown_paused_at", "shown_last_woken_at", "last_backups", "log", *AGENT_FIELDS)
+    readonly_fields = ("shown_paused_at", "shown_last_woken_at", "last_backups", "log", "not_kept", *AGENT_FIELDS)
     fieldsets = (
         (None, {"fields": ("name", "kind", "address", "port", "path", "options", "secret", "host_key")}),
         (
@@ -113,7 +121,7 @@ class SourceAdmin(AgentFields, AgentActions, DeclaredPages):
             {"fields": ("mac_address", "wake_address", "wake_port", "wake_allowed", "shown_last_woken_at")},
         ),
         ("Agent", {"fields": AGENT_FIELDS}),
-        ("State", {"fields": ("shown_paused_at", "log", "last_backups")}),
+        ("State", {"fields": ("shown_paused_at", "log", "not_kept", "last_backups")}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Source]:
@@ -163,6 +171,10 @@ class SourceAdmin(AgentFields, AgentActions, DeclaredPages):
             subjects += [planning.subject_of(assignment.pk), planning.subject_of_policy(assignment.policy_id)]
         address = log_url(subjects, planning.KIND)
         return format_html('<a href="{}" class="text-link">what was done, to it and by its policies</a>', address)
+
+    @admin.display(description="not kept by backups")
+    def not_kept(self, source: Source) -> str:
+        return "; ".join(not_kept(source.kind)) if source.kind else ""
 
     @admin.display(description="last backups")
     def last_backups(self, source: Source) -> str:

@@ -19,8 +19,9 @@ from typing import Self
 from jobs.clock import boot_seconds
 from sources.availability import answers
 from sources.availability.answers import Answer
-from sources.engines.base import EngineProgress, StopSignal
+from sources.engines.base import EngineProgress
 from sources.models import Policy, Source
+from sources.processes.runner import StopSignal
 
 log = logging.getLogger(__name__)
 

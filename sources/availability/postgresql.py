@@ -8,6 +8,7 @@ import re
 from asyncio import Event, get_running_loop
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -16,9 +17,11 @@ from psycopg.pq import ExecStatus, PGconn, PollingStatus
 from psycopg.pq.abc import PGconn as Connection
 
 from delivery.redaction import redacted
+from sources import planning
 from sources.engines.cleartext import libpq_parameters
 from sources.models import Source
-from sources.secrets_by_reference import SecretNotFound, read_secret, secrets
+from sources.network import contact
+from sources.secrets_by_reference import SecretNotFound, read_regular_file, read_secret_in_queue, secrets
 
 # as the server writes them with lc_messages of English; in another language such a server counts as there
 NOT_FOR_NOW = re.compile(
@@ -30,6 +33,9 @@ REFUSED = re.compile(r"FATAL: |no password supplied|authentication|certificate|S
 """Said by the server, or by libpq about what the server asked of it."""
 PREAMBLE = re.compile(r"^(connection failed: )?(connection to server (at|on) .*? failed: )?", re.DOTALL)
 LONGEST_MESSAGE = 300
+SYSTEM = "system"
+"""The certificates that the operating system trusts."""
+LONGEST_CERTIFICATES = 2**20
 MOST_READS = 1_000
 """Of a socket, for one question. Rows, words or settings without end would fill the memory of the worker."""
 ENDLESS = "it sends without end"
@@ -43,14 +49,34 @@ async def ask_server(source: Source, place: str, address: str, timeout: float) -
     Raises: OSError saying why there is no answer for now.
     """
     try:
-        secret = await secrets.call(source.secret, partial(read_secret, source.secret))
+        queue = planning.ARRIVALS if contact.is_arrival.get() else planning.AVAILABILITY
+        secret = await read_secret_in_queue(source.secret, queue)
     except SecretNotFound:
         secret = None  # the backup will say so
     try:
+        await _look_at_certificates(source.options.get("sslrootcert", SYSTEM))
+    except SecretNotFound as error:
+        return f"{place} was not asked: {error}"
+    try:
         answer = await _ask(_connection_string(source, address, timeout, secret), place)
     except OSError as error:
-        raise OSError(redacted(str(error), [secret or ""])) from None
-    return redacted(answer, [secret or ""])
+        raise OSError(_quoted(str(error), secret)) from None
+    return _quoted(answer, secret)
+
+
+async def _look_at_certificates(file: str) -> None:
+    """libpq reads the file in this thread: a FIFO, or a share that is away, would keep the event loop from turning.
+
+    Raises: SecretNotFound.
+    """
+    if file != SYSTEM:
+        await secrets.call(
+            file, partial(read_regular_file, Path(file), "the file of certificates", LONGEST_CERTIFICATES)
+        )
+
+
+def _quoted(text: str, secret: str | None) -> str:
+    return redacted(text, [secret or ""])[:LONGEST_MESSAGE]
 
 
 async def _ask(connection_string: str, place: str) -> str:
@@ -137,4 +163,4 @@ def _refusal(text: str) -> str:
 
 def _first_line(text: str) -> str:
     lines = text.removeprefix("FATAL:").strip().splitlines()
-    return lines[0][:LONGEST_MESSAGE] if lines else "no reason given"
+    return lines[0] if lines else "no reason given"

@@ -6,7 +6,6 @@ mid-backup is let go after the grace of its policy.
 
 import time
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -75,23 +74,24 @@ def _copy(run: Run) -> Outcome:
         refusal := cleartext.refusal(source.address, specification.secret, source.options)
     ):
         return Failed(f"source {source.name} {refusal}")
-    location = policy.repository.location
     task = BackupTask(
         source=specification,
-        destination=Path(location) / _directory(assignment),
+        location=repositories.location_of(policy.repository),
+        folder=_directory(assignment),
         started_at=run.record.started_at,
-        keep_versions=policy.keep_versions,
         options=_options(assignment),
         connect_timeout=policy.connect_timeout,
         grace=conf.ending_seconds(),
         reserve=settings.RESERVE_PERCENT,
         least_rate=policy.least_rate,
+        policy=str(policy),
+        zone=policy.schedule.zone,
     )
     _log_beginning(assignment, run.record, engines.engine_for(source.kind).name)
     closes_in = _seconds_to_close(policy, assignment, run.record)
     with LivenessMonitor(source, policy, run.stop, closes_in=closes_in) as monitor:
         on_progress = monitor.watching(ProgressWriter(run.record))
-        result = repositories.back_up(location, task, on_progress=on_progress, stop=monitor)
+        result = repositories.back_up(task, on_progress=on_progress, stop=monitor)
     return _outcome(result, assignment, monitor)
 
 

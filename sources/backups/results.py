@@ -8,6 +8,7 @@ from django.db.models.functions import Coalesce
 
 from jobs import attempts, decisions
 from jobs.durations import span
+from jobs.formatting import storable
 from jobs.models import BacklogRecord
 from jobs.outcomes import (
     Cancelled,
@@ -23,14 +24,16 @@ from jobs.outcomes import (
 )
 from jobs.states import Status, WaitingFor
 from sources import engines, planning
+from sources.backups import retention
 from sources.domain.alerts import thresholds
 from sources.domain.due import next_backup_at
+from sources.domain.suspicion import LAST_RUNS, Counts, suspicion
 from sources.engines.base import EngineResult
 from sources.models import Assignment, Backup, Progress, Source
 
 WRITTEN = (
     "last_backup_at", "last_backup_for", "last_backup_size", "last_contacted_at", "failures", "first_failure_at",
-    "skips", "vanished_at", "next_backup_at", "overdue_since", "asked_for_at",
+    "skips", "vanished_at", "next_backup_at", "overdue_since", "asked_for_at", "held_back_since", "held_back_why",
 )  # fmt: skip
 
 
@@ -137,6 +140,7 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
     limits = thresholds(assignment.policy.schedule.period, assignment.policy.alert_after, now)
     if min(started_at, assignment.next_backup_at) > limits.clear_after:
         assignment.overdue_since = None
+    _hold_back_what_looks_wrong(assignment, record, result, now)
     assignment.save(update_fields=WRITTEN)
     Backup.objects.create(
         assignment=assignment,
@@ -146,19 +150,38 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
         engine=engines.engine_for(assignment.source.kind).name,
         started_at=started_at,
         ended_at=now,
-        size=result.size,
-        transferred=result.transferred,
-        files=result.files,
-        snapshot=result.snapshot,
-        warnings=result.warnings,
+        **{name: value for name, value in vars(result).items() if name not in ("verdict", "error", "warnings")},
+        warnings=[storable(each) for each in result.warnings],
     )
+    retention.plan([assignment], now)
     text = (
-        f"backed up in {span(assignment.last_backup_for)}, {result.files} files, {result.size} bytes; "
+        f"backed up in {span(assignment.last_backup_for)}, {_counted(result)}; "
         f"its next-backup date is {assignment.next_backup_at:%Y-%m-%d %H:%M} UTC"
     )
     _log(record, "succeeded", text, now, size=result.size, next_backup_at=assignment.next_backup_at.isoformat())
     if assignment.next_backup_at <= now:
         planning.emit_due(now, [assignment.pk])
+
+
+def _hold_back_what_looks_wrong(assignment: Assignment, record: Claimed, result: EngineResult, now: datetime) -> None:
+    names = Counts._fields
+    before = [Counts(*row) for row in assignment.backups.values_list(*names)[:LAST_RUNS]]
+    why = suspicion(Counts(*(getattr(result, name) for name in names)), before)
+    if not why or assignment.held_back_since:
+        return
+    assignment.held_back_since, assignment.held_back_why = now, why
+    _log(record, "held back", f"{why}; nothing of it is removed until a person has looked", now)
+
+
+def _counted(result: EngineResult) -> str:
+    """As `7 files (1 new, 2 removed), 500 bytes (300 read), 1 warning`; what is unknown or nothing is left out."""
+    files, size = (
+        ", ".join(f"{number} {name}" for name in names if (number := getattr(result, name)))
+        for names in (("new", "changed", "removed"), ("read", "added"))
+    )
+    text = f"{result.files} files{files and f' ({files})'}, {result.size} bytes{size and f' ({size})'}"
+    number = len(result.warnings)
+    return text + (f", {number} warning{'s' if number > 1 else ''}" if number else "")
 
 
 def _log(record: Claimed, what: str, text: str, now: datetime, **facts: Any) -> None:

@@ -1,9 +1,9 @@
 """Which engine copies which kind of source."""
 
 from sources.engines.base import Engine
-from sources.engines.pg_dump import PgDumpEngine
-from sources.engines.programs import ProgramMissing, find_postgresql_program, find_rclone
+from sources.engines.pg_dump.engine import PgDumpEngine
 from sources.engines.rclone.engine import RcloneEngine
+from sources.processes.programs import ProgramMissing, find_postgresql_program, find_rclone
 
 _rclone = RcloneEngine()
 
@@ -32,8 +32,8 @@ def missing_program(kind: str) -> str | None:
     """
     try:
         if isinstance(engine_for(kind), PgDumpEngine):
-            find_postgresql_program("pg_dump")
-            find_postgresql_program("pg_restore")
+            for name in ("pg_dump", "pg_dumpall", "pg_restore"):
+                find_postgresql_program(name)
         else:
             find_rclone()
     except ProgramMissing as error:

@@ -14,16 +14,24 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sources.engines import engine_for
+from sources.engines import engine_for, probing
 from sources.engines.base import BackupTask, EngineProgress, SourceSpec, Verdict
 from sources.engines.limits import Space
 from sources.engines.results import failure
+from sources.processes.programs import ProgramMissing
+from sources.storage import identity, merging
+from sources.storage.identity import Identity
+from sources.storage.location import Location
+from sources.storage.locks import Busy, locked
+from sources.storage.manifests import ManifestDamaged
+from sources.storage.store import Stopped, StorageFailed, Store
 
 ALIVE_EVERY_SECONDS = 1.0
 OF_A_SOURCE = re.compile(r"-\d+$")
@@ -31,9 +39,9 @@ TRIED_WITH = b"\0" * 65_536
 
 
 class Stop:
-    """Set by SIGTERM. A question whether it is shows that this process lives, and so does the repository."""
+    """Set by SIGTERM. A question whether it is shows that this process lives, and so does the repository's folder."""
 
-    def __init__(self, repository: str) -> None:
+    def __init__(self, repository: Path | None) -> None:
         self._repository = repository
         self._stopped = False
         self._say_at = float("-inf")
@@ -42,8 +50,9 @@ class Stop:
     def is_set(self) -> bool:
         if (now := time.monotonic()) >= self._say_at:
             self._say_at = now + ALIVE_EVERY_SECONDS
-            with suppress(OSError):  # the engine will say so
-                os.stat(self._repository)
+            if self._repository:
+                with suppress(OSError):  # the engine will say so
+                    os.stat(self._repository)
             say({})
         return self._stopped
 
@@ -51,14 +60,43 @@ class Stop:
         self._stopped = True
 
 
-def back_up(location: str, task: dict[str, Any]) -> dict[str, Any]:
+def back_up(task: dict[str, Any]) -> dict[str, Any]:
     """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one."""
-    if reason := missing(location):
+    location = Location.of_json(task.pop("location"))
+    if location.directory and (reason := missing(str(location.directory))):
         return asdict(failure(Verdict.REPOSITORY_FAILED, reason))
-    source = SourceSpec(**task.pop("source"))
-    started_at, destination = datetime.fromisoformat(task.pop("started_at")), Path(task.pop("destination"))
-    whole = BackupTask(source=source, started_at=started_at, destination=destination, **task)
-    return asdict(engine_for(source.kind).run(whole, on_progress=_say_progress, stop=Stop(location)))
+    source, started_at = SourceSpec(**task.pop("source")), datetime.fromisoformat(task.pop("started_at"))
+    whole = BackupTask(source=source, started_at=started_at, location=location, **task)
+    return asdict(engine_for(source.kind).run(whole, on_progress=_say_progress, stop=Stop(location.directory)))
+
+
+def remove_points(location: dict[str, Any], folder: str, points: list[str]) -> dict[str, Any]:
+    """Remove points of an assignment. Returns `merging.Removed` as a dictionary, or why it was not done."""
+
+    def on_progress(files: int, freed: int) -> None:
+        _say_progress(EngineProgress(freed, 0, files))
+
+    return _at_work(
+        location, folder, lambda store: asdict(merging.remove(store, folder, points, on_progress=on_progress))
+    )
+
+
+def _at_work(location: dict[str, Any], folder: str, work: Callable[[Store], dict[str, Any]]) -> dict[str, Any]:
+    """Work in the folder of an assignment. Returns what `work` does, or `failed`, `busy` or `stopped`."""
+    where = Location.of_json(location)
+    if where.directory and (reason := missing(str(where.directory))):
+        return {"failed": reason}
+    try:
+        with locked(where, folder) as lock:
+            return work(Store(where, Stop(where.directory), inherited=lock))
+    except Stopped:
+        return {"stopped": True}
+    except Busy as error:
+        return {"busy": str(error)}
+    except (StorageFailed, ManifestDamaged, ProgramMissing) as error:
+        return {"failed": str(error)}
+    except OSError as error:
+        return {"failed": f"{error.filename or where.outside} cannot be written: {error.strerror or error}"}
 
 
 def missing(location: str) -> str | None:
@@ -70,11 +108,15 @@ def missing(location: str) -> str | None:
         return f"{reason} ({os.strerror(error.errno or 0)})"
 
 
-def not_writable(location: str, reserve: float) -> str | None:
+def not_writable(location: str | dict[str, Any], reserve: float) -> str | None:
     """Why no backup can be written there; None: it can. The file that is tried has no name, so nothing is left behind.
 
-    `reserve`: percent of its file system that must be free.
+    `location`: a directory, or a `Location`. `reserve`: percent of its file system that must be free.
     """
+    if isinstance(location, dict):
+        if not location["directory"]:
+            return probing.not_writable(Location.of_json(location), Stop(None))
+        location = str(location["directory"])
     try:
         with tempfile.TemporaryFile(dir=location) as file:
             file.write(TRIED_WITH)
@@ -116,6 +158,24 @@ def not_usable(location: str) -> str | None:
         )
 
 
+def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool) -> dict[str, Any]:
+    """What comes of trying a repository (`probing.probe`). Nothing stays."""
+    if location["directory"] and (problem := not_usable(location["directory"])):
+        return {"field": "location", "problem": problem}
+    stop = Stop(location["directory"])
+    return probing.probe(Location.of_json(location), Identity(**ours), stop, take_over=take_over)
+
+
+def not_claimed(location: dict[str, Any], ours: dict[str, Any]) -> str | None:
+    """Write down in a repository whose it is. Returns why that is not possible; None: it says so."""
+    store = Store(Location.of_json(location).bare, Stop(location["directory"]))
+    try:
+        identity.write(store, Identity(**ours))
+    except StorageFailed as error:
+        return str(error)
+    return None
+
+
 def not_made(location: str) -> str | None:
     """Make the directory with its parents, if it is missing. Returns why that is not possible; None: it is there."""
     try:
@@ -125,7 +185,20 @@ def not_made(location: str) -> str | None:
     return None
 
 
-ORDERS = {each.__name__: each for each in (back_up, missing, not_writable, not_usable, not_made, open_to_others)}
+ORDERS = {
+    each.__name__: each
+    for each in (
+        back_up,
+        remove_points,
+        missing,
+        not_writable,
+        not_usable,
+        not_made,
+        open_to_others,
+        probe,
+        not_claimed,
+    )
+}
 
 
 def say(line: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """What every engine is given and what it gives back. An engine is a file in this folder.
 
-An engine consists of a pure argv builder, an output parser and an exit-code table; `runner.py` runs its program.
+An engine consists of a pure argv builder, an output parser and an exit-code table; the
+program is run by `sources.processes.runner`.
 """
 
 from collections.abc import Callable
@@ -9,6 +10,9 @@ from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
+
+from sources.processes.runner import StopSignal
+from sources.storage.location import Location
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class SourceSpec:
     port: int | None
     path: str
     options: dict[str, Any]
-    secret: str | None
+    secret: str | None = field(repr=False)
     host_key: str
 
 
@@ -32,22 +36,30 @@ class SourceSpec:
 class BackupTask:
     """What to copy, where to, and how.
 
-    `destination` is the directory of this assignment alone, in the repository. `started_at` (aware, UTC) names
-    the version. `stall_timeout` and `grace` are in seconds: of a program that makes no progress, and for the end of
-    all that a stop ends. `reserve`: percent of the repository's file system that stay free (`limits.py`).
-    `least_rate`: bytes a second, over a window (`limits.py`); None: any.
+    `folder` is that of this assignment alone, in the repository at `location`. `started_at` (aware, UTC) names the
+    point. `stall_timeout` and `grace` are in seconds: of a program that makes no progress, and for the end of all that
+    a stop ends. `reserve`: percent of the repository's file system that stay free (`limits.py`). `least_rate`: bytes a
+    second, over a window (`limits.py`); None: any. `policy`: its name, for the manifest; `zone`: its time zone.
     """
 
     source: SourceSpec
-    destination: Path
+    location: Location
+    folder: str
     started_at: datetime
-    keep_versions: int = 7
+    keep_versions: int = 2**31
     options: dict[str, Any] = field(default_factory=dict)
     connect_timeout: float = 60.0
     stall_timeout: float = 600.0
     grace: float = 8.0
     reserve: float = 0.0
     least_rate: int | None = None
+    policy: str = ""
+    zone: str = "UTC"
+
+    @property
+    def directory(self) -> Path | None:
+        """The folder where it is one of this host, its files as they are."""
+        return Path(self.location.at(self.folder)) if self.location.is_plain else None
 
     @property
     def program_grace(self) -> float:
@@ -78,14 +90,24 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class EngineResult:
-    """How a run ended. `snapshot` is the path of the copy; `error` is one bounded message for people."""
+    """How a run ended. `snapshot` names the point; `error` is one bounded message for people.
+
+    `size` and `files`: bytes and files that the backup protects. `new`, `changed`, `unchanged`, `removed`: files, as
+    against the last backup; `read`: bytes from the source; `added`: bytes to the repository. None: unknown.
+    `warnings`: one for each thing, the first `WARNINGS` of them (`results.py`).
+    """
 
     verdict: Verdict
     size: int = 0
-    transferred: int = 0
     files: int = 0
+    new: int | None = None
+    changed: int | None = None
+    unchanged: int | None = None
+    removed: int | None = None
+    read: int | None = None
+    added: int | None = None
     snapshot: str = ""
-    warnings: str = ""
+    warnings: tuple[str, ...] = ()
     error: str = ""
 
 
@@ -95,12 +117,6 @@ class RunEnded(Exception):
     def __init__(self, verdict: Verdict, text: str) -> None:
         super().__init__(text)
         self.verdict = verdict
-
-
-class StopSignal(Protocol):
-    """Anything like `threading.Event`: set when the run has to end now."""
-
-    def is_set(self) -> bool: ...
 
 
 class Engine(Protocol):

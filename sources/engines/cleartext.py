@@ -5,12 +5,15 @@ password, and WebDAV and S3 over http send theirs, or what is derived from it, w
 """
 
 import ipaddress
+import os
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 ALLOWED = "allowed"
 AUTHENTICATIONS = ("scram-sha-256", "md5")
+NO_FILE = f"{os.devnull}/none"
+"""Of the device itself libpq would complain."""
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
@@ -34,9 +37,11 @@ def libpq_parameters(secret: str | None, options: Mapping[str, Any]) -> dict[str
     """How libpq (16 or later; an older one refuses the parameter) may answer a server that asks who we are.
 
     With a secret the server has to prove that it knows it (SCRAM, RFC 5802), so none else gets anything of it. Servers
-    that ask for nothing, or go by the account, are for sources without a secret.
+    that ask for nothing, or go by the account, are for sources without a secret: they get no password of the worker's
+    account, which libpq would look up in `~/.pgpass`.
     """
     found = {"require_auth": str(options.get("auth", AUTHENTICATIONS[0]))} if secret else {}
+    found["passfile"] = NO_FILE
     return found | {name: str(options[name]) for name in ("sslmode", "sslrootcert") if name in options}
 
 

@@ -27,10 +27,10 @@ WINDOW_SECONDS = 300.0
 class Space:
     """The file system of `directory`, of which `percent` stay free, and at least 1 GiB, or a tenth if that is less.
 
-    0: nothing has to stay free.
+    0: nothing has to stay free. None: it is not known how much is free.
     """
 
-    def __init__(self, directory: Path, percent: float) -> None:
+    def __init__(self, directory: Path | None, percent: float) -> None:
         self._directory, self._percent = directory, percent
         self._look_at = float("-inf")
 
@@ -51,6 +51,8 @@ class Space:
 
     def lack(self, written: float = float("inf")) -> str:
         """What is lacking for a run that has `written` so many bytes; empty: nothing, or that cannot be known."""
+        if self._directory is None:
+            return ""
         with suppress(OSError):  # the engine will say so
             found = os.statvfs(self._directory)
             total, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize

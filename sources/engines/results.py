@@ -6,20 +6,22 @@ from collections.abc import Callable
 
 from delivery.redaction import redacted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
-from sources.engines.programs import ProgramMissing
-from sources.engines.runner import Ending
-from sources.engines.versions import DestinationBusy, StoppedHere
+from sources.processes.programs import ProgramMissing
+from sources.processes.runner import Ending
+from sources.storage.locks import Busy
+from sources.storage.store import Stopped, StorageFailed
 
 log = logging.getLogger(__name__)
 
 ERROR_LENGTH = 1_000
-WARNINGS_LENGTH = 5_000
+WARNINGS = 20
+WARNING_LENGTH = 500
 STOPPED = "stopped on request"
 
 
 def failure(verdict: Verdict, error: str) -> EngineResult:
-    """A result without a copy; its message bounded."""
-    return EngineResult(verdict, error=error[:ERROR_LENGTH])
+    """A result without a copy. Its message is cut behind the secrets: half of one would stay."""
+    return EngineResult(verdict, error=error)
 
 
 def result_of(task: BackupTask, run: Callable[[], EngineResult]) -> EngineResult:
@@ -28,14 +30,16 @@ def result_of(task: BackupTask, run: Callable[[], EngineResult]) -> EngineResult
         result = run()
     except RunEnded as error:
         result = failure(error.verdict, str(error))
-    except StoppedHere:
+    except Stopped:
         result = failure(Verdict.STOPPED, STOPPED)
-    except DestinationBusy as error:
+    except Busy as error:
         result = failure(Verdict.BUSY, str(error))
     except (ProgramMissing, ValueError) as error:
         result = failure(Verdict.SOURCE_FAILED, str(error))
+    except StorageFailed as error:
+        result = failure(Verdict.REPOSITORY_FAILED, str(error))
     except OSError as error:
-        result = failure(Verdict.REPOSITORY_FAILED, f"{task.destination} cannot be written: {error}")
+        result = failure(Verdict.REPOSITORY_FAILED, f"{task.location.at(task.folder)} cannot be written: {error}")
     return without_secret(result, task.source.secret)
 
 
@@ -48,8 +52,9 @@ def judge_ending(ending: Ending, task: BackupTask) -> tuple[Verdict, str]:
 
 def without_secret(result: EngineResult, secret: str | None) -> EngineResult:
     """The result with the secret struck out of its texts, in case a program quoted it; texts bounded."""
-    error, warnings = (redacted(text, [secret] if secret else []) for text in (result.error, result.warnings))
-    return dataclasses.replace(result, error=error[:ERROR_LENGTH], warnings=warnings[:WARNINGS_LENGTH])
+    secrets = [secret] if secret else []
+    warnings = tuple(redacted(text, secrets)[:WARNING_LENGTH] for text in result.warnings[:WARNINGS])
+    return dataclasses.replace(result, error=redacted(result.error, secrets)[:ERROR_LENGTH], warnings=warnings)
 
 
 class GuardedProgress:

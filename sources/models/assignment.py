@@ -41,6 +41,11 @@ class Assignment(models.Model):
     overdue_since = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="Since when it has not been backed up for too long."
     )
+    held_back_since = models.DateTimeField(
+        null=True, blank=True, editable=False,
+        help_text="Since when nothing of it is removed: its last backup looked wrong, and no person has looked yet.",
+    )  # fmt: skip
+    held_back_why = models.TextField(blank=True, default="", editable=False)
     inserted_at = models.DateTimeField(db_default=Now(), editable=False)
 
     objects = AssignmentQuerySet.as_manager()

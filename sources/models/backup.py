@@ -15,10 +15,15 @@ class Backup(models.Model):
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField()
     size = models.BigIntegerField(help_text="Bytes that the backup protects.")
-    transferred = models.BigIntegerField(help_text="Bytes that had to be copied.")
     files = models.BigIntegerField(help_text="Files that the backup protects.")
+    new = models.BigIntegerField(null=True, help_text="Files that the last backup did not have.")
+    changed = models.BigIntegerField(null=True, help_text="Files that differ from those of the last backup.")
+    unchanged = models.BigIntegerField(null=True, help_text="Files that are as in the last backup.")
+    removed = models.BigIntegerField(null=True, help_text="Files of the last backup that are gone.")
+    read = models.BigIntegerField(null=True, help_text="Bytes read from the source.")
+    added = models.BigIntegerField(null=True, help_text="Bytes added to the repository.")
     snapshot = models.CharField(max_length=500, help_text="Where in the repository it lies.")
-    warnings = models.TextField(blank=True, default="")
+    warnings = models.JSONField(blank=True, default=list, help_text="The first 20.")
 
     class Meta:
         ordering = ["-ended_at"]

@@ -71,7 +71,8 @@ class Source(models.Model):
     class Meta:
         ordering = ["name"]
         permissions = [
-            ("set_secret_of_source", "Can set where the password of a source is found"),
+            ("set_secret_of_source", "Can set where passwords are found, and store secrets"),
+            ("restore_source", "Can restore sources, and look into their backups"),
             ("use_any_folder", "Can name any folder of the workers, to back up or to write to"),
         ]
 

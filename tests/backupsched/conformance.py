@@ -14,7 +14,6 @@ from typing import Any
 from django.core.cache import caches
 from django.core.serializers.json import DjangoJSONEncoder
 from django.core.signals import request_finished, request_started
-from django.core.wsgi import get_wsgi_application
 from django.db import DEFAULT_DB_ALIAS, close_old_connections, connections, transaction
 from schemathesis import Config, engine, openapi
 from schemathesis.core.failures import Failure
@@ -22,6 +21,7 @@ from schemathesis.engine import Status, events
 from schemathesis.engine.recorder import ScenarioRecorder
 
 from api.root import api
+from backupsched.wsgi import application
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -128,7 +128,7 @@ def _schema(asker: Asker, on_hand: Mapping[str, Sequence[str | int]]) -> Any:
     )
     document = json.loads(json.dumps(api.get_openapi_schema(), cls=DjangoJSONEncoder))
     schema = openapi.from_dict(document, config=config)
-    schema.app = taking_back(get_wsgi_application())
+    schema.app = taking_back(application)
     if asker.tags:
         schema = schema.include(tag=list(asker.tags))
     return schema.exclude(tag=list(asker.leaves)) if asker.leaves else schema

@@ -1,15 +1,16 @@
 """Who may do what, as data: each page of the admin and each operation of the API, and which roles are let in."""
 
 MAY = {
-    "anybody": "anonymous account staff looks operates edits superuser",
-    "staff": "staff looks operates edits superuser",
-    "looks": "looks operates edits superuser",
+    "anybody": "anonymous account staff looks operates edits restores superuser",
+    "staff": "staff looks operates edits restores superuser",
+    "looks": "looks operates edits restores superuser",
     "operates": "operates superuser",
     "edits": "edits superuser",
+    "restores": "restores superuser",
     "superuser": "superuser",
     "none": "",
 }
-"""The roles that an entry lets in. `operates` and `edits` may look, and neither may do what the other may."""
+"""The roles that an entry lets in. `operates`, `edits` and `restores` may look, and none may do what another may."""
 
 READ_ONLY = {"changelist": "looks", "history": "looks", "change": "looks none", "add": "none", "delete": "none"}
 EDITED = READ_ONLY | {"change": "looks edits", "add": "edits", "delete": "edits"}
@@ -22,12 +23,15 @@ TABLES = {
         "lane": READ_ONLY, "pausedqueue": READ_ONLY | {"changelist": "looks operates"}, "retrypolicy": EDITED,
         "sweep": READ_ONLY, "throttle": EDITED, "worker": READ_ONLY,
     },
-    "delivery": {"endpoint": EDITED},
+    "delivery": {
+        "endpoint": EDITED,
+        "storedsecret": READ_ONLY | {"change": "looks superuser", "add": "superuser", "delete": "superuser"},
+    },
     "schedules": {"schedule": EDITED, "trigger": READ_ONLY},
     "api": {"apitoken": READ_ONLY | {"add": "edits"}},
     "sources": {
         "assignment": READ_ONLY | {"delete": "edits"}, "backup": READ_ONLY, "policy": EDITED, "progress": READ_ONLY,
-        "repository": EDITED, "source": EDITED,
+        "repository": EDITED, "restore": READ_ONLY, "source": EDITED,
     },
     "auth": {"user": ACCOUNTS, "group": ACCOUNTS},
     "django_q": dict.fromkeys(("schedule", "success", "failure", "ormq"), OF_SUPERUSERS),
@@ -55,14 +59,17 @@ PAGES = {
     **{f"{table}_preview_of": "edits" for table in ("jobs_retrypolicy", "schedules_schedule", "sources_policy")},
     **{f"schedules_schedule_{verb}": "operates" for verb in ("trigger_this_now", "pause_this", "resume_this")},
     "schedules_trigger_cancel_this_batch": "operates",
+    "sources_assignment_accept_this": "operates",
     **dict.fromkeys(("sources_source_enrol", "sources_source_revoke_tokens"), "edits"),
     **dict.fromkeys(("backoff", "backoff-svg", "backoff-png", "backoff-json"), "staff"),
 }  # fmt: skip
 
 DELETED = {"delete_selected": "edits"}
 ACTIONS = {
-    "delivery.Endpoint": DELETED, "jobs.RetryPolicy": DELETED, "jobs.Throttle": DELETED, "sources.Assignment": DELETED,
+    "delivery.Endpoint": DELETED, "jobs.RetryPolicy": DELETED, "jobs.Throttle": DELETED,
+    "sources.Assignment": DELETED | {"accept": "operates"},
     "sources.Policy": DELETED, "sources.Repository": DELETED,
+    "delivery.StoredSecret": {"delete_selected": "superuser"},
     "api.ApiToken": {"revoke": "edits"},
     "jobs.Breaker": dict.fromkeys(("close_now", "probe_now"), "operates"),
     "jobs.BacklogRecord": dict.fromkeys(("retry_now", "cancel"), "operates"),
@@ -83,8 +90,8 @@ ACTIONS = {
 ONE = {
     "sources": "source_id", "policies": "policy_id", "repositories": "repository_id", "schedules": "schedule_id",
     "throttles": "throttle_id", "endpoints": "endpoint_id", "retry-policies": "retry_policy_id",
-    "assignments": "assignment_id", "backups": "backup_id", "triggers": "trigger_id",
-    "records": "record_id", "breakers": "breaker_id", "workers": "worker_id",
+    "assignments": "assignment_id", "restores": "restore_id", "backups": "backup_id", "triggers": "trigger_id",
+    "stored-secrets": "stored_secret_id", "records": "record_id", "breakers": "breaker_id", "workers": "worker_id",
 }  # fmt: skip
 EDITED_BY_API = ("sources", "policies", "repositories", "schedules", "throttles", "endpoints", "retry-policies")
 
@@ -97,6 +104,9 @@ OPERATIONS = {
         for verb in ("PATCH", "DELETE")
     },
     "DELETE assignments/{assignment_id}": "write edits",
+    "POST restores": "operate restores",
+    "POST stored-secrets": "write superuser",
+    **{f"{verb} stored-secrets/{{stored_secret_id}}": "write superuser" for verb in ("PATCH", "DELETE")},
     "POST enrol": "any anybody",  # the code is what lets it in
     **dict.fromkeys(
         (
@@ -113,6 +123,7 @@ OPERATIONS = {
     **{f"POST sources/{{source_id}}/{verb}": "write edits" for verb in ("enrolment-code", "revoke-tokens")},
     "POST policies/{policy_id}/back-up-now": "operate edits",
     "POST assignments/{assignment_id}/back-up-now": "operate edits",
+    "POST assignments/{assignment_id}/accept": "operate operates",
     "GET policies/{name}/preview": "read looks",
     **{f"POST schedules/{{schedule_id}}/{verb}": "operate operates" for verb in ("trigger", "pause", "resume")},
     **{f"GET schedules/{{schedule_id}}/{what}": "read looks" for what in ("preview", "plan")},
@@ -126,3 +137,17 @@ OPERATIONS = {
     "GET me": "any staff",
 }  # fmt: skip
 """Operation, below /api/ → the scope that a token needs, and who may with it, or with a session."""
+
+COMMANDS = {
+    "api_tokens": ["", "--json", "revoke 999999999"], "apply": ["FILE --dry-run"], "backoff": ["", "--policy NAME"],
+    "backlog": ["", "--json", "list", "list --json", "show ID", "show ID --json", "errors", "errors --json"],
+    "breakers": ["", "--json", "close NAME"], "doctor": ["", "--json"], "endpoints": ["", "--json", "show NAME"],
+    "enrol": ["NAME"], "export_fleet": ["", "--json"], "import_fleet": ["FILE --dry-run"],
+    "install_schedules": ["--dry-run", "--dry-run --json"], "log": ["", "--json", "NAME"], "preview": ["NAME"],
+    "process_backlog": ["1 --dry-run"], "schedules": ["", "--json", "show NAME"],
+    "throttles": ["", "--json", "show NAME"], "secrets": ["", "--json"], "self_backup": ["", "--json"],
+    "self_restore": ["FILE --list"], "restore": ["NAME --list"], "held_back": ["", "--json", "accept NAME"],
+    "database": [], "demo": [], "web": [], "worker": [],
+}  # fmt: skip
+"""Command → how it is asked for what it shows; nothing, where it starts and ends processes. All are for an account of
+the host that can read the secret key, and for no other."""

@@ -62,7 +62,7 @@ def fleet(tmp_path: Path) -> None:
 
 def add_backup(assignment: Assignment, number: int = 1, **fields: Any) -> Backup:
     now = timezone.now()
-    values = {"size": 2048, "transferred": 1024, "files": 3, "snapshot": "/backups/x", **fields}
+    values = {"size": 2048, "read": 1024, "files": 3, "snapshot": "/backups/x", **fields}
     return Backup.objects.create(
         assignment=assignment, repository=assignment.policy.repository, record_id=number, attempt=1,
         engine="rclone", started_at=now - timedelta(seconds=number), ended_at=now, **values,
@@ -185,7 +185,7 @@ class TestSourcePage:
 
     def test_shows_its_last_backups_and_leads_to_its_records(self, admin_client: Client) -> None:
         assignment = Assignment.objects.get(source__name="due")
-        add_backup(assignment, warnings="one file vanished")
+        add_backup(assignment, warnings=["one file vanished"])
         page = admin_client.get(f"{SOURCES}{assignment.source_id}/change/").content.decode()
         assert "with warnings" in page
         assert "2.0\xa0KB" in page

@@ -43,14 +43,14 @@ class TestTwoEditsOfOnePolicy:
     def test_each_keeps_what_the_other_has_changed_of_the_policy_itself(self) -> None:
         policy = make_policy()
         first, second = read(policy), read(policy)
-        first.seeding_limit, first.keep_versions = 3, 7
+        first.seeding_limit, first.keep = 3, {"last": 7}
         second.recheck_after = 1234
         with transaction.atomic():
-            Policies().save(first, {"seeding_limit", "keep_versions"})
+            Policies().save(first, {"seeding_limit", "keep"})
         with transaction.atomic():
             Policies().save(second, {"recheck_after"})
         found = Policy.objects.get()
-        assert (found.seeding_limit, found.keep_versions, found.recheck_after) == (3, 7, 1234)
+        assert (found.seeding_limit, found.keep, found.recheck_after) == (3, {"last": 7}, 1234)
         assert found.seeding_throttle is not None
 
     def test_each_keeps_what_the_other_has_changed_of_a_repository(self, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_secret_is_read_from_the_environment_or_a_file(secrets: Path, monkeypa
         ("file:/etc/shadow", "the secret /etc/shadow lies in no directory of secrets ({})"),
         ("env:SECRET_KEY", "the secret SECRET_KEY is not for sources: name the variable BACKUP_SECRET_…"),
         ("env:DATABASE_URL", "the secret DATABASE_URL is not for sources"),
-        ("swordfish", "the secret must say where the password is found, as env:NAME or file:/path"),
+        ("swordfish", "the secret must say where the password is found, as stored:NAME, env:NAME or file:/path; never"),
     ],
 )
 def test_what_is_no_secret_of_a_source_is_refused_in_words_and_never_waited_for(

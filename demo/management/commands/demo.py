@@ -18,7 +18,7 @@ from demo.errors import DemoError
 from demo.session import Options, Session
 from demo.state import picture
 from jobs.management.arguments import duration
-from sources.engines.programs import ProgramMissing
+from sources.processes.programs import ProgramMissing
 
 LOOK_EVERY_SECONDS = 0.5
 
@@ -89,7 +89,7 @@ class Command(BaseCommand):
         footer = f"{session.url}   logs: {session.home}   Ctrl-C ends the demo"
         deadline = time.monotonic() + session.options.timeout
         last_line = ""
-        with Live(console=Console(quiet=self.quiet), auto_refresh=False) as live:
+        with Live(console=Console(file=sys.__stdout__, quiet=self.quiet), auto_refresh=False) as live:
             while not self.signals:
                 session.look()
                 try:

@@ -1,17 +1,19 @@
-"""Engine rclone: copies SFTP hosts, S3 buckets, WebDAV shares and local folders into a directory.
+"""Engine rclone: copies SFTP hosts, S3 buckets, WebDAV shares and local folders into a repository.
 
-`current` in the destination mirrors the source; what a run replaces or deletes goes to `versions` (`versions.py`).
-rclone needs no configuration file: the remote is made of environment variables, and passwords are obscured through
-its standard input. A file is fetched under a partial name and renamed when whole.
+`current` in the assignment's folder mirrors the source; what a run replaces or deletes goes to `versions`
+(`sources.storage.layout`); a manifest makes the point (`point.py`). rclone needs no configuration file: remotes are
+made of environment variables, and passwords are obscured through its standard input. A file is fetched under a partial
+name and renamed when whole.
 
-Not copied: symbolic links (those of a local folder are counted in a warning), sockets, pipes, devices; owners and
-permissions. A file that changes, vanishes or is not readable while it is copied makes a warning, not a failure, as
+Kept of a local folder: symbolic links, and modes, in the manifest. Not copied: links of other sources, sockets, pipes,
+devices; owners. A file that changes, vanishes or is not readable while it is copied makes a warning, not a failure, as
 long as anything else was copied; nothing is deleted from `current` in such a run.
 
 A source that is silent is unavailable. A source without its directory, or an S3 prefix that holds nothing, has failed:
 taken for an empty source it would push everything out of `current`.
 """
 
+import dataclasses
 import os
 import subprocess
 import tempfile
@@ -21,13 +23,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from sources.engines import runner
-from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, StopSignal, Verdict
+from delivery.redaction import redacted
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
 from sources.engines.limits import LeastRate, Space
-from sources.engines.programs import find_rclone
 from sources.engines.rclone.gate import gate_to
 from sources.engines.rclone.log import RcloneLog
-from sources.engines.rclone.options import check_options, option_arguments
+from sources.engines.rclone.options import check_options, option_arguments, option_environment
+from sources.engines.rclone.point import make_point
 from sources.engines.rclone.remotes import (
     SourceIncomplete,
     known_hosts_lines,
@@ -38,8 +40,13 @@ from sources.engines.rclone.remotes import (
 )
 from sources.engines.rclone.verdicts import Judgement, judge
 from sources.engines.results import GuardedProgress, failure, judge_ending, result_of
-from sources.engines.runner import Command, Ended, Ending
-from sources.engines.versions import PARTIAL_SUFFIX, Copy, StoppedHere, locked
+from sources.processes import runner
+from sources.processes.programs import find_rclone
+from sources.processes.runner import Command, Ended, Ending, StopSignal
+from sources.storage import layout, runs
+from sources.storage.locks import locked
+from sources.storage.runs import Begun
+from sources.storage.store import PARTIAL_SUFFIX, Stopped, StorageFailed, Store
 
 IDLE_SECONDS = 300.0
 OBSCURE_SECONDS = 30.0
@@ -55,17 +62,16 @@ class RcloneEngine:
         check_options(options)
 
     def run(self, task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
-        """Mirror the source into `<destination>/current`, keeping what that replaces. See `Engine.run`.
+        """Mirror the source into `current`, keeping what that replaces, and make a point. See `Engine.run`.
 
-        `size` and `files` are those of the whole copy, `transferred` what this run fetched, `snapshot` the path of
-        the copy.
+        `size` and `files` are those of the whole point, `read` what this run fetched, `snapshot` names the point.
         """
 
         def copy() -> EngineResult:
             _check_folder(task)
             program = find_rclone()
             with (
-                locked(task.destination) as lock,
+                locked(task.location, task.folder) as lock,
                 tempfile.TemporaryFile() as known_hosts,
                 gate_to(servers_of(task.source), task.connect_timeout) as gate,
             ):
@@ -81,7 +87,7 @@ class _Run:
         self,
         task: BackupTask,
         program: str,
-        lock: int,
+        lock: tuple[int, ...],
         known_hosts: IO[bytes],
         gate: str,
         on_progress: Callable[[EngineProgress], None],
@@ -89,48 +95,46 @@ class _Run:
     ) -> None:
         self.task, self.program, self.lock, self.known_hosts, self.gate = task, program, lock, known_hosts, gate
         self.on_progress, self.stop = on_progress, stop
-        self.copy = Copy(task.destination.absolute())
-        self.space = Space(self.copy.destination, task.reserve)
+        self.store = Store(task.location, stop, task.stall_timeout, task.program_grace, lock)
+        self.space = Space(task.location.directory, task.reserve)
         self.least_rate = LeastRate(task.least_rate)
-        self.log = RcloneLog()
+        self.log = self._new_log()
         self.environment = self._environment()
 
     def copy_source(self) -> EngineResult:
         self._refuse_empty_prefix()
-        version = self.copy.begin(self.task.started_at, self.stop.is_set)
+        if self.space.lack():  # what a killed run left may be what fills the disk
+            runs.remove_pieces(self.store, self.task.folder)
+        self.space.check_before()
+        begun = runs.begin(self.store, self.task.folder, self.task.started_at)
         judgement = Judgement(Verdict.STOPPED)
         try:
-            self.space.check_before()
-            ended = self._start(sync_arguments(self.task, self.copy, version), self._take)
+            ended = self._start(sync_arguments(self.task, begun.name), self._take)
             judgement = self._judge(ended)
         finally:
-            # a copy that was stopped is healed all the same, as far as that goes in half of what is left of the grace
-            until = time.monotonic() + (self.task.grace - self.task.program_grace) / 2
-            self.copy.finish(
-                version,
-                complete=judgement.verdict is Verdict.SUCCEEDED,
-                stopped=lambda: self.stop.is_set() and time.monotonic() >= until,
-            )
+            if judgement.verdict is not Verdict.SUCCEEDED:
+                self._heal(begun)
         if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
             return failure(judgement.verdict, judgement.text)
-        return self._success(judgement)
-
-    def _success(self, judgement: Judgement) -> EngineResult:
-        files, size = self.copy.measure(self.stop.is_set)
-        with suppress(StoppedHere):  # what is left is pruned after the next run
-            self.copy.prune(self.task.keep_versions, self.stop.is_set)
-        warnings = [judgement.text] if judgement.text else []
-        if self.log.skipped_links:
-            links = self.log.skipped_links
-            warnings.append(f"{links} symbolic link{'s were' if links > 1 else ' was'} not copied")
+        totals, changes, more = make_point(self.task, self.store, begun, complete=not judgement.warnings)
+        warnings = (*judgement.warnings, *more)
         return EngineResult(
             Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
-            size=size,
-            transferred=self.log.transferred,
-            files=files,
-            snapshot=str(self.copy.current),
-            warnings="\n".join(warnings),
+            size=totals.size,
+            files=totals.files,
+            **dataclasses.asdict(changes),
+            read=self.log.transferred,
+            snapshot=begun.name,
+            warnings=warnings,
         )
+
+    def _heal(self, begun: Begun) -> None:
+        """One that was stopped is healed all the same, as far as that goes in half of what is left of the grace."""
+        stop = _Later(self.stop, (self.task.grace - self.task.program_grace) / 2)
+        store = dataclasses.replace(self.store, stop=stop)
+        with suppress(Stopped, StorageFailed):
+            runs.heal(store, self.task.folder, begun.name)
+            runs.end(store, self.task.folder, begun.name)
 
     def _refuse_empty_prefix(self) -> None:
         """S3 knows no directories: a prefix that does not exist lists like an empty one. Raises: RunEnded."""
@@ -159,10 +163,13 @@ class _Run:
             environment=self.environment,
             stall_timeout=self.task.stall_timeout,
             grace=self.task.program_grace,
-            inherited=(self.lock, self.known_hosts.fileno()),
+            inherited=(*self.lock, self.known_hosts.fileno()),
         )
-        self.log = RcloneLog()
+        self.log = self._new_log()
         return runner.run(command, stop=self.stop, on_line=on_line, sign_of_life=self._sign_of_life)
+
+    def _new_log(self) -> RcloneLog:
+        return RcloneLog(lambda text: redacted(text, [self.task.source.secret or ""]))
 
     def _sign_of_life(self) -> tuple[int, ...]:
         self.space.check(self.log.transferred, self.log.growing or "many files")
@@ -175,20 +182,26 @@ class _Run:
 
     def _judge(self, ended: Ended) -> Judgement:
         if ended.ending is Ending.EXITED:
-            return judge(ended.exit_code, self.log, self.copy.destination)
+            return judge(ended.exit_code, self.log, self.task.location.at(self.task.folder))
         verdict, text = judge_ending(ended.ending, self.task)
         return Judgement(verdict, text)
 
     def _environment(self) -> dict[str, str]:
-        source = self.task.source
+        task, source = self.task, self.task.source
         if source.kind == "sftp":
             self.known_hosts.write(known_hosts_lines(source).encode())
             self.known_hosts.flush()
             self.known_hosts.seek(0)
         # a file without a name, which rclone inherits: a worker that is killed leaves nothing behind
         known_hosts = f"/dev/fd/{self.known_hosts.fileno()}"
-        ways_out = dict.fromkeys(("RCLONE_HTTP_PROXY", "HTTP_PROXY", "HTTPS_PROXY"), self.gate)
-        return remote_environment(remote_settings(source, self._obscure, known_hosts)) | ways_out
+        settings = remote_settings(source, self._obscure, known_hosts) | {"override.http_proxy": self.gate}
+        if task.source.kind == "local" and task.location.is_plain:
+            # how the two streams are compared, and a change under way is noticed; MD5 would take most of the time
+            settings |= {"hashes": "xxh3"}
+        # what rclone's libraries go by. A repository on a remote has a way of its own, not through the source's gate
+        ways_out = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), self.gate) if task.location.directory else {}
+        clock = option_environment(task.options, task.zone)
+        return remote_environment(settings) | ways_out | clock | dict(task.location.environment)
 
     def _obscure(self, password: str) -> str:
         """A password in rclone's form, which its environment wants. It goes in through a pipe, never argv."""
@@ -208,16 +221,26 @@ class _Run:
         return ended.stdout.decode().strip()
 
 
-def sync_arguments(task: BackupTask, copy: Copy, version: Path) -> tuple[str, ...]:
-    """The arguments that mirror the source into `copy.current`, with what that replaces moved to `version`. Pure.
+class _Later:
+    """A stop signal that gives so many seconds more."""
+
+    def __init__(self, stop: StopSignal, seconds: float) -> None:
+        self._stop, self._until = stop, time.monotonic() + seconds
+
+    def is_set(self) -> bool:
+        return self._stop.is_set() and time.monotonic() >= self._until
+
+
+def sync_arguments(task: BackupTask, run: str) -> tuple[str, ...]:
+    """The arguments that mirror the source into `current`, with what that replaces moved to the run's version. Pure.
 
     Raises: ValueError on a bad option.
     """
     return (
         "sync",
         remote_path(task.source),
-        str(copy.current),
-        f"--backup-dir={version}",
+        task.location.at(f"{task.folder}/{layout.CURRENT}"),
+        f"--backup-dir={task.location.at(f'{task.folder}/{layout.VERSIONS}/{run}')}",
         f"--partial-suffix={PARTIAL_SUFFIX}",
         "--create-empty-src-dirs",
         "--delete-excluded",
@@ -257,10 +280,13 @@ def _check_folder(task: BackupTask) -> None:
         raise RunEnded(Verdict.UNAVAILABLE, text)
     if not folder.is_dir():
         raise RunEnded(Verdict.SOURCE_FAILED, f"there is no directory {folder} here")
-    real_folder, real_destination = os.path.realpath(folder), os.path.realpath(task.destination)
-    if os.path.commonpath([real_folder, real_destination]) in (real_folder, real_destination):
+    copies = task.directory or task.location.directory
+    if copies is None:
+        return
+    real_folder, real_copies = os.path.realpath(folder), os.path.realpath(copies)
+    if os.path.commonpath([real_folder, real_copies]) in (real_folder, real_copies):
         raise RunEnded(
             Verdict.SOURCE_FAILED,
-            f"{folder} and the repository's directory {task.destination} lie one in the other; a copy of the source "
-            "would contain itself: move one of them",
+            f"{folder} and the repository's directory {copies} lie one in the other; a copy of the source would "
+            "contain itself: move one of them",
         )

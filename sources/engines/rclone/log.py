@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,9 +32,11 @@ class Problem:
 
 
 class RcloneLog:
-    """What rclone has logged so far. Bounded: of many problems the first and the last are kept, and all are counted."""
+    """What rclone has logged so far. Bounded: of many problems the first and the last are kept, and all are counted.
+    `redacted` takes the secrets out of a text, before it is cut: half of one would stay."""
 
-    def __init__(self) -> None:
+    def __init__(self, redacted: Callable[[str], str] = str) -> None:
+        self._redacted = redacted
         self.problems: list[Problem] = []
         self.problem_count = self.ignored_count = 0
         self.summary = ""
@@ -51,7 +54,7 @@ class RcloneLog:
             if BREAKDOWN.match(line):
                 self._take_problem(line, {})
             elif line.strip():
-                self.summary = line.strip()[:MESSAGE_LENGTH]
+                self.summary = self._redacted(line.strip())[:MESSAGE_LENGTH]
             return None
         if isinstance(stats := entry.get("stats"), dict):
             return self._take_stats(stats)
@@ -59,7 +62,7 @@ class RcloneLog:
         if message.startswith(SKIPPED_LINK):
             self.skipped_links += 1
         elif message.startswith(CONSEQUENCES):
-            self.summary = message[:MESSAGE_LENGTH]
+            self.summary = self._redacted(message)[:MESSAGE_LENGTH]
         elif level in ("error", "critical", "alert", "emergency") or message.endswith(IGNORED):
             self._take_problem(message, entry)
         return None
@@ -75,33 +78,32 @@ class RcloneLog:
         whole_run = message.startswith("error reading source root") or "objectType" not in entry
         path = "" if whole_run else str(entry.get("object", ""))
         text = OF_THE_GATE.sub(_of_the_gate, PREAMBLE.sub("", message))
-        self.problems.append(Problem(_shortened(text), _shortened(path)))
+        self.problems.append(Problem(self._shortened(text), self._shortened(path)))
         if len(self.problems) > MAX_PROBLEMS:
             del self.problems[MAX_PROBLEMS // 2]
 
     def _take_stats(self, stats: dict[str, Any]) -> EngineProgress:
         numbers = {name: int(value) for name, value in stats.items() if isinstance(value, int | float)}
         self.transferred = numbers.get("bytes", 0)
-        self.growing = _largest(stats.get("transferring"))
+        self.growing = self._largest(stats.get("transferring"))
         self.activity = tuple(numbers.get(name, 0) for name in ("bytes", "transfers", "checks", "listed", "deletes"))
         return EngineProgress(self.transferred, numbers.get("totalBytes", 0), numbers.get("transfers", 0))
 
+    def _largest(self, transferring: Any) -> str:
+        files = [each for each in transferring or [] if isinstance(each, dict)]
+        largest = max(files, key=lambda each: float(each.get("bytes", 0)), default={})
+        name = self._shortened(str(largest.get("name", "")))
+        return f"{name} ({largest.get('bytes', 0):,} bytes so far)" if name else ""
 
-def _largest(transferring: Any) -> str:
-    files = [each for each in transferring or [] if isinstance(each, dict)]
-    largest = max(files, key=lambda each: float(each.get("bytes", 0)), default={})
-    return f"{_shortened(str(largest['name']))} ({largest.get('bytes', 0):,} bytes so far)" if "name" in largest else ""
+    def _shortened(self, text: str) -> str:
+        """Without its middle, if it is long: a message ends with its reason, after paths of up to 4,096 characters."""
+        text, half = self._redacted(text), MESSAGE_LENGTH // 2
+        return text if len(text) <= MESSAGE_LENGTH else f"{text[:half]} … {text[-half:]}"
 
 
 def _of_the_gate(found: re.Match[str]) -> str:
     server, not_allowed = found.groups()
     return f"{server}: {REDIRECTED if not_allowed else ''}"
-
-
-def _shortened(text: str) -> str:
-    """Without its middle, if it is long: a message ends with its reason, after paths of up to 4,096 characters."""
-    half = MESSAGE_LENGTH // 2
-    return text if len(text) <= MESSAGE_LENGTH else f"{text[:half]} … {text[-half:]}"
 
 
 def _parse(line: str) -> dict[str, Any] | None:

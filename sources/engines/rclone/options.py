@@ -5,7 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 MAX_PARALLEL = 64
-RATE = re.compile(r"\d+(\.\d+)?[BKMG]")
+RATE = r"\d+(\.\d+)?[BKMGbkmg]"
+CHANGE = rf"((mon|tue|wed|thu|fri|sat|sun)-)?([01]\d|2[0-3]):[0-5]\d,({RATE}|off)"
+LIMIT = re.compile(rf"{RATE}|{CHANGE}( {CHANGE})*", re.IGNORECASE)
 
 
 def _parallel(name: str, value: Any) -> tuple[str, ...]:
@@ -15,9 +17,11 @@ def _parallel(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _rate(name: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, str) or not RATE.fullmatch(value):
+    if not isinstance(value, str) or not LIMIT.fullmatch(value):
         raise ValueError(
-            f'option {name!r} must be bytes per second as text with a unit, as "512K" or "10M", not {value!r}'
+            f'option {name!r} must be bytes per second as text with a unit, as "512K" or "10M", or a timetable of them '
+            f'in the zone of the policy, as "08:00,512K 19:00,10M 23:00,off" or "mon-08:00,1M sat-00:00,off", not '
+            f"{value!r}"
         )
     return (f"--{name}={value}",)
 
@@ -52,3 +56,15 @@ def option_arguments(options: dict[str, Any]) -> tuple[str, ...]:
     return tuple(
         argument for name, value in options.items() if name in OPTIONS for argument in OPTIONS[name](name, value)
     )
+
+
+def option_environment(options: dict[str, Any], zone: str) -> dict[str, str]:
+    """Whose clock a timetable goes by. `zone`: as `Europe/Berlin`.
+
+    rclone looks only where systems keep their zones, and takes UTC for a name that it does not find there.
+    """
+    if "," not in str(options.get("bwlimit")):
+        return {}
+    from importlib.resources import files  # costs 10 ms
+
+    return {"TZ": f"{files('tzdata')}/zoneinfo/{zone}"}

@@ -6,11 +6,10 @@ in the order of the table; the exit code decides what no message did.
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from sources.engines.base import Verdict
 from sources.engines.rclone.log import BREAKDOWN, IGNORED, REDIRECTED, Problem, RcloneLog
-from sources.engines.versions import PARTIAL_SUFFIX
+from sources.storage.store import PARTIAL_SUFFIX
 
 EXIT_CODES = {
     1: "an error that rclone does not classify",
@@ -31,7 +30,7 @@ NOT_WRITABLE = re.compile(
     re.IGNORECASE,
 )
 TOO_LONG = re.compile(r"file name too long", re.IGNORECASE)
-HOST_KEY = re.compile(r"knownhosts: key (mismatch|is unknown)|no common algorithm for host key", re.IGNORECASE)
+HOST_KEY = re.compile(r"(knownhosts: |host )key (mismatch|is unknown)|no common algorithm for host key", re.IGNORECASE)
 BAD_KEY = re.compile(r"parse known_hosts_file", re.IGNORECASE)
 REFUSED = re.compile(
     r"unable to authenticate|40[13] (Unauthorized|Forbidden)|StatusCode: 40[13]|InvalidAccessKeyId|"
@@ -54,18 +53,19 @@ ONE_FILE = re.compile(
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, and what to tell people of it."""
+    """A verdict, with a message for people when nothing was copied, and warnings when something was."""
 
     verdict: Verdict
     text: str = ""
+    warnings: tuple[str, ...] = ()
 
 
-def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
+def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
     """What an rclone that ended by itself with `exit_code` means."""
     problems = log.everything
     if exit_code == 0:
         ignored = [each for each in problems if each.message.endswith(IGNORED)]
-        return Judgement(Verdict.SUCCEEDED, _not_copied(ignored, log.ignored_count))
+        return Judgement(Verdict.SUCCEEDED, warnings=_not_copied(ignored, log.ignored_count))
     for problem in problems:
         if _is_of_the_repository(problem, destination):
             return Judgement(Verdict.REPOSITORY_FAILED, f"the copy cannot be written: {_describe(problem)}")
@@ -107,25 +107,24 @@ def judge(exit_code: int, log: RcloneLog, destination: Path) -> Judgement:
 
 def _judge_single_files(log: RcloneLog) -> Judgement:
     """A living source has files that vanish, change or are not ours to read. The rest is a valid copy."""
-    text = _not_copied(log.problems, log.problem_count)
+    warnings = _not_copied(log.problems, log.problem_count)
     if any(log.activity[1:3]):
-        return Judgement(Verdict.WARNINGS, text)
-    return Judgement(Verdict.SOURCE_FAILED, text)
+        return Judgement(Verdict.WARNINGS, warnings=warnings)
+    return Judgement(Verdict.SOURCE_FAILED, "; ".join(warnings[:6]))
 
 
-def _not_copied(problems: list[Problem], number: int) -> str:
-    """The first of `number` problems, of which each is about one file; empty: there is none."""
+def _not_copied(problems: list[Problem], number: int) -> tuple[str, ...]:
+    """How many files were not copied, and of each that is known why; empty: none."""
     if not number:
-        return ""
-    named = "; ".join(_describe(problem) for problem in problems[:5])
-    more = f"; and {number - 5} more" if number > 5 else ""
-    return f"{'1 file was' if number == 1 else f'{number} files were'} not copied: {named}{more}"
+        return ()
+    count = "1 file was not copied" if number == 1 else f"{number} files were not copied"
+    return count, *(_describe(problem) for problem in problems)
 
 
-def _is_of_the_repository(problem: Problem, destination: Path) -> bool:
+def _is_of_the_repository(problem: Problem, destination: str) -> bool:
     """A suspicion: a source can send such a message. `sources.backups.handler` tries the repository itself."""
     words = _words(problem)
-    about_it = str(destination) in words or PARTIAL_SUFFIX in words
+    about_it = destination in words or PARTIAL_SUFFIX in words
     return about_it and bool(NOT_WRITABLE.search(words))
 
 

@@ -16,7 +16,7 @@ def add_backup(assignment: Assignment, **fields: Any) -> Backup:
     now = timezone.now()
     values = {
         "repository": assignment.policy.repository, "record_id": next(_numbers), "attempt": 1, "engine": "rclone",
-        "started_at": now - timedelta(minutes=1), "ended_at": now, "size": 2048, "transferred": 1024, "files": 3,
+        "started_at": now - timedelta(minutes=1), "ended_at": now, "size": 2048, "read": 1024, "files": 3,
         "snapshot": "somewhere",
     }  # fmt: skip
     return Backup.objects.create(assignment=assignment, **(values | fields))

@@ -122,15 +122,23 @@ class TestAssignments:
             problem_of(program.post(f"assignments/{assignment.pk}/back-up-now"), 409)
         assert not BacklogRecord.objects.exists()
 
+    def test_what_is_held_back_is_accepted_once(self, program: Program) -> None:
+        make_assignment()
+        held = make_assignment(held_back_since=timezone.now(), held_back_why="it shrank")
+        [item] = program.get("assignments?held_back=true").json()["items"]
+        assert (item["id"], item["held_back_why"]) == (held.pk, "it shrank")
+        assert program.post(f"assignments/{held.pk}/accept").json()["held_back_since"] is None
+        problem_of(program.post(f"assignments/{held.pk}/accept"), 409)
+
 
 class TestBackups:
     def test_the_latest_first(self, program: Program) -> None:
         assignment, now = make_assignment(), timezone.now()
         older = add_backup(assignment, ended_at=now - timedelta(days=1))
-        newer = add_backup(assignment, warnings="one file was locked")
+        newer = add_backup(assignment, warnings=["one file was locked"])
         items = program.get("backups").json()["items"]
         assert [item["id"] for item in items] == [newer.pk, older.pk]
-        assert items[0]["warnings"] == "one file was locked"
+        assert items[0]["warnings"] == ["one file was locked"]
         assert (items[0]["source_name"], items[0]["policy"]) == (assignment.source.name, assignment.policy_id)
         assert program.get(f"backups/{older.pk}").json()["size"] == 2048
 

@@ -41,11 +41,11 @@ class TestIfMatch:
         one, other = programs
         answers = at_once(
             lambda: one.patch(path, {"cron": "0 1 * * *"}, If_Match=etag),
-            lambda: other.patch(path, {"keep_versions": 1}, If_Match=etag),
+            lambda: other.patch(path, {"keep": {}}, If_Match=etag),
         )
         assert sorted(answer.status_code for answer in answers) == [200, 412]
         policy = Policy.objects.select_related("schedule").get()
-        assert (policy.schedule.cron == "0 1 * * *") != (policy.keep_versions == 1)
+        assert (policy.schedule.cron == "0 1 * * *") != (policy.keep == {})
 
     def test_a_deletion_and_a_change_do_not_both_go_through(self, programs: tuple[Program, Program]) -> None:
         source = make_source()

@@ -6,7 +6,7 @@ import socket
 import struct
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,17 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from delivery import stored_secrets
+from jobs.worker import database_threads
 from sources.availability import answers
 from sources.availability.answers import Answer, ask_now
 from sources.backups.handler import specification_of
 from sources.engines import engine_for
-from sources.engines.pg_dump import connection_environment, dump_arguments
-from sources.engines.programs import find_postgresql_program
+from sources.engines.pg_dump.arguments import connection_environment, dump_arguments
 from sources.models import Source
+from sources.planning import AVAILABILITY
+from sources.processes.programs import find_postgresql_program
+from sources.secrets_by_reference import store_secret
 from tests.sources.engines.peers import free_port, task_for
 from tests.sources.hosts import another_address
 from tests.sources.strangers import mute_host, talker
@@ -49,6 +53,24 @@ class TestDatabases:
     def test_a_server_that_answers_a_query_is_present(self) -> None:
         answer = ask_now(database(), PATIENCE)
         assert answer == Answer(True, f"{answers.place_of(database())} answered")
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_stored_password_is_asked_of_the_database_in_a_thread_of_the_queue(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked_in: list[str] = []
+        read = stored_secrets.read
+        monkeypatch.setattr(
+            stored_secrets, "read", lambda name: asked_in.append(threading.current_thread().name) or read(name)
+        )
+        secret = store_secret("shop", connection.get_connection_params()["password"])
+        database_threads.open_for(AVAILABILITY)
+        try:
+            answer = ask_now(database(secret=secret), PATIENCE)
+        finally:
+            database_threads.close_for(AVAILABILITY)
+        assert answer == Answer(True, f"{answers.place_of(database())} answered")
+        assert asked_in == ["database-availability_0"]
 
     @pytest.mark.parametrize(
         "fields",
@@ -116,6 +138,44 @@ class TestDatabases:
             assert "***" in answer.text
             assert "swordfish" not in answer.text
             assert encoded[-12:-2] not in answer.text
+
+    @pytest.mark.parametrize(("make", "why"), [(os.mkfifo, "is not a regular file"), (Path, "cannot be read")])
+    def test_a_file_of_certificates_that_is_none_holds_up_no_other_question(
+        self, make: Callable[[Path], object], why: str, tmp_path: Path
+    ) -> None:
+        """libpq opens it once a server offers TLS, in the thread of the event loop."""
+        make(file := tmp_path / "ca.pem")
+        options = {"user": "backup", "sslmode": "verify-ca", "sslrootcert": str(file)}
+        with talker(b"S") as (address, port):
+            answer = ask_now(database(address=address, port=port, options=options), PATIENCE)
+        assert f"{address}:{port} was not asked: the file of certificates {file} {why}" in answer.text
+
+    def test_a_password_that_is_cut_off_is_not_repeated_up_to_there(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("BACKUP_SECRET_SHOP", "swordfish-7-lanterns")
+        for room in (30, 300, 500, 1_000):
+            for code in ("28P01", "57P03"):
+                message = "x " * (room // 2 - 8) + "swordfish-7-lanterns" * 2
+                with server_that_says(code, message) as (address, port):
+                    answer = ask_now(database(address=address, port=port), PATIENCE)
+                    task = task_for(specification_of(database(address=address, port=port)), tmp_path / f"{code}{room}")
+                    result = engine_for("postgresql").run(task, on_progress=lambda _: None, stop=threading.Event())
+                assert "sword" not in answer.text + result.error, room
+
+    def test_no_password_of_the_workers_account_is_sent(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """Nor of its password file, to whichever server a source without a secret names."""
+        (tmp_path / ".pgpass").write_text("*:*:*:*:of-another-program\n")
+        (tmp_path / ".pgpass").chmod(0o600)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        heard: list[bytes] = []
+        with server_that_asks(3, heard) as (address, port):
+            source = database(address=address, port=port, secret="")
+            ask_now(source, PATIENCE)
+            task = task_for(specification_of(source), tmp_path / "copy")
+            engine_for("postgresql").run(task, on_progress=lambda _: None, stop=threading.Event())
+        assert len(heard) == 2
+        assert not any(b"of-another-program" in each for each in heard)
 
     @pytest.mark.parametrize("request_code", [3, 5], ids=["cleartext", "md5"])
     def test_one_that_asks_for_a_password_that_it_could_read_gets_none(

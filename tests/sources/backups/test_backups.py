@@ -19,9 +19,10 @@ from sources.availability.check import ask_source
 from sources.backups import handler, repositories
 from sources.backups.handler import copy_source
 from sources.engines.base import BackupTask, EngineResult, Verdict
-from sources.engines.versions import locked
 from sources.models import Assignment, Backup, Policy, Repository, Source
 from sources.planning import ARRIVALS
+from sources.storage.location import of_directory
+from sources.storage.locks import locked
 from tests.sources.engines.peers import free_port, loopback_address
 from tests.sources.factories import (
     MONDAY,
@@ -158,9 +159,9 @@ class TestCopying:
         assert (outcome.result.size, outcome.result.files) == (10_000, 2)
         assignment.refresh_from_db()
         assert assignment.directory.startswith(f"unser-buro-{assignment.pk}/policy-")
-        snapshot = Path(outcome.result.snapshot)
-        assert snapshot.is_relative_to(Path(policy.repository.location) / assignment.directory)
-        assert (snapshot / "letters" / "to the bank.txt").read_bytes() == b"Dear bank\n" * 1000
+        copied = Path(policy.repository.location) / assignment.directory
+        assert (copied / f"manifests/{outcome.result.snapshot}.jsonl.gz").exists()
+        assert (copied / "current/letters/to the bank.txt").read_bytes() == b"Dear bank\n" * 1000
         Source.objects.update(name="another name")
         copy(assignment)
         assert len(list(Path(policy.repository.location).iterdir())) == 1
@@ -172,10 +173,10 @@ class TestCopying:
         assignment = make_assignment(policy, make_source(path=str(folder)), directory="office/daily")
         planning.emit_due(NINE)
         claimed = handed_on(assignment, NINE)
-        with locked(Path(policy.repository.location) / "office/daily"):
+        with locked(of_directory(Path(policy.repository.location)), "office/daily"):
             outcome = copy_source(Run(claimed))
         assert isinstance(outcome, Postponed)
-        assert "another run still writes to" in outcome.reason
+        assert "another run still works in" in outcome.reason
         settle(claimed, outcome, NINE)
         record = BacklogRecord.objects.get()
         assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.RECHECK)
@@ -206,7 +207,7 @@ class TestCopying:
     ) -> None:
         given: list[BackupTask] = []
 
-        def back_up(location: str, task: BackupTask, **_: object) -> EngineResult:
+        def back_up(task: BackupTask, **_: object) -> EngineResult:
             given.append(task)
             return EngineResult(Verdict.STOPPED)
 
@@ -246,5 +247,5 @@ def test_a_source_goes_from_its_period_to_its_backup(folder: Path, policy: Polic
     settle(claimed, copy_source(Run(claimed)), NINE + HOUR)
     backup = Backup.objects.get()
     assert backup.assignment == assignment
-    assert (Path(backup.snapshot) / "empty").exists()
+    assert backup.snapshot == f"{NINE:%Y%m%dT%H%M%SZ}"
     assert BacklogRecord.objects.get().status == Status.SUCCEEDED

@@ -67,6 +67,17 @@ class TestByTheApi:
         assert program().ask("POST", "sources", FOLDER | {"path": "/srv/files"}).status_code == 201
         assert program("use_any_folder").ask("POST", "sources", FOLDER | {"name": "etc"}).status_code == 201
 
+    def test_so_do_files_of_certificates(self) -> None:
+        """The answer would tell which files the workers can read."""
+        shop = {"name": "shop", "kind": "postgresql", "address": "db.example", "path": "shop"}
+        for file, more, status in (
+            ("/etc/shadow", [], 422),
+            ("/etc/shadow", ["use_any_folder"], 201),
+            ("/etc/backupsched/ca.pem", [], 201),
+        ):
+            body = shop | {"name": f"shop {more}", "options": {"user": "backup", "sslrootcert": file}}
+            assert program(*more).ask("POST", "sources", body).status_code == status
+
     def test_so_do_repositories(self, tmp_path: Any) -> None:
         body = {"name": "vault", "location": str(tmp_path / "vault")}
         assert program().ask("POST", "repositories", body).status_code == 422

@@ -33,7 +33,8 @@ pytestmark = pytest.mark.django_db
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NINE = MONDAY + 9 * HOUR
 NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
-COPIED = Succeeded(EngineResult(Verdict.SUCCEEDED, size=500, transferred=300, files=7, snapshot="/srv/backups/x"))
+COUNTS = {"new": 1, "changed": 2, "unchanged": 4, "removed": 3, "read": 300, "added": 200}
+COPIED = Succeeded(EngineResult(Verdict.WARNINGS, 500, 7, **COUNTS, snapshot="/srv/backups/x", warnings=("odd \0",)))
 
 
 class TestProgress:
@@ -68,7 +69,8 @@ class TestWritingDown:
         backup = Backup.objects.get()
         assert (backup.assignment, backup.record_id, backup.attempt) == (assignment, claimed.id, claimed.attempt)
         assert (backup.started_at, backup.ended_at) == (NINE + HOUR, NINE + 3 * HOUR)
-        assert (backup.size, backup.transferred, backup.files, backup.engine) == (500, 300, 7, "rclone")
+        assert (backup.size, backup.files, backup.engine, backup.warnings) == (500, 7, "rclone", ["odd \ufffd"])
+        assert {name: getattr(backup, name) for name in COUNTS} == COUNTS
         assert backup.repository == assignment.policy.repository
 
     def test_the_next_date_follows_the_period_of_the_start_in_the_zone_of_the_policy(self) -> None:

@@ -20,7 +20,7 @@ ENTRY = (
 
 @contextmanager
 def hostile_share(
-    size: int, chunk: bytes = b"", pause: float = 0.0, refusal: str = "", endless: bool = False
+    size: int, chunk: bytes = b"", pause: float = 0.0, refusal: str = "", endless: bool = False, encoding: str = ""
 ) -> Iterator[SourceSpec]:
     """Serve `FILE` of `size` bytes, `chunk` after `chunk` with a `pause` (seconds) between them; or refuse it so.
 
@@ -55,7 +55,10 @@ def hostile_share(
 
         def do_GET(self) -> None:
             self.send_response(500 if refusal else 200, refusal or None)
-            self.send_header("Content-Length", str(0 if refusal else size))
+            if encoding:
+                self.send_header("Content-Encoding", encoding)
+            else:
+                self.send_header("Content-Length", str(0 if refusal else size))
             self.end_headers()
             try:
                 while not refusal and not ended.wait(pause):

@@ -16,7 +16,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sources.engines.base import BackupTask, SourceSpec
-from sources.engines.programs import find_rclone
+from sources.processes.programs import find_rclone
+from sources.storage import manifests
+from sources.storage.location import of_directory
+from sources.storage.manifests import Entry
 from tests.waiting import PATIENCE
 
 USER = "backup"
@@ -151,8 +154,20 @@ def local_folder(directory: Path, **options: str) -> SourceSpec:
 
 
 def task_for(source: SourceSpec, destination: Path, **fields: Any) -> BackupTask:
-    usual: dict[str, Any] = {"started_at": STARTED_AT, "connect_timeout": PATIENCE}
-    return BackupTask(source=source, destination=destination, **(usual | fields))
+    """Into a folder of this host; `location` and `folder` say otherwise."""
+    usual: dict[str, Any] = {
+        "location": of_directory(destination.parent),
+        "folder": destination.name,
+        "started_at": STARTED_AT,
+        "policy": "nightly",
+        "connect_timeout": PATIENCE,
+    }
+    return BackupTask(source=source, **(usual | fields))
+
+
+def point(destination: Path, name: str) -> dict[str, Entry]:
+    """Path → entry of the point of an assignment whose folder is `destination`."""
+    return {entry.path: entry for entry in manifests.read(destination / f"manifests/{name}.jsonl.gz")}
 
 
 def write_files(directory: Path, **files: str) -> Path:
@@ -166,7 +181,6 @@ def write_files(directory: Path, **files: str) -> Path:
 
 
 def tree(directory: Path) -> dict[str, str]:
-    """Relative path → text, of all files below `directory`."""
-    return {
-        str(path.relative_to(directory)): path.read_text() for path in sorted(directory.rglob("*")) if path.is_file()
-    }
+    """Relative path → text, of all files below `directory`; none of manifests."""
+    found = {str(path.relative_to(directory)): path for path in sorted(directory.rglob("*")) if path.is_file()}
+    return {name: "" if path.parent.name == "manifests" else path.read_text() for name, path in found.items()}

@@ -81,7 +81,7 @@ def dump(source: SourceSpec, destination: Path, stall_timeout: float = PATIENCE)
                 stop.set()
 
     task = task_for(source, destination / "copy", stall_timeout=stall_timeout)
-    return repositories.back_up(str(destination), task, on_progress=look, stop=stop), most
+    return repositories.back_up(task, on_progress=look, stop=stop), most
 
 
 def test_rows_without_end_do_not_fill_the_memory_and_count_as_no_progress(tmp_path: Path, settings: Any) -> None:
@@ -91,7 +91,7 @@ def test_rows_without_end_do_not_fill_the_memory_and_count_as_no_progress(tmp_pa
     assert result.verdict is Verdict.SOURCE_FAILED, result.error
     assert "nothing moved for 4 s" in result.error
     assert 0 < most < TOO_MUCH
-    assert list((tmp_path / "copy").glob("*.dump*")) == []
+    assert list((tmp_path / "copy/points").iterdir()) == []
 
 
 def test_one_that_answers_the_question_whether_it_is_there_without_end_is_there() -> None:

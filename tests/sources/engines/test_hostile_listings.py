@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from sources.engines import engine_for
 from sources.engines.base import EngineResult, SourceSpec, Verdict
 from tests.sources.engines.hostile_host import DIRECTORY, FILE, LINK, TEXT, hostile_host
 from tests.sources.engines.hostile_share import hostile_share
-from tests.sources.engines.peers import local_folder, task_for, tree, write_files
+from tests.sources.engines.peers import PASSWORD, local_folder, task_for, tree, write_files
 from tests.sources.engines.redirecting import server
 from tests.sources.engines.test_redirects import back_up as back_up_from
 
@@ -47,11 +48,12 @@ def test_no_name_and_no_link_of_an_sftp_host_leads_out_of_the_copy(tmp_path: Pat
     with hostile_host(listing, lambda path: path in (b"/", b"/folder")) as source:
         result = back_up(source, tmp_path / "deep/deeper/copy")
     assert result.verdict is Verdict.WARNINGS, result.error
-    assert 'Entry ".." escapes the root' in result.warnings
+    assert 'Entry ".." escapes the root' in "; ".join(result.warnings)
     text = TEXT.decode()
     copied = dict.fromkeys([*ODD.values(), "folder/inner", "folder/outer"], text)
     assert tree(tmp_path) == {f"deep/deeper/copy/current/{name}": each for name, each in copied.items()} | {
-        "deep/deeper/copy/lock": ""
+        "deep/deeper/copy/lock": "",
+        "deep/deeper/copy/manifests/20261121T065755Z.jsonl.gz": "",
     }
     assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
 
@@ -61,8 +63,12 @@ def test_a_path_of_a_share_that_leads_out_of_the_copy_is_left_out_and_named(tmp_
         share.files = {"a.txt": "alpha", "%2e%2e%2f%2e%2e%2foutside": "evil", "..%2foutside": "evil"}
         result = back_up_from("webdav", share, tmp_path / "deep/copy")
     assert result.verdict is Verdict.WARNINGS
-    assert "../../outside: " in result.warnings
-    assert tree(tmp_path) == {"deep/copy/current/a.txt": "alpha", "deep/copy/lock": ""}
+    assert "../../outside: " in "; ".join(result.warnings)
+    assert tree(tmp_path) == {
+        "deep/copy/current/a.txt": "alpha",
+        "deep/copy/lock": "",
+        "deep/copy/manifests/20261121T065755Z.jsonl.gz": "",
+    }
 
 
 def test_of_two_names_that_differ_in_their_unicode_form_only_the_one_that_is_left_out_is_named(tmp_path: Path) -> None:
@@ -80,6 +86,14 @@ def test_a_listing_without_end_is_ended_before_it_fills_the_memory(tmp_path: Pat
     settings.ENGINE_MEMORY_MIB = 96
     with hostile_share(1, endless=True) as source:
         task = task_for(source, tmp_path / "copy")
-        result = repositories.back_up(str(tmp_path), task, on_progress=lambda progress: None, stop=threading.Event())
+        result = repositories.back_up(task, on_progress=lambda progress: None, stop=threading.Event())
     assert result.verdict is Verdict.SOURCE_FAILED
     assert "BACKUPSCHED_ENGINE_MEMORY" in result.error
+
+
+def test_a_secret_that_a_share_repeats_is_struck_out_wherever_its_words_are_cut(tmp_path: Path) -> None:
+    with hostile_share(1, refusal=PASSWORD * 60) as source:
+        result = back_up(replace(source, secret=PASSWORD), tmp_path / "copy")
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert "***" in result.error
+    assert not any(part in result.error for part in PASSWORD.split("-"))

@@ -1,6 +1,7 @@
 """The pg_dump engine against the real PostgreSQL of the test session."""
 
 import dataclasses
+import hashlib
 import os
 import subprocess
 import threading
@@ -13,11 +14,12 @@ import pytest
 from django.db import connection
 
 from sources.engines import engine_for, limits
-from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
-from sources.engines.pg_dump import _judge_dump
-from sources.engines.programs import find_postgresql_program
-from sources.engines.runner import Ended, Ending
-from tests.sources.engines.peers import STARTED_AT, free_port, loopback_address, specification, task_for
+from sources.engines.base import EngineProgress, EngineResult, RunEnded, SourceSpec, Verdict
+from sources.engines.pg_dump.verdicts import judge_dump
+from sources.processes.programs import find_postgresql_program
+from sources.processes.runner import Ended, Ending
+from sources.storage import manifests
+from tests.sources.engines.peers import STARTED_AT, free_port, loopback_address, specification, task_for, write_files
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,21 +52,33 @@ def dump(source: SourceSpec, destination: Path, **fields: Any) -> EngineResult:
 
 
 def dumps_in(destination: Path) -> list[str]:
-    return sorted(name for name in os.listdir(destination) if name != "lock")
+    """Names of the points. Nothing else is left of the runs."""
+    points = sorted(os.listdir(destination / "points"))
+    assert sorted(os.listdir(destination / "manifests")) == [f"{name}.jsonl.gz" for name in points]
+    return points
 
 
-def test_a_database_is_dumped_into_one_good_file(database: SourceSpec, tmp_path: Path) -> None:
+def test_a_database_is_dumped_into_one_good_point(database: SourceSpec, tmp_path: Path) -> None:
     seen: list[EngineProgress] = []
-    task = task_for(database, tmp_path / "copy")
+    task = task_for(database, tmp_path / "copy", policy="nightly")
     result = engine_for("postgresql").run(task, on_progress=seen.append, stop=threading.Event())
     assert result.verdict is Verdict.SUCCEEDED, result.error
-    file = tmp_path / "copy/20261121T065755Z.dump"
-    assert (result.snapshot, result.files, result.size) == (str(file), 1, file.stat().st_size)
-    assert seen[-1].bytes_done == result.size
+    file, roles = (tmp_path / "copy/points/20261121T065755Z" / name for name in ("database.dump", "globals.sql"))
+    size = file.stat().st_size + roles.stat().st_size
+    assert (result.snapshot, result.files, result.size, result.added) == (str(file), 2, size, size)
+    assert file.stat().st_size <= seen[-1].bytes_done <= size
+    assert (result.new, result.changed, result.unchanged, result.removed, result.read) == (None,) * 5
     pg_restore = find_postgresql_program("pg_restore")
     sql = subprocess.run([pg_restore, "--file=-", "--table=engine_test", str(file)], capture_output=True, check=True)
     assert sql.stdout.count(b"x" * 100) == 1000
-    assert file.stat().st_mode & 0o777 == 0o600
+    assert {each.stat().st_mode & 0o777 for each in (file, roles)} == {0o600}
+    manifest = tmp_path / "copy/manifests/20261121T065755Z.jsonl.gz"
+    assert [(each.path, each.size, each.digest) for each in manifests.read(manifest)] == [
+        (each.name, each.stat().st_size, hashlib.sha256(each.read_bytes()).hexdigest()) for each in (file, roles)
+    ]
+    header = manifests.read_header(manifest)
+    assert (header.engine, header.policy, header.complete) == ("pg_dump", "nightly", True)
+    assert header.engine_version.startswith("pg_dump (PostgreSQL) ")
 
 
 def test_a_dump_below_the_least_rate_is_ended_and_removed(
@@ -78,15 +92,14 @@ def test_a_dump_below_the_least_rate_is_ended_and_removed(
 
 
 def test_the_newest_dump_and_so_many_before_it_are_kept(database: SourceSpec, tmp_path: Path) -> None:
-    (tmp_path / "copy").mkdir()
-    (tmp_path / "copy/20261120T065755Z.dump.unfinished").write_text("half, of a run that was killed")
+    write_files(tmp_path / "copy/points", **{"20261120T065755Z/database.dump": "half, of a run that was killed"})
     for day in range(4):
         # options of other engines of the policy are passed over
         options, started_at = {"transfers": 4}, STARTED_AT + timedelta(days=day)
         dump(database, tmp_path / "copy", started_at=started_at, keep_versions=1, options=options)
     with pytest.raises(ValueError, match="unknown option 'transfers'; pg_dump takes no options"):
         engine_for("postgresql").check_options(options)
-    assert dumps_in(tmp_path / "copy") == ["20261123T065755Z.dump", "20261124T065755Z.dump"]
+    assert dumps_in(tmp_path / "copy") == ["20261123T065755Z", "20261124T065755Z"]
 
 
 def test_a_name_that_looks_like_a_connection_string_is_a_name(database: SourceSpec, tmp_path: Path) -> None:
@@ -142,6 +155,6 @@ def test_a_stop_leaves_nothing(database: SourceSpec, tmp_path: Path) -> None:
 )
 def test_a_server_whose_own_disk_is_full_is_not_the_repository(message: str, verdict: Verdict, tmp_path: Path) -> None:
     task = task_for(specification("postgresql", "127.0.0.1", path="shop"), tmp_path)
-    result = _judge_dump(Ended(Ending.EXITED, 1, tuple(message.splitlines())), task)
-    assert result is not None
-    assert result.verdict is verdict
+    with pytest.raises(RunEnded) as ended:
+        judge_dump(Ended(Ending.EXITED, 1, tuple(message.splitlines())), task)
+    assert ended.value.verdict is verdict

@@ -1,6 +1,7 @@
 """The rclone engine against real peers: what it copies, keeps and counts."""
 
 import dataclasses
+import hashlib
 import os
 import threading
 from datetime import timedelta
@@ -15,6 +16,7 @@ from tests.sources.engines.peers import (
     STARTED_AT,
     local_folder,
     new_host_key,
+    point,
     s3_bucket,
     serving,
     sftp_host,
@@ -49,7 +51,9 @@ def test_an_sftp_host_is_entered_with_a_private_key(tmp_path: Path) -> None:
 def test_two_runs_within_one_second_keep_both_versions(tmp_path: Path) -> None:
     for text in ("1", "22", "333"):
         back_up(local_folder(write_files(tmp_path / "files", note=text)), tmp_path / "copy")
-    assert tree(tmp_path / "copy/versions") == {"20261121T065755Z/note": "1", "20261121T065755Z-2/note": "22"}
+    assert tree(tmp_path / "copy/versions") == {"20261121T065755Z-2/note": "1", "20261121T065755Z-3/note": "22"}
+    back_up(local_folder(tmp_path / "files"), tmp_path / "copy", started_at=STARTED_AT - timedelta(days=1))
+    assert list(point(tmp_path / "copy", "20261121T065755Z-4")) == ["note"]  # the clock went back
 
 
 def test_excluded_files_leave_the_copy_for_a_version(tmp_path: Path) -> None:
@@ -58,7 +62,7 @@ def test_excluded_files_leave_the_copy_for_a_version(tmp_path: Path) -> None:
     result = back_up(files, tmp_path / "copy", options={"exclude": ["*.tmp", "/cache/**"], "transfers": 1})
     assert (result.verdict, result.files) == (Verdict.SUCCEEDED, 1)
     assert tree(tmp_path / "copy/current") == {"a.txt": "a"}
-    assert sorted(tree(tmp_path / "copy/versions")) == ["20261121T065755Z/b.tmp", "20261121T065755Z/cache/c"]
+    assert sorted(tree(tmp_path / "copy/versions")) == ["20261121T065755Z-2/b.tmp", "20261121T065755Z-2/cache/c"]
 
 
 def test_an_sftp_host_is_copied_byte_for_byte_and_its_links_are_not_followed(tmp_path: Path) -> None:
@@ -73,9 +77,12 @@ def test_an_sftp_host_is_copied_byte_for_byte_and_its_links_are_not_followed(tmp
     assert result.verdict is Verdict.SUCCEEDED, result.error
     assert tree(tmp_path / "copy/current") == FILES
     size = sum(len(text.encode()) for text in FILES.values())
-    assert (result.files, result.size, result.transferred) == (5, size, size)
-    assert result.snapshot == str(tmp_path / "copy/current")
-    assert sorted(os.listdir(tmp_path / "copy")) == ["current", "lock", "versions"]
+    assert (result.files, result.size, result.read) == (5, size, size)
+    assert sorted(os.listdir(tmp_path / "copy")) == ["current", "lock", "manifests"]
+    entries = point(tmp_path / "copy", result.snapshot)
+    assert {path: (entry.digest, entry.digest_from) for path, entry in entries.items() if entry.kind == "file"} == {
+        path: (hashlib.sha256(text.encode()).hexdigest(), "copy") for path, text in FILES.items()
+    }
 
 
 @pytest.mark.parametrize(("path", "copied"), [("photos", FILES), ("photos/sub", {"b.txt": "beta"})])
@@ -95,7 +102,7 @@ def test_a_webdav_share_is_copied_and_a_change_without_another_size_is_noticed(t
         assert tree(tmp_path / "copy/current") == FILES | {"note": "one"}
         write_files(files, note="two")
         result = back_up(source, tmp_path / "copy")
-    assert (result.verdict, result.transferred) == (Verdict.SUCCEEDED, 3)
+    assert (result.verdict, result.read) == (Verdict.SUCCEEDED, 3)
     assert tree(tmp_path / "copy/current")["note"] == "two"
 
 
@@ -109,36 +116,53 @@ def test_names_may_be_odd_or_long_and_directories_empty(tmp_path: Path) -> None:
     assert tree(destination / "current") == names
     assert (destination / "current/empty").is_dir()
     result = back_up(local_folder(files), destination)
-    assert (result.files, result.transferred, os.listdir(destination / "versions")) == (6, 0, [])
+    assert (result.files, result.read, (destination / "versions").exists()) == (6, 0, False)
     result = back_up(local_folder(write_files(tmp_path / "nothing")), tmp_path / "another")
     assert (result.verdict, result.files, result.size) == (Verdict.SUCCEEDED, 0, 0)
 
 
-def test_changed_and_deleted_files_are_kept_in_as_many_versions_as_the_policy_wants(tmp_path: Path) -> None:
+def test_changed_and_deleted_files_are_kept_in_versions_and_each_run_makes_a_point(tmp_path: Path) -> None:
     files = write_files(tmp_path / "files", changed="before", deleted="gone soon", same="same")
+    (files / "changed").chmod(0o640)
     back_up(local_folder(files), tmp_path / "copy")
     (files / "deleted").unlink()
-    versions = []
-    for day in range(1, 4):
-        write_files(files, changed="x" * day)
-        started_at = STARTED_AT + timedelta(days=day)
-        back_up(local_folder(files), tmp_path / "copy", started_at=started_at, keep_versions=2)
-        versions.append(tree(tmp_path / "copy/versions"))
-    assert tree(tmp_path / "copy/current") == {"changed": "xxx", "same": "same"}
-    assert versions[0] == {"20261122T065755Z/changed": "before", "20261122T065755Z/deleted": "gone soon"}
-    assert versions[2] == {"20261123T065755Z/changed": "x", "20261124T065755Z/changed": "xx"}
+    write_files(files, changed="x")
+    back_up(local_folder(files), tmp_path / "copy", started_at=STARTED_AT + timedelta(days=1))
+    assert tree(tmp_path / "copy/current") == {"changed": "x", "same": "same"}
+    assert tree(tmp_path / "copy/versions") == {
+        "20261122T065755Z/changed": "before",
+        "20261122T065755Z/deleted": "gone soon",
+    }
+    first, second = point(tmp_path / "copy", "20261121T065755Z"), point(tmp_path / "copy", "20261122T065755Z")
+    assert (sorted(first), sorted(second)) == (["changed", "deleted", "same"], ["changed", "same"])
+    assert [first[path].mode for path in ("changed", "same")] == [0o640, 0o644]
+    assert second["same"].digest_from == "earlier"
+    assert second["changed"] != first["changed"]
 
 
-def test_links_are_counted_in_a_warning_and_a_listener_that_fails_ends_no_backup(tmp_path: Path) -> None:
+def test_links_are_kept_as_text_and_a_listener_that_fails_ends_no_backup(tmp_path: Path) -> None:
     def fail(progress: EngineProgress) -> None:
         raise ConnectionError("the database is away")
 
     files = write_files(tmp_path / "files", a="a")
     (files / "link").symlink_to("/etc")
-    task = task_for(local_folder(files), tmp_path / "copy")
-    result = engine_for("local").run(task, on_progress=fail, stop=threading.Event())
-    assert (result.verdict, result.warnings) == (Verdict.WARNINGS, "1 symbolic link was not copied")
-    assert tree(tmp_path / "copy/current") == {"a": "a"}
+    (files / "circle").symlink_to(".")
+    for _ in range(2):
+        task = task_for(local_folder(files), tmp_path / "copy")
+        result = engine_for("local").run(task, on_progress=fail, stop=threading.Event())
+        assert result.verdict is Verdict.SUCCEEDED, result
+        assert tree(tmp_path / "copy/current") == {"a": "a", "link.rclonelink": "/etc", "circle.rclonelink": "."}
+        entries = point(tmp_path / "copy", result.snapshot)
+        assert [(each.path, each.kind, each.target) for each in entries.values()] == [
+            ("a", "file", ""),
+            ("circle", "link", "."),
+            ("link", "link", "/etc"),
+        ]
+    # what was a link is a folder now: nothing is written where the link led
+    (files / "link").unlink()
+    write_files(files, **{"link/passwd": "mine"})
+    assert back_up(local_folder(files), tmp_path / "copy").verdict is Verdict.SUCCEEDED
+    assert tree(tmp_path / "copy/current") == {"a": "a", "link/passwd": "mine", "circle.rclonelink": "."}
 
 
 @pytest.mark.parametrize(

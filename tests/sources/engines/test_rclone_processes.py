@@ -70,8 +70,7 @@ source = specification("sftp", address, port=int(port), options={"user": USER}, 
 task = task_for(source, Path(copy), options={"bwlimit": "100K"})
 with ThreadPoolExecutor() as pool:
     tell = lambda progress: print(progress.bytes_done, flush=True)
-    location = str(Path(copy).parent)
-    pool.submit(repositories.back_up, location, task, on_progress=tell, stop=threading.Event()).result()
+    pool.submit(repositories.back_up, task, on_progress=tell, stop=threading.Event()).result()
 """
     files = write_files(tmp_path / "files", big="old")
     copy = tmp_path / "copy"

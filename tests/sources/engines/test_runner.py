@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sources.engines import runner
-from sources.engines.runner import Command, Ending, LineSplitter
+from sources.processes import runner
+from sources.processes.runner import Command, Ending, LineSplitter
 from tests.sources.engines.peers import eventually
 from tests.waiting import PATIENCE
 
@@ -134,7 +134,7 @@ def test_a_program_dies_with_a_worker_that_is_killed(tmp_path: Path) -> None:
     worker = """
 import sys, threading
 from concurrent.futures import ThreadPoolExecutor
-from sources.engines import runner
+from sources.processes import runner
 
 code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
 command = runner.Command((sys.executable, "-c", code))

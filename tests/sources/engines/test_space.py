@@ -1,16 +1,17 @@
 """A source that would fill the disk of all: what it can take, who is to blame, and that nothing of it stays."""
 
+import gzip
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sources.engines import engine_for
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
-from sources.engines.versions import Copy
 from tests.sources.engines.hostile_share import FILE, hostile_share
-from tests.sources.engines.peers import STARTED_AT, local_folder, small_disk, specification, task_for, tree, write_files
+from tests.sources.engines.peers import local_folder, small_disk, specification, task_for, tree, write_files
 
 MIB = 2**20
 DISK = 64 * MIB
@@ -42,8 +43,15 @@ def test_a_file_that_is_said_to_be_huge_takes_no_space_before_its_bytes(tmp_path
         assert least > DISK * 7 // 8
 
 
-def test_a_source_that_sends_without_end_is_stopped_at_the_reserve_and_its_file_named(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", DISK) as disk, hostile_share(10**12, b"x" * 8192, pause=0.005) as source:
+@pytest.mark.parametrize(
+    "sent",
+    [{"size": 10**12, "chunk": b"x" * 8192}, {"size": 1, "chunk": gzip.compress(bytes(32_768)), "encoding": "gzip"}],
+    ids=["plain", "bomb"],
+)
+def test_a_source_that_sends_without_end_is_stopped_at_the_reserve_and_its_file_named(
+    sent: dict[str, Any], tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "disk", DISK) as disk, hostile_share(**sent, pause=0.005) as source:
         (disk / "other").write_bytes(b"x" * (DISK * 4 // 5))
         result, least = run(task_for(source, disk / "copy", reserve=1), disk)
         assert result.verdict is Verdict.SOURCE_FAILED, result.error
@@ -72,9 +80,11 @@ def test_a_run_that_writes_little_goes_on_while_another_one_fills_the_repository
 def test_one_that_is_short_of_space_beforehand_is_full_itself(kind: str, tmp_path: Path) -> None:
     """What a killed run left is removed all the same: it may be what fills the disk."""
     with small_disk(tmp_path / "disk", DISK) as disk:
-        copy = Copy(disk / "copy")
-        copy.begin(STARTED_AT, lambda: False)
-        leftover = copy.current / "x.rclone-partial" if kind == "local" else disk / "copy/x.dump.unfinished"
+        (disk / "copy/current").mkdir(parents=True)
+        leftover = (
+            disk / "copy" / ("current/x.1234abcd.rclone-partial" if kind == "local" else "points/x/database.dump")
+        )
+        leftover.parent.mkdir(parents=True, exist_ok=True)
         leftover.write_bytes(b"x" * MIB)
         (disk / "other").write_bytes(b"x" * (free(disk) - RESERVE + MIB))
         files = local_folder(write_files(tmp_path / "files", a="a"))

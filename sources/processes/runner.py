@@ -23,9 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import IO, cast
-
-from sources.engines.base import StopSignal
+from typing import IO, Protocol, cast
 
 POLL_SECONDS = 0.1
 READ_BYTES = 65_536
@@ -34,12 +32,17 @@ READS_AFTER_EXIT = 100
 LINE_LIMIT = 65_536
 """Longer lines are cut to this many bytes: the rest is read and dropped."""
 KEPT_LINES = 50
-KEPT_LENGTH = 1_000
 LEFT_AFTER_SECONDS = 1.0
 """What SIGKILL has not ended by then sleeps in the kernel."""
 
 PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "GOMEMLIMIT")
 """What a program sees of the worker's environment. Everything else (secrets of other sources) stays out."""
+
+
+class StopSignal(Protocol):
+    """Anything like `threading.Event`: set when the run has to end now."""
+
+    def is_set(self) -> bool: ...
 
 
 class Ending(Enum):
@@ -59,11 +62,11 @@ class Command:
     """
 
     argv: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     stall_timeout: float = 600.0
     grace: float = 8.0
     polite_signal: int = signal.SIGTERM
-    given: bytes = b""
+    given: bytes = field(default=b"", repr=False)
     inherited: tuple[int, ...] = ()
 
 
@@ -101,6 +104,9 @@ def run(
         _signal_group(process, signal.SIGKILL)
         exit_code = _reap(process)
         watch.close()
+    if watch.ending is Ending.EXITED and exit_code == -command.polite_signal and stop.is_set():
+        # what stops this process may reach the program as well, while it still is in the same process group
+        watch.ending = Ending.STOPPED
     return Ended(watch.ending, exit_code, tuple(watch.kept))
 
 
@@ -210,7 +216,7 @@ class _Watch:
     def _take(self, lines: Iterator[str]) -> None:
         for line in lines:
             self._lines += 1
-            self.kept.append(line[:KEPT_LENGTH])
+            self.kept.append(line)
             self._on_line(line)
 
     def _end_if_it_must(self, now: float) -> None:

@@ -24,7 +24,7 @@ def find_rclone() -> str:
 
 
 def find_postgresql_program(name: str) -> str:
-    """Absolute path of `pg_dump` or `pg_restore`: the embedded PostgreSQL's, else the one on PATH.
+    """Absolute path of a program as `pg_dump`: the embedded PostgreSQL's, else the one on PATH.
 
     Raises: ProgramMissing.
     """

@@ -1,0 +1,47 @@
+"""Stored secrets: they go in, and never come out again."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from ninja import Schema
+
+from api.auth import Staff, viewing
+from api.fields import Name
+from api.models import Scope
+from api.resources import Resource
+from delivery import declarations, models
+from delivery.stored_secrets import StoredSecrets, users_of
+from sources.backups.reach import SET_SECRET
+
+
+class StoredSecretAnswer(declarations.StoredSecret):
+    """A secret without itself. `used_by`: names of what refers to it, by what they are, as `source`."""
+
+    id: int
+    changed_at: datetime
+    used_by: dict[str, list[str]]
+
+
+class StoredSecretFilters(Schema):
+    """Which of them."""
+
+    name: Name | None = None
+
+
+class StoredSecretsOfTheApi(Resource[models.StoredSecret]):
+    service, body, tag = StoredSecrets, declarations.NewStoredSecret, "sources"
+    answer, filters = StoredSecretAnswer, StoredSecretFilters
+    orderings = ("id", "name")
+    moving = ("used_by",)
+
+    def facts(self, rows: Sequence[models.StoredSecret]) -> list[dict[str, Any]]:
+        users = users_of([row.name for row in rows])
+        return [self.own_facts(row) | {"used_by": users[row.name]} for row in rows]
+
+    def permits(self, verb: str) -> Staff:
+        """Stored by accounts that may set references, and by no others."""
+        return viewing("delivery.storedsecret", SET_SECRET) if verb == "view" else Staff(Scope.WRITE, SET_SECRET)
+
+
+router = StoredSecretsOfTheApi().router()

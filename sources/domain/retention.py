@@ -1,0 +1,111 @@
+"""Which points in time are kept: the last ones, the newest of each hour, day, week, month and year, and all within a
+time of the newest. Pure.
+
+As restic and Borg count: an hour, day or week without a point takes up none of its number. Nothing goes because time
+passes: every number and time counts back from the newest point, so a source that is not backed up any more loses none.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from jobs import durations
+
+BUCKETS: dict[str, Callable[[datetime], tuple[int, ...]]] = {
+    # of the hour that a change of clocks repeats, both count
+    "hourly": lambda local: (local.year, local.month, local.day, local.hour, local.fold),
+    "daily": lambda local: (local.year, local.month, local.day),
+    "weekly": lambda local: tuple(local.isocalendar()[:2]),
+    "monthly": lambda local: (local.year, local.month),
+    "yearly": lambda local: (local.year,),
+}
+"""The hour, day, … of an instant in the policy's zone. Weeks are those of ISO 8601."""
+
+EXAMPLE = 'write {"last": 7, "daily": 14, "weekly": 8, "monthly": 12, "within": "30d"}, or {} to keep all'
+MOST = 100_000
+USUAL = {"last": 7, "daily": 14, "weekly": 8, "monthly": 12}
+NEWEST = "newest"
+NEWEST_COMPLETE = "newest complete"
+
+
+def usual() -> dict[str, Any]:
+    """What a policy keeps that says nothing of it."""
+    return dict(USUAL)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point in time of one assignment. `started_at` is aware; `complete`: nothing was left out of it."""
+
+    name: str
+    started_at: datetime
+    complete: bool = True
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A point and why it is kept, as ("last", "weekly"); no reason: it goes."""
+
+    point: Point
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What to keep. Nothing given at all: everything. `within` in seconds."""
+
+    last: int = 0
+    hourly: int = 0
+    daily: int = 0
+    weekly: int = 0
+    monthly: int = 0
+    yearly: int = 0
+    within: float = 0
+
+    @classmethod
+    def parse(cls, rules: Any) -> "Keep":
+        """Of a JSON object. Raises: ValueError saying what is wrong, and what is right."""
+        if not isinstance(rules, dict):
+            raise ValueError(f"what to keep is an object; {EXAMPLE}")
+        found: dict[str, Any] = {}
+        for name, value in rules.items():
+            if name not in cls.__dataclass_fields__:
+                raise ValueError(f"{name!r:.60} is no rule of what to keep; {EXAMPLE}")
+            if name == "within":
+                found[name] = durations.parse(str(value), least=1)
+            elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+                raise ValueError(f"{name} is {value!r:.60} and must be a whole number from 1 to {MOST:,}; {EXAMPLE}")
+            else:
+                found[name] = value
+        return cls(**found)
+
+    def apply(self, points: Iterable[Point], zone: str) -> list[Kept]:
+        """What becomes of each point, the newest first. `zone`: IANA, in which days begin.
+
+        The newest point and the newest complete one always stay.
+        """
+        ordered = sorted(points, key=lambda point: (point.started_at, point.name), reverse=True)
+        rules = {name: getattr(self, name) for name in BUCKETS}
+        counts, seen = dict.fromkeys(rules, 0), dict[str, tuple[int, ...]]()
+        complete = next((point for point in ordered if point.complete), None)
+        found = []
+        for number, point in enumerate(ordered):
+            local = point.started_at.astimezone(ZoneInfo(zone))
+            reasons = ["all"] if self == Keep() else []
+            if number < self.last:
+                reasons.append("last")
+            for name, most in rules.items():
+                bucket = BUCKETS[name](local)
+                if counts[name] < most and seen.get(name) != bucket:
+                    counts[name], seen[name] = counts[name] + 1, bucket
+                    reasons.append(name)
+            if point.started_at > ordered[0].started_at - timedelta(seconds=self.within):
+                reasons.append("within")
+            if not reasons and number == 0:
+                reasons.append(NEWEST)
+            if not reasons and point is complete:
+                reasons.append(NEWEST_COMPLETE)
+            found.append(Kept(point, tuple(reasons)))
+        return found

@@ -1,0 +1,26 @@
+"""Assignments whose last backup looked wrong: nothing of them is removed until a person has accepted it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db import transaction
+
+from jobs import decisions
+from jobs.clock import database_clock
+from sources.models import Assignment
+from sources.planning import KIND, subject_of
+
+
+@transaction.atomic
+def accept(assignment_ids: Sequence[int], *, now: datetime | None = None, by: str = "a person") -> int:
+    """A person has looked, and it is meant so: retention goes on. Returns how many were held back."""
+    instant = now or database_clock()
+    held = Assignment.objects.filter(pk__in=assignment_ids, held_back_since__isnull=False)
+    found = list(held.select_for_update(no_key=True, of=["self"]).select_related("source").order_by("pk"))
+    Assignment.objects.filter(pk__in=[each.pk for each in found]).update(held_back_since=None, held_back_why="")
+    lines = (
+        decisions.Line("accepted", f"{each.source}: {by} has looked: {each.held_back_why}", KIND, subject_of(each.pk))
+        for each in found
+    )
+    decisions.doing_all(lines, instant)
+    return len(found)

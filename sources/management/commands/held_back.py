@@ -1,0 +1,49 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from jobs.formatting import moment
+from operations.backlog.facts import as_json
+from operations.backlog.rendering import columns, plain, table
+from operations.management.base import VerbCommand
+from sources import held_back
+from sources.management.names import named
+from sources.models import Assignment, Source
+
+COLUMNS = columns("source", "policy", "since (UTC)", "why")
+
+
+class Command(VerbCommand):
+    help = (
+        "Show the assignments whose backup looked wrong beside those before it, of which nothing is removed until a "
+        "person has looked. accept SOURCE: it is meant so, and what is kept is removed again as its policy says. Exit "
+        "codes: 0; 1 when nothing of that source is held back; 2 for bad usage."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("verb", nargs="?", choices=("accept",), help="what to do about one of them")
+        parser.add_argument("source", nargs="?", metavar="SOURCE", help="of which source")
+        parser.add_argument("--json", action="store_true", help="print a list of {source, policy, since, why}")
+
+    def _list(self, options: dict[str, Any]) -> None:
+        found = Assignment.objects.filter(held_back_since__isnull=False).order_by("held_back_since")
+        names = ("source__name", "policy__schedule__name", "held_back_since", "held_back_why")
+        rows = list(found.values_list(*names))
+        if options["json"]:
+            keys = ("source", "policy", "since", "why")
+            self.stdout.write(as_json([dict(zip(keys, row, strict=True)) for row in rows]))
+        elif rows:
+            shown = ((source, policy, moment(since), why) for source, policy, since, why in rows)
+            self.print_out(table(COLUMNS, shown))
+        else:
+            self.stdout.write("Nothing is held back.")
+
+    def _accept(self, options: dict[str, Any]) -> None:
+        if not options["source"]:
+            raise ValueError("say which: `manage.py held_back accept SOURCE`")
+        source = named(Source.objects, options["source"], "source")
+        ids = list(source.assignments.values_list("pk", flat=True))
+        if not held_back.accept(ids, by="a person at the command line"):
+            raise CommandError(f"nothing of {source} is held back: nothing was changed", returncode=1)
+        self.stdout.write(f"{plain(source).plain}: accepted; what is kept is removed again as its policy says")

@@ -1,0 +1,78 @@
+import json
+import threading
+from argparse import ArgumentParser
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from jobs.clock import database_clock
+from operations.backlog.rendering import plain
+from operations.management.base import TerminalCommand
+from sources.management.names import named
+from sources.models import Assignment, Source
+from sources.restores import asking, process
+from sources.storage import layout, moments, showing
+from sources.storage.manifests import ManifestDamaged
+from sources.storage.restoring import Report, Wish
+from sources.storage.store import Stopped, StorageFailed
+
+
+class Command(TerminalCommand):
+    help = (
+        "Restore a source, or paths of it, as it was at a time, into a folder of this host. No worker is needed. It "
+        "never writes over what is there unless that is asked for, and an interrupted restore goes on when it is "
+        "repeated. Exit codes: 0; 1 when something could not be restored; 2 for bad usage, with nothing written."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("source", metavar="SOURCE", help="name of a source")
+        parser.add_argument("--policy", metavar="NAME", help="under which it was backed up, if it has several")
+        showing.add_options(parser, "the policy")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        assignment = self._assignment(options)
+        repository, zone = assignment.policy.repository, assignment.policy.schedule.period.tzinfo
+        store = process.store_of(repository, threading.Event())
+        try:
+            if options["list"]:
+                rows, line = showing.listed(
+                    store, assignment.directory, options, database_clock(), zone, process.cache()
+                )
+                self.stdout.write(json.dumps(rows) if options["json"] else "\n".join(map(line, rows)) or "nothing")
+                return
+            points = moments.points_of(store, assignment.directory)
+            point = moments.choose(points, options["at"], database_clock(), zone)
+            target = Path(options["to"]).absolute()
+            wish = Wish(
+                assignment.directory, point, target, tuple(options["path"]),
+                overwrite=options["overwrite"], dry_run=options["dry_run"],
+            )  # fmt: skip
+            if not options["json"]:
+                at = moments.in_zone(layout.instant_of(point), zone)
+                self.stdout.write(f"{assignment.source} as of {at} (point {point}, times in {zone})")
+            with showing.Shown(self.stdout.write, as_json=options["json"]) as shown:
+                report = process.restore(repository, wish, threading.Event(), shown)
+        except ValueError as error:
+            raise CommandError(plain(error).plain, returncode=2) from error
+        except (StorageFailed, ManifestDamaged) as error:
+            raise CommandError(f"{plain(error).plain}. The same command goes on where it was.", returncode=1) from error
+        except (Stopped, KeyboardInterrupt) as error:
+            raise CommandError("stopped; the same command goes on where it was", returncode=1) from error
+        self._report(report, options)
+
+    def _report(self, report: Report, options: dict[str, Any]) -> None:
+        if options["json"]:
+            self.stdout.write(json.dumps({"restored": asdict(report), "dry_run": options["dry_run"]}))
+        else:
+            self.stdout.write("\n".join(showing.describe(report, dry_run=options["dry_run"])))
+        if report.failed_files:
+            raise CommandError(f"{showing.counted(report.failed_files)} not restored", returncode=1)
+
+    def _assignment(self, options: dict[str, Any]) -> Assignment:
+        """Raises: CommandError for a source that is not there, or has no such backups."""
+        try:
+            return asking.assignment_of(named(Source.objects, options["source"], "source"), options["policy"])
+        except ValueError as error:
+            raise CommandError(plain(error).plain, returncode=2) from error

@@ -1,0 +1,131 @@
+import getpass
+import sys
+from argparse import SUPPRESS, ArgumentParser
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import CommandError, CommandParser
+from django.db import transaction
+
+from declarations.problems import lines_of
+from declarations.service import InUse
+from delivery.declarations import LONGEST_SECRET
+from delivery.models import StoredSecret
+from delivery.resealing import Resealing, reseal_all
+from delivery.stored_secrets import StoredSecrets, users_of
+from jobs.formatting import moment
+from operations.backlog.arguments import Examples
+from operations.backlog.facts import as_json
+from operations.backlog.rendering import Column, plain, table
+from operations.management.base import VerbCommand
+
+SHOWN_EVERY = 500
+VERBS = {
+    "list": "list them: names, when they were changed, and what uses them",
+    "set": "store a secret, or replace it: typed in without echo, or read from standard input",
+    "delete": "delete a secret that nothing uses",
+    "rotate": "seal everything anew with the present SECRET_KEY, signing secrets and Authorization of endpoints too; "
+    "then SECRET_KEY_FALLBACKS may be emptied. Ended in between, it is run again",
+}
+
+
+class Command(VerbCommand):
+    help = (
+        "Stored secrets, which sources refer to as stored:NAME. They are sealed in the database, and never shown. "
+        "Alone: list. Exit codes: 0; 1 when a secret is in use, or one cannot be opened; 2 for bad usage, or when the "
+        "database does not answer."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.formatter_class = Examples
+        parser.epilog = "examples:\n  manage.py secrets set nas\n  manage.py secrets set laptop-key < id_ed25519"
+        parser.add_argument("--json", action="store_true", help="print JSON")
+        verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", parser_class=CommandParser)
+        made = {name: verbs.add_parser(name, help=what, description=f"{what}.") for name, what in VERBS.items()}
+        for name in ("set", "delete"):
+            made[name].add_argument("name", metavar="NAME")
+        made["delete"].add_argument("--yes", action="store_true", help="do it without asking")
+        for each in made.values():
+            each.add_argument("--json", action="store_true", default=SUPPRESS, help="print JSON")
+
+    def describe_problems(self, error: ValidationError, options: dict[str, Any]) -> str:
+        return "\n".join(["nothing was stored:", *(f"{field}: {text}" for field, text in lines_of(error))])
+
+    def _list(self, options: dict[str, Any]) -> None:
+        rows = list(StoredSecret.objects.all())
+        users = users_of([row.name for row in rows])
+        if options["json"]:
+            facts = ({"name": row.name, "changed_at": row.changed_at, "used_by": users[row.name]} for row in rows)
+            self.stdout.write(as_json(list(facts)))
+        elif not rows:
+            self.stdout.write("There are no stored secrets. `manage.py secrets set NAME` stores one.")
+        else:
+            columns = [Column("name"), Column("changed (UTC)"), Column("used by")]
+            shown = ((row.name, moment(row.changed_at), _describe(users[row.name]) or "nothing") for row in rows)
+            self.print_out(table(columns, shown))
+
+    def _set(self, options: dict[str, Any]) -> None:
+        service, name = StoredSecrets(), options["name"]
+        value = _typed(name) if sys.stdin.isatty() else _piped()
+        with transaction.atomic():
+            row = service.rows().filter(name=name).first() or service.new()
+            edit = service.edit(row, {"name": name, "value": value})
+        facts = {"name": name, "reference": f"stored:{name}", "is_new": edit.changed is None}
+        done = "stored" if edit.changed is None else "replaced"
+        text = f"{plain(name).plain} is {done}: refer to it as stored:{name}"
+        self.stdout.write(as_json(facts) if options["json"] else text)
+
+    def _delete(self, options: dict[str, Any]) -> None:
+        service, name = StoredSecrets(), options["name"]
+        row, shown = service.named(name), plain(name).plain
+        if uses := service.uses(row):
+            raise InUse(". ".join(uses))
+        if not options["yes"] and not self.is_confirmed(f"Delete the secret {shown}? It cannot be had back."):
+            self.stdout.write("nothing was changed")
+            return
+        service.remove([row])
+        self.stdout.write(as_json({"deleted": name}) if options["json"] else f"{shown} is deleted")
+
+    def _rotate(self, options: dict[str, Any]) -> None:
+        found = reseal_all(self._show_progress)
+        if options["json"]:
+            facts = {"resealed": found.resealed, "current": found.current, "unopened": found.unopened}
+            self.stdout.write(as_json(facts))
+        else:
+            text = f"{found.resealed:,} sealed anew, {found.current:,} were sealed with the present SECRET_KEY already"
+            self.stdout.write(text)
+        if found.unopened:
+            names = plain(", ".join(found.unopened)).plain
+            raise CommandError(
+                f"{len(found.unopened):,} cannot be opened: {names}. Put the SECRET_KEY that sealed them into "
+                "SECRET_KEY_FALLBACKS and rotate again, or enter them anew.",
+                returncode=1,
+            )
+        if not options["json"]:
+            self.stdout.write("Once every process runs with this SECRET_KEY, SECRET_KEY_FALLBACKS may be emptied.")
+
+    def _show_progress(self, found: Resealing) -> None:
+        if found.done % SHOWN_EVERY == 0:
+            self.stderr.write(f"{found.done:,} of {found.total:,}")
+
+
+def _describe(users: dict[str, list[str]]) -> str:
+    return ", ".join(f"{title} {name}" for title, names in users.items() for name in names)
+
+
+def _typed(name: str) -> str:
+    """Raises: ValueError when it was not typed the same twice."""
+    try:
+        value, again = (getpass.getpass(prompt) for prompt in (f"Secret {plain(name).plain}: ", "Again: "))
+    except (EOFError, KeyboardInterrupt):
+        raise ValueError("nothing was stored") from None
+    if value != again:
+        raise ValueError("these were two different secrets; nothing was stored")
+    return value
+
+
+def _piped() -> str:
+    try:
+        return sys.stdin.read(LONGEST_SECRET + 2)
+    except UnicodeDecodeError:
+        raise ValueError("standard input is not UTF-8 text; nothing was stored") from None

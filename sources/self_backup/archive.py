@@ -1,0 +1,126 @@
+"""The archive of a day and the key that opens it. The format is age's (https://age-encryption.org/v1).
+
+A key pair is made once. The public half, which is all that a day's backup needs, stands in the database; the other one
+is kept beside the archives, sealed by the passphrase.
+"""
+
+import json
+import secrets
+import tarfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import pyrage
+
+FORMAT = 1
+FOLDER = "scheduler"
+KEY = "key.age"
+ENDING = ".tar.age"
+ABOUT, DATABASE, FILES = "about.json", "database.dump", "files"
+ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+"""Without what looks alike on paper."""
+GROUPS, LETTERS = 6, 5
+
+
+class WrongPassphrase(Exception):
+    """The passphrase does not open the key, or the key not the archive. The message says which."""
+
+
+class ArchiveDamaged(Exception):
+    """An archive cannot be read. The message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class RecoveryKey:
+    """`recipient`: what archives are sealed for. `sealed_identity`: what opens them, sealed by `passphrase`."""
+
+    recipient: str
+    sealed_identity: bytes = field(repr=False)
+    passphrase: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class About:
+    """What an archive is of. `migrations`: app and name of each that its database has; `environment`: the variables of
+    the worker that the settings read; `var`: its directory then; `made_at`: ISO 8601."""
+
+    made_at: str
+    var: str
+    migrations: list[list[str]]
+    environment: dict[str, str] = field(repr=False)
+    format: int = FORMAT
+
+
+def make_key() -> RecoveryKey:
+    """A new key pair and a passphrase of 150 random bits for it. Takes a second: age's own work factor."""
+    identity = pyrage.x25519.Identity.generate()
+    groups = ("".join(secrets.choice(ALPHABET) for _ in range(LETTERS)) for _ in range(GROUPS))
+    passphrase = "-".join(groups)
+    sealed = pyrage.passphrase.encrypt(str(identity).encode(), passphrase, armored=True)
+    return RecoveryKey(str(identity.to_public()), sealed, passphrase)
+
+
+def open_key(sealed_identity: bytes, passphrase: str) -> str:
+    """The identity. Raises: WrongPassphrase."""
+    try:
+        return str(pyrage.passphrase.decrypt(sealed_identity, passphrase.strip()), "ascii")
+    except (pyrage.DecryptError, ValueError):
+        raise WrongPassphrase(
+            "this passphrase does not open the key of the scheduler's backups: look at the paper again, each letter "
+            "and hyphen counts"
+        ) from None
+
+
+def pack(folder: Path, about: About, files: Iterable[Path], recipient: str) -> Path:
+    """Pack what lies in `folder` (its `database.dump`), and `files` with their absolute paths. Returns the sealed file,
+    in `folder`. Files that cannot be read are left out. Raises: OSError."""
+    (folder / ABOUT).write_text(json.dumps(asdict(about)))
+    plain, sealed = folder / "archive.tar", folder / f"archive{ENDING}"
+    with tarfile.open(plain, "w") as tar:
+        tar.add(folder / ABOUT, ABOUT)
+        tar.add(folder / DATABASE, DATABASE)
+        for file in files:
+            tar.add(file, f"{FILES}{file}", recursive=False)
+    pyrage.encrypt_file(str(plain), str(sealed), [pyrage.x25519.Recipient.from_str(recipient)])
+    plain.unlink()
+    return sealed
+
+
+@contextmanager
+def opened(sealed: Path, identity: str) -> Iterator[tuple[About, tarfile.TarFile]]:
+    """What an archive is of, and its files. A plain copy lies beside it meanwhile.
+
+    Raises: WrongPassphrase, ArchiveDamaged.
+    """
+    plain = sealed.with_name(sealed.name + ".tar")
+    try:
+        try:
+            pyrage.decrypt_file(str(sealed), str(plain), [pyrage.x25519.Identity.from_str(identity.strip())])
+        except (pyrage.DecryptError, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise ArchiveDamaged(
+                f"{sealed.name} cannot be opened with the key beside it ({error}): it is damaged, or of another key"
+            ) from None
+        with tarfile.open(plain) as tar:
+            yield _about(tar, sealed), tar
+    except tarfile.TarError as error:
+        raise ArchiveDamaged(f"{sealed.name} is no archive of the scheduler: {error}") from None
+    finally:
+        plain.unlink(missing_ok=True)
+
+
+def _about(tar: tarfile.TarFile, sealed: Path) -> About:
+    try:
+        found = tar.extractfile(ABOUT)
+        row = json.loads(found.read()) if found else {}
+    except (KeyError, ValueError):
+        row = {}
+    if row.get("format") != FORMAT:
+        raise ArchiveDamaged(
+            f"{sealed.name} has format {row.get('format')}, and {FORMAT} is read here: use the version of the "
+            "scheduler that wrote it, or a newer one"
+        )
+    return About(**row)

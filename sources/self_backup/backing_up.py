@@ -1,0 +1,175 @@
+"""The day's record of the kind `self_backup`: dump the database, pack it with keys and settings, seal it, put it into
+the repository, remove what is older than the last fourteen.
+"""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models.functions import Now
+from psycopg.conninfo import conninfo_to_dict
+
+from delivery.encryption import seal, unseal
+from jobs import backlog, decisions
+from jobs.clock import database_clock
+from jobs.handlers import Run
+from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
+from sources.backups import repositories
+from sources.models import RecoveryKey, Repository, SelfBackup, Source
+from sources.processes import runner
+from sources.processes.programs import ProgramMissing, find_postgresql_program
+from sources.processes.runner import Command, Ending, StopSignal
+from sources.self_backup import archive
+from sources.storage import layout
+from sources.storage.store import Stopped, StorageFailed, Store
+
+KIND = "self_backup"
+KEEP = 14
+BY_FILE = "file:"
+ENVIRONMENT = ("BACKUPSCHED_", "BACKUP_SECRET_")
+OTHERS = ("DATABASE_URL", "SECRET_KEY_FALLBACKS", "ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "LOG_LEVEL", "TZ")
+LEFT_OUT = ("django_session", "sources_progress")
+"""Tables whose rows mean nothing on another machine."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A day's archive: where it lies, and its bytes."""
+
+    file: str
+    size: int
+
+
+def plan_for_today(now: datetime | None = None) -> int:
+    """Put today's record on the backlog, once, as soon as there is a repository. Returns how many are new."""
+    if settings.SELF_BACKUP_TO == "none":
+        return 0
+    day = (now or database_clock()).date()
+    if SelfBackup.objects.filter(day=day).exists() or (repository := chosen_repository()) is None:
+        return 0
+    with transaction.atomic():
+        _, is_new = SelfBackup.objects.get_or_create(day=day, defaults={"repository": repository})
+        return backlog.enqueue(KIND, [(day.isoformat(), {"title": "the scheduler itself"})]) if is_new else 0
+
+
+def chosen_repository() -> Repository | None:
+    """The one that `BACKUPSCHED_SELF_BACKUP_TO` names; by default the oldest one."""
+    name = settings.SELF_BACKUP_TO
+    return Repository.objects.filter(**({"name": name} if name else {})).order_by("id").first()
+
+
+def self_backup(run: Run) -> Outcome:
+    """Back up the scheduler. Blocks for as long as that takes."""
+    repository = chosen_repository()
+    if repository is None:
+        return Cancelled("there is no repository to put it into")
+    location = repositories.location_of(repository)
+    store = Store(location.bare, run.stop)
+    try:
+        with tempfile.TemporaryDirectory(prefix="self-backup-", dir=settings.VAR_DIR) as scratch:
+            return Succeeded(_back_up(Path(scratch), store, run))
+    except Stopped:
+        return Released()
+    except (StorageFailed, ProgramMissing, OSError, DumpFailed) as error:
+        return Failed(f"the scheduler cannot be backed up into {repository}: {error}")
+
+
+def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+    """Note what a settled record has made. Runs in the settle's transaction."""
+    match outcome:
+        case Succeeded(result=Made(file, size)):
+            SelfBackup.objects.filter(day=record.subject).update(ended_at=now, file=file, size=size)
+            decisions.doing("succeeded", f"the scheduler itself is backed up: {file}", record=record, now=now)
+        case Failed(error):
+            decisions.doing("failed", error, record=record, now=now)
+
+
+def recovery_key() -> RecoveryKey:
+    """The key of this installation, made at the first call."""
+    if (found := RecoveryKey.objects.first()) is None:
+        made = archive.make_key()
+        found, _ = RecoveryKey.objects.get_or_create(
+            pk=1,
+            defaults={
+                "recipient": made.recipient,
+                "sealed_identity": made.sealed_identity.decode(),
+                "sealed_passphrase": seal(made.passphrase),
+            },
+        )
+    return found
+
+
+def print_passphrase() -> str:
+    """The passphrase, for paper. Raises: Unsealable."""
+    key = recovery_key()
+    passphrase = unseal(key.sealed_passphrase)
+    RecoveryKey.objects.filter(pk=key.pk).update(printed_at=Now())
+    return passphrase
+
+
+class DumpFailed(Exception):
+    """pg_dump failed; the message is its last line."""
+
+
+def _back_up(scratch: Path, store: Store, run: Run) -> Made:
+    key = recovery_key()
+    dump_database(scratch / archive.DATABASE, run.stop)
+    sealed = archive.pack(scratch, _about(), _files(scratch), key.recipient)
+    folder = archive.FOLDER
+    identity = scratch / archive.KEY
+    identity.write_text(key.sealed_identity)
+    store.put(identity, f"{folder}/{archive.KEY}")
+    name = layout.name_of(run.record.started_at) + archive.ENDING
+    store.put(sealed, f"{folder}/{name}")
+    names = sorted(each for each in store.names(folder) if each.endswith(archive.ENDING))
+    store.delete(folder, names[:-KEEP])
+    return Made(f"{folder}/{name}", sealed.stat().st_size)
+
+
+def dump_database(file: Path, stop: StopSignal) -> None:
+    """Dump the scheduler's own database. Raises: DumpFailed, Stopped, ProgramMissing, OSError."""
+    tables = [f"--exclude-table-data={name}" for name in LEFT_OUT]
+    argv = (find_postgresql_program("pg_dump"), "--format=custom", "--no-owner", "--no-privileges", *tables)
+    dump = Command((*argv, f"--file={file}"), connection_environment(), stall_timeout=3600.0)
+    ended = runner.run(dump, stop=stop)
+    if ended.ending is Ending.STOPPED:
+        raise Stopped
+    if ended.exit_code != 0:
+        raise DumpFailed(" ".join(ended.last_lines[-1:]) or f"pg_dump ended with code {ended.exit_code}")
+
+
+def connection_environment() -> dict[str, str]:
+    """libpq's variables for the database that Django is connected to."""
+    connection.ensure_connection()
+    info = connection.connection.info
+    given = {"host": info.host, "port": str(info.port), "user": info.user, "dbname": info.dbname}
+    given |= {"password": info.password} | {
+        name: str(value) for name, value in conninfo_to_dict(info.dsn).items() if name.startswith("ssl")
+    }
+    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "dbname": "PGDATABASE", "password": "PGPASSWORD"}
+    return {names.get(name, f"PG{name.upper()}"): value for name, value in given.items() if value}
+
+
+def _about() -> archive.About:
+    from django.db.migrations.recorder import MigrationRecorder
+
+    applied = MigrationRecorder(connection).applied_migrations()
+    kept = {name: value for name, value in os.environ.items() if name.startswith(ENVIRONMENT) or name in OTHERS}
+    return archive.About(
+        made_at=database_clock().isoformat(),
+        var=str(settings.VAR_DIR),
+        migrations=sorted([app, name] for app, name in applied),
+        environment=kept | {"SECRET_KEY": settings.SECRET_KEY},
+    )
+
+
+def _files(scratch: Path) -> list[Path]:
+    """The files that hold passwords: those in `secrets` of the var directory, and those that sources name."""
+    named = Source.objects.filter(secret__startswith=BY_FILE).values_list("secret", flat=True)
+    found = {Path(each.removeprefix(BY_FILE)) for each in named}
+    found.update((settings.VAR_DIR / "secrets").rglob("*"))
+    return sorted(each for each in found if each.is_file() and os.access(each, os.R_OK))

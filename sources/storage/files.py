@@ -1,0 +1,128 @@
+"""A file of a manifest beside one of this host: its name there, whether it is the same, its mode and times."""
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+
+from sources.storage.manifests import Entry
+
+COARSE = 2 * 10**9
+"""Nanoseconds: some protocols and file systems have times of whole seconds, or of two."""
+READ_BYTES = 2**20
+PERMISSIONS = 0o777
+"""What is restored of a mode: owners are not, and a program that runs as another account would run as ours."""
+
+SHOWN = re.compile("\u201b([\u2400-\u241f\u2421])|([\u2401-\u241f])|(\u2421)")
+"""Control characters in the names that rclone shows (https://rclone.org/overview/#restricted-filenames)."""
+
+
+class Kept(Enum):
+    """What there is in the place of an entry."""
+
+    MISSING = "nothing"
+    SAME = "the same"
+    UNSURE = "something of its kind and size, whose time differs, and no digest is known"
+    OTHER = "something else"
+
+
+def path_in(folder: Path, path: str) -> bytes:
+    """Where rclone puts a path of a manifest below a folder of this host."""
+    return os.path.join(os.fsencode(folder), os.fsencode(SHOWN.sub(_raw, path)))
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path of a manifest lies strictly below another one; "" is the top."""
+    return path != folder and (not folder or path.startswith(folder + "/"))
+
+
+def differs(entry: Entry, folder: Path, *, thorough: bool = False, alive: Callable[[], None] = lambda: None) -> Kept:
+    """What there is of a file or link below `folder`.
+
+    A file is read where its time does not speak for it, if its digest is known; when `thorough`, in any case. `alive`
+    is called now and then meanwhile.
+    """
+    path = path_in(folder, entry.path)
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return Kept.MISSING
+    if entry.kind == "link":
+        return Kept.SAME if stat.S_ISLNK(found.st_mode) and os.readlink(path) == _target(entry) else Kept.OTHER
+    if not stat.S_ISREG(found.st_mode) or found.st_size != entry.size:
+        return Kept.OTHER
+    is_as_old = entry.modified and _is_same_time(found.st_mtime_ns, nanoseconds(entry.modified))
+    if entry.digest and (thorough or not is_as_old):
+        return Kept.SAME if digest_of(path, alive) == entry.digest else Kept.OTHER
+    return Kept.SAME if is_as_old else Kept.UNSURE
+
+
+def digest_of(path: bytes, alive: Callable[[], None] = lambda: None) -> str:
+    """SHA-256 in hex."""
+    digest = hashlib.sha256()
+    with open(path, "rb", buffering=0) as file:
+        while chunk := file.read(READ_BYTES):
+            digest.update(chunk)
+            alive()
+    return digest.hexdigest()
+
+
+def put_attributes(entry: Entry, path: bytes) -> list[str]:
+    """Set mode and time of a file or folder. Returns what could not be set, as sentences."""
+    not_set = []
+    if entry.mode is not None:
+        try:
+            os.chmod(path, entry.mode & PERMISSIONS)
+        except OSError as error:
+            not_set.append(f"{entry.path}: mode {entry.mode:o} was not set: {error.strerror}")
+        if entry.mode & (stat.S_ISUID | stat.S_ISGID) and entry.kind == "file":
+            not_set.append(f"{entry.path}: runs as its caller and not as its owner, since owners are not restored")
+    return not_set + _put_time(entry, path)
+
+
+def put_link(entry: Entry, path: bytes) -> list[str]:
+    """Make a link. Returns what could not be done, as sentences."""
+    try:
+        os.symlink(_target(entry), path)
+    except OSError as error:
+        return [f"{entry.path}: the link to {entry.target} was not made: {error.strerror}"]
+    return _put_time(entry, path)
+
+
+def nanoseconds(written: str) -> int:
+    """A time of a manifest since 1970. Raises: ValueError."""
+    whole, _, fraction = written.removesuffix("Z").partition(".")
+    at = datetime.fromisoformat(whole)
+    seconds = int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
+    return seconds * 10**9 + int((fraction + "0" * 9)[:9])
+
+
+def _is_same_time(found: int, wanted: int) -> bool:
+    is_whole = not found % 10**9 or not wanted % 10**9
+    return found == wanted or (is_whole and abs(found - wanted) < COARSE)
+
+
+def _put_time(entry: Entry, path: bytes) -> list[str]:
+    if entry.modified:
+        try:
+            at = nanoseconds(entry.modified)
+            os.utime(path, ns=(at, at), follow_symlinks=False)
+        except (OSError, ValueError, OverflowError, NotImplementedError) as error:
+            return [f"{entry.path}: time {entry.modified} was not set: {error}"]
+    return []
+
+
+def _target(entry: Entry) -> bytes:
+    with suppress(UnicodeEncodeError):
+        return os.fsencode(entry.target)
+    return entry.target.encode("utf-8", "surrogatepass")
+
+
+def _raw(found: re.Match[str]) -> str:
+    quoted, control, delete = found.groups()
+    return quoted or (chr(ord(control) - 0x2400) if control else "\x7f" if delete else "")

@@ -1,0 +1,227 @@
+"""The manifest of a point: what it holds, file by file, and where that came from.
+
+A gzip file of JSON lines: the header; an entry for each file, link and folder, sorted by path; the trailer, whose
+digest shows that nothing is missing. Paths are those that rclone shows (characters that a file system cannot hold, and
+line breaks, in rclone's own form). Times are ISO 8601 in UTC. A million files take some 30 MB.
+"""
+
+import contextlib
+import dataclasses
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FORMAT = 1
+
+
+class ManifestDamaged(Exception):
+    """A manifest cannot be read whole. The message says what is wrong with which file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file, link or folder. `kind`: file, link or folder; `size` in bytes; `modified`: ISO 8601, or empty; `mode`:
+    permission bits, None where they are not known; `target`: of a link.
+
+    `digest`: SHA-256 in hex, or None; `digest_from`: *source* as the source's side told it, *copy* read back from the
+    repository when it was made, *earlier* taken over from the manifest before, since the file had not changed.
+    """
+
+    path: str
+    kind: str = "file"
+    size: int = 0
+    modified: str = ""
+    mode: int | None = None
+    target: str = ""
+    digest: str | None = None
+    digest_from: str = ""
+
+    def with_digest(self, digest: str, digest_from: str) -> "Entry":
+        return dataclasses.replace(self, digest=digest, digest_from=digest_from)
+
+    @property
+    def stored_path(self) -> str:
+        """Where it lies in `current` or `versions`: links as rclone writes them where there are none."""
+        return f"{self.path}.rclonelink" if self.kind == "link" else self.path
+
+    def is_same(self, other: "Entry") -> bool:
+        """Whether both are the same content, as far as is known: by digest, else by kind, size and time."""
+        if self.digest and other.digest:
+            return self.digest == other.digest
+        return (self.kind, self.size, self.modified, self.target) == (
+            other.kind, other.size, other.modified, other.target,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Header:
+    """Whose point it is. `started_at`, `ended_at`: ISO 8601. `complete`: nothing was left out; else see the warnings of
+    its backup. `source_kind`: as `sftp`; `engine_version`: as its program says."""
+
+    source: str
+    source_kind: str
+    policy: str
+    engine: str
+    engine_version: str
+    started_at: str
+    ended_at: str
+    complete: bool = True
+    format: int = FORMAT
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Of a manifest: files and links, their bytes, and folders."""
+
+    files: int = 0
+    size: int = 0
+    folders: int = 0
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Files and links of a point beside the one before it, and the bytes of what is new or changed."""
+
+    new: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    added: int = 0
+
+
+def write(file: Path, header: Header, entries: Iterable[Entry]) -> Totals:
+    """Write a manifest of entries that are sorted by path. Raises: OSError; ValueError for entries out of order."""
+    digest = hashlib.sha256()
+    files = size = folders = 0
+    before = None
+    with gzip.open(file, "wb", compresslevel=3) as out:
+
+        def put(row: dict[str, Any]) -> None:
+            line = json.dumps(row, separators=(",", ":")).encode() + b"\n"
+            digest.update(line)
+            out.write(line)
+
+        put(dataclasses.asdict(header))
+        for entry in entries:
+            if before is not None and entry.path <= before:
+                raise ValueError(f"{entry.path!r} comes after {before!r}")
+            before = entry.path
+            put({name: value for name, value in _fields(entry) if value not in (None, "")})
+            if entry.kind == "folder":
+                folders += 1
+            else:
+                files, size = files + 1, size + entry.size
+        totals = Totals(files, size, folders)
+        put(dataclasses.asdict(totals) | {"sha256": digest.hexdigest()})
+    return totals
+
+
+def read_header(file: Path) -> Header:
+    """Whose point a manifest is of. Raises: ManifestDamaged, OSError."""
+    with _opened(file) as lines:
+        return _header(next(lines, b""), file)
+
+
+def read(file: Path) -> Iterator[Entry]:
+    """The entries, sorted by path. Raises: ManifestDamaged at the latest after the last one; OSError."""
+    digest = hashlib.sha256()
+    files = size = folders = 0
+    with _opened(file) as lines:
+        line = next(lines, b"")
+        _header(line, file)
+        digest.update(line)
+        for line in lines:
+            row = _parsed(line, file)
+            if "sha256" in row:
+                expected = dataclasses.asdict(Totals(files, size, folders)) | {"sha256": digest.hexdigest()}
+                if row != expected:
+                    raise ManifestDamaged(f"manifest {file.name} does not match its own digest")
+                return
+            digest.update(line)
+            try:
+                entry = Entry(**row)
+            except TypeError:
+                raise ManifestDamaged(f"manifest {file.name} holds an entry that is none: {line[:200]!r}") from None
+            if entry.kind == "folder":
+                folders += 1
+            else:
+                files, size = files + 1, size + entry.size
+            yield entry
+    raise ManifestDamaged(f"manifest {file.name} ends too early")
+
+
+def compare(before: Iterable[Entry], after: Iterable[Entry]) -> Changes:
+    """What changed from one point to the next; both sorted by path. One pass, nothing held in memory."""
+    new = changed = unchanged = removed = added = 0
+    for old, entry in side_by_side(_files(before), _files(after)):
+        if entry is None:
+            removed += 1
+        elif old is None:
+            new, added = new + 1, added + entry.size
+        elif old.is_same(entry):
+            unchanged += 1
+        else:
+            changed, added = changed + 1, added + entry.size
+    return Changes(new, changed, unchanged, removed, added)
+
+
+def side_by_side(left: Iterable[Entry], right: Iterable[Entry]) -> Iterator[tuple[Entry | None, Entry | None]]:
+    """Entries of both by path, None where one of them has none. Both are sorted by path."""
+    lefts, rights = iter(left), iter(right)
+    one, other = next(lefts, None), next(rights, None)
+    while one is not None or other is not None:
+        if other is None or (one is not None and one.path < other.path):
+            yield one, None
+            one = next(lefts, None)
+        elif one is None or other.path < one.path:
+            yield None, other
+            other = next(rights, None)
+        else:
+            yield one, other
+            one, other = next(lefts, None), next(rights, None)
+
+
+def _files(entries: Iterable[Entry]) -> Iterator[Entry]:
+    return (entry for entry in entries if entry.kind != "folder")
+
+
+def _fields(entry: Entry) -> Iterator[tuple[str, Any]]:
+    return ((name, getattr(entry, name)) for name in Entry.__slots__)
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[Iterator[bytes]]:
+    """The lines of a manifest. What gzip finds wrong is raised as ManifestDamaged."""
+    with gzip.open(file, "rb") as lines:
+        try:
+            yield iter(lines)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ManifestDamaged(f"manifest {file.name} is damaged: {error}") from None
+
+
+def _parsed(line: bytes, file: Path) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    if not isinstance(row, dict):
+        raise ManifestDamaged(f"manifest {file.name} holds a line that is no entry: {line[:200]!r}")
+    return row
+
+
+def _header(line: bytes, file: Path) -> Header:
+    row = _parsed(line, file)
+    if row.get("format") != FORMAT:
+        raise ManifestDamaged(
+            f"manifest {file.name} has format {row.get('format')!r}, and {FORMAT} is read here: use the version of "
+            "the scheduler that wrote it, or a newer one"
+        )
+    try:
+        return Header(**row)
+    except TypeError:
+        raise ManifestDamaged(f"manifest {file.name} has no header that can be read") from None

@@ -1,0 +1,379 @@
+"""Restores a point, or paths of it, into a folder of this host. Without Django: `recover` has no database.
+
+Files are copied by rclone into a folder of their own in the target, `.restore-<point>.unfinished`, compared with the
+manifest there, and only then renamed to their places. So a file that is there is whole, an interrupted restore goes on
+where it was, and what lay in the target is never written over unless that was asked for. Modes, times, links and
+folders come from the manifest.
+
+It takes no lock. A run may replace a file between a look at the repository and the copy, retention may move it: a file
+that does not come out as the manifest says is looked for again after a fresh look, a bounded number of times.
+"""
+
+import os
+import shutil
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from sources.storage import layout, moments, points
+from sources.storage.files import Kept, differs, is_inside, path_in, put_attributes, put_link
+from sources.storage.manifests import Entry
+from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.trees import NotThere, Tree, opened
+
+TRIES = 5
+WAIT_SECONDS = 0.5
+"""Before a second look for a file that was not where it should be; longer before each further one."""
+BATCH_FILES = 50_000
+SAY_EVERY_SECONDS = 0.5
+SHOWN = 3
+KEPT_TEXTS = 100
+RCLONE = "rclone"
+"""The engine whose points are deltas; of all others a point has files of its own."""
+
+
+class Refused(ValueError):
+    """The restore cannot begin, and nothing was written. The message says what to do."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to restore, and where to. `paths`: empty: all. `overwrite`: replace what is there and differs."""
+
+    assignment: str
+    point: str
+    target: Path
+    paths: tuple[str, ...] = ()
+    overwrite: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far a restore is, in files and bytes of all that it copies."""
+
+    files_done: int
+    files_total: int
+    bytes_done: int
+    bytes_total: int
+
+
+@dataclass
+class Report:
+    """What was restored, or in a dry run would be. `present`: files that were there already, as they should be.
+
+    `replaced`: files that were there otherwise. `not_set`, `failed`: sentences, at most 100; `failed_files`: of all.
+    """
+
+    point: str
+    target: str
+    files: int = 0
+    size: int = 0
+    folders: int = 0
+    present: int = 0
+    replaced: int = 0
+    collisions: list[str] = field(default_factory=list)
+    not_set: list[str] = field(default_factory=list)
+    failed_files: int = 0
+    failed: list[str] = field(default_factory=list)
+
+
+def restore(wish: Wish, store: Store, cache: Path, on_step: Callable[[Step], None] = lambda step: None) -> Report:
+    """Restore into a folder of this host; block until done.
+
+    Raises: Refused and NotThere before anything is written; StorageFailed, Stopped, OSError, after which the same
+    restore goes on where it was.
+    """
+    for path in wish.paths:
+        if path.startswith("/") or ".." in path.split("/"):
+            raise Refused(f"path {path!r} leads out of the source; name one as the source has it, without / before it")
+    with opened(store, wish.assignment, wish.point, cache) as tree:
+        return _Restore(wish, store, tree, on_step).run()
+
+
+class _Restore:
+    def __init__(self, wish: Wish, store: Store, tree: Tree, on_step: Callable[[Step], None]) -> None:
+        self.wish, self.store, self.tree, self.on_step = wish, store, tree, on_step
+        self.target = Path(os.path.abspath(wish.target))
+        self.staging = self.target / f".restore-{wish.point}.unfinished"
+        self.report = Report(wish.point, str(self.target))
+        self.files = self.size = self.done_files = self.done_size = 0
+        self._made = {""}
+        self._say_at = float("-inf")
+
+    def run(self) -> Report:
+        for path in self.wish.paths:
+            self.tree.check(path.rstrip("/"))
+        self._check_target()
+        self._compare()
+        if self.wish.dry_run:
+            return self.report
+        self._check_room()
+        self.report.files = self.report.size = self.report.replaced = 0
+        self.target.mkdir(parents=True, exist_ok=True)
+        self.staging.mkdir(mode=0o700, exist_ok=True)
+        wanted = (entry for entry in self._entries("file") if self._state_of(entry) is not Kept.SAME)
+        while batch := list(islice(wanted, BATCH_FILES)):
+            self._copy(batch)
+        for entry in self._entries("link"):
+            self._link(entry)
+        self._finish_folders()
+        shutil.rmtree(self.staging)
+        return self.report
+
+    def _entries(self, *kinds: str) -> Iterator[Entry]:
+        """What was asked for, each once. Asks whether to stop."""
+        paths = [each.rstrip("/") for each in self.wish.paths] or [""]
+        tops = [each for each in dict.fromkeys(paths) if not any(is_inside(each, other) for other in paths)]
+        for top in tops:
+            for number, entry in enumerate(self.tree.below(top)):
+                if number % 1000 == 0:
+                    self._ask()
+                if entry.kind in kinds:
+                    yield entry
+
+    def _ask(self) -> None:
+        if self.store.stop.is_set():
+            raise Stopped
+
+    def _check_target(self) -> None:
+        directory, target = self.store.location.directory, os.path.realpath(self.target)
+        if directory is not None:
+            real = os.path.realpath(directory)
+            if Path(target).is_relative_to(real):
+                raise Refused(f"{self.target} lies in the repository {directory}; name a folder outside of it")
+            if Path(real).is_relative_to(target):
+                inside = os.path.relpath(real, target)
+                if any(True for _ in self.tree.below(inside)):
+                    raise Refused(f"this would write into the repository {directory}; name another folder")
+        existing = Path(target)
+        while not os.path.lexists(existing):
+            existing = existing.parent
+        if not existing.is_dir():
+            raise Refused(f"{existing} is not a directory; name a folder")
+        try:
+            with tempfile.TemporaryFile(dir=existing):
+                pass
+        except OSError as error:
+            raise Refused(f"{existing} cannot be written ({error.strerror}); name another folder") from None
+
+    def _compare(self) -> None:
+        """Count what is there and what is to do. Raises: Refused when the target is not empty and that is no wish."""
+        collisions, expected = 0, set()
+        is_empty = not self.target.is_dir() or not os.listdir(self.target)
+        for entry in self._entries("file", "link"):
+            state = Kept.MISSING if is_empty else self._state_of(entry)
+            if not is_empty and not self.wish.overwrite:
+                expected.add(path_in(self.target, entry.path))
+            if state is Kept.SAME:
+                self.report.present += 1
+                continue
+            if state is Kept.OTHER:
+                collisions += 1
+                if len(self.report.collisions) < KEPT_TEXTS:
+                    self.report.collisions.append(entry.path)
+            self.report.files, self.report.size = self.report.files + 1, self.report.size + entry.size
+            if entry.kind == "file":
+                self.files, self.size = self.files + 1, self.size + entry.size
+        self.report.folders = sum(1 for _ in self._entries("folder"))
+        self.report.replaced = collisions
+        if is_empty or self.wish.overwrite or self.wish.dry_run:
+            return
+        if collisions:
+            names = ", ".join(self.report.collisions[:SHOWN]) + (", …" if collisions > SHOWN else "")
+            files = "1 file that differs" if collisions == 1 else f"{collisions:,} files that differ"
+            raise Refused(
+                f"{self.target} holds {files} from this point ({names}); name an empty folder, or --overwrite to "
+                "replace what differs"
+            )
+        if foreign := self._foreign(expected):
+            raise Refused(
+                f"{self.target} is not empty: it holds {foreign}; name an empty folder, or --overwrite to restore into "
+                "it all the same: files that are not of this point stay"
+            )
+
+    def _foreign(self, expected: set[bytes]) -> str | None:
+        """A file in the target that this restore would not put there."""
+        for folder, names, files in os.walk(os.fsencode(self.target)):
+            self._ask()
+            if folder == os.fsencode(self.target):
+                names[:] = [each for each in names if each != os.fsencode(self.staging.name)]
+            for name in (*files, *(each for each in names if os.path.islink(os.path.join(folder, each)))):
+                if os.path.join(folder, name) not in expected:
+                    return os.fsdecode(os.path.relpath(os.path.join(folder, name), os.fsencode(self.target)))
+        return None
+
+    def _check_room(self) -> None:
+        existing = self.target
+        while not existing.exists():
+            existing = existing.parent
+        free = shutil.disk_usage(existing).free
+        if self.size > free:
+            raise Refused(
+                f"{self.size:,} bytes are to be restored, and {existing} has {free:,} free; name another folder, or "
+                "restore some paths at a time"
+            )
+
+    def _state_of(self, entry: Entry) -> Kept:
+        return differs(entry, self.target, alive=self._ask)
+
+    def _copy(self, batch: list[Entry]) -> None:
+        """Copy a batch of files and put them in place; look again for what did not come out as it should."""
+        left = {entry.path: entry for entry in batch}
+        trouble: StorageFailed | None = None
+        for number in range(TRIES):
+            places = self._places(left)
+            by_layer = defaultdict(list)
+            for path, place in places.items():
+                by_layer[place].append(path)
+            for place, paths in by_layer.items():
+                try:
+                    self._fetch(place, paths)
+                except StorageFailed as error:
+                    trouble = error
+            doubtful = self._take(left, by_size=False)
+            if doubtful and not trouble and self._places(left) == {path: places[path] for path in left}:
+                # the repository keeps no times, and no run touched them meanwhile
+                self._take(left, by_size=True)
+            if not left:
+                return
+            self._check_point()
+            self._wait(WAIT_SECONDS * number)
+        if trouble and len(left) == len(batch):
+            raise trouble
+        for entry in left.values():
+            self._fail(entry)
+
+    def _places(self, wanted: dict[str, Entry]) -> dict[str, str]:
+        """Where each of these files lies now, by a fresh look."""
+        wish = self.wish
+        if self.tree.header.engine != RCLONE:
+            return dict.fromkeys(wanted, f"{layout.POINTS}/{wish.point}")
+        held: dict[str, set[str]] = defaultdict(set)
+
+        def take(line: str) -> None:
+            run, _, path = line.partition("/")
+            if path in wanted and layout.NAME.fullmatch(run):
+                held[run].add(path)
+
+        versions = self.store.location.at(f"{wish.assignment}/{layout.VERSIONS}")
+        self.store.run("lsf", "--recursive", "--files-only", versions, missing_ok=True, on_line=take)
+        return {path: points.place_of(path, wish.point, held) for path in wanted}
+
+    def _fetch(self, place: str, paths: list[str]) -> None:
+        begun_files, begun_size = self.done_files, self.done_size
+
+        def on_progress(files: int, size: int) -> None:
+            self._say(begun_files + files, begun_size + size)
+
+        self.store.copy_out(f"{self.wish.assignment}/{place}", str(self.staging), paths, on_progress)
+
+    def _take(self, left: dict[str, Entry], *, by_size: bool) -> bool:
+        """Put in place what came out as the manifest says, and forget what did not.
+
+        `by_size`: also what only its size speaks for. Returns whether any such was left for that.
+        """
+        doubtful = False
+        for entry in list(left.values()):
+            self._ask()
+            staged = path_in(self.staging, entry.path)
+            match differs(entry, self.staging, thorough=True, alive=self._ask):
+                case Kept.MISSING:
+                    continue
+                case Kept.UNSURE if not by_size:
+                    doubtful = True
+                    continue
+                case Kept.OTHER:
+                    os.unlink(staged)
+                    continue
+            del left[entry.path]
+            self._place(entry, staged)
+            self.done_files, self.done_size = self.done_files + 1, self.done_size + entry.size
+            self._say(self.done_files, self.done_size)
+        return doubtful
+
+    def _place(self, entry: Entry, staged: bytes) -> None:
+        home = path_in(self.target, entry.path)
+        if self._make_room(entry, home):
+            self._note(put_attributes(entry, staged))
+            os.rename(staged, home)
+            self.report.files, self.report.size = self.report.files + 1, self.report.size + entry.size
+
+    def _make_room(self, entry: Entry, home: bytes) -> bool:
+        """Make the folders above; clear what is to be replaced. Returns whether it can be put."""
+        if not self._make_folder(entry, entry.path.rpartition("/")[0]):
+            return False
+        if os.path.lexists(home):
+            if not self.wish.overwrite:
+                return self._fail(entry, "a file of that name appeared meanwhile")
+            if os.path.isdir(home) and not os.path.islink(home):
+                return self._fail(entry, "there is a folder of that name")
+            self.report.replaced += 1
+        return True
+
+    def _make_folder(self, entry: Entry, path: str) -> bool:
+        """Make a folder with those above it, never through a link. Returns whether it is there."""
+        if path in self._made:
+            return True
+        if not self._make_folder(entry, path.rpartition("/")[0]):
+            return False
+        folder = path_in(self.target, path)
+        if os.path.islink(folder) or not os.path.isdir(folder):
+            if os.path.lexists(folder):
+                if not self.wish.overwrite:
+                    return self._fail(entry, f"{os.fsdecode(folder)} is no folder")
+                os.unlink(folder)
+            os.mkdir(folder)
+        self._made.add(path)
+        return True
+
+    def _link(self, entry: Entry) -> None:
+        home = path_in(self.target, entry.path)
+        if self._state_of(entry) is not Kept.SAME and self._make_room(entry, home):
+            if os.path.lexists(home):
+                os.unlink(home)
+            self._note(put_link(entry, home))
+            self.report.files += 1
+
+    def _finish_folders(self) -> None:
+        """Make those that hold nothing; the times of all, the innermost first."""
+        folders = list(self._entries("folder"))
+        made = [entry for entry in folders if self._make_folder(entry, entry.path)]
+        for entry in reversed(made):
+            self._note(put_attributes(entry, path_in(self.target, entry.path)))
+
+    def _check_point(self) -> None:
+        if self.wish.point not in moments.points_of(self.store, self.wish.assignment):
+            raise NotThere(
+                f"point {self.wish.point} was removed by retention while it was restored; what is restored stays in "
+                f"{self.target}. Choose a later point"
+            )
+
+    def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._ask()
+            time.sleep(0.05)
+
+    def _fail(
+        self, entry: Entry, why: str = "the repository holds no file that is as the manifest of this point says"
+    ) -> bool:
+        self.report.failed_files += 1
+        if len(self.report.failed) < KEPT_TEXTS:
+            self.report.failed.append(f"{entry.path}: {why}")
+        return False
+
+    def _note(self, not_set: list[str]) -> None:
+        self.report.not_set += not_set[: KEPT_TEXTS - len(self.report.not_set)]
+
+    def _say(self, files: int, size: int) -> None:
+        """Twice a second at the most, and at the end."""
+        now = time.monotonic()
+        if now < self._say_at and files < self.files:
+            return
+        self._say_at = now + SAY_EVERY_SECONDS
+        self.on_step(Step(min(files, self.files), self.files, min(size, self.size), self.size))

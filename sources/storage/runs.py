@@ -1,0 +1,106 @@
+"""One run of an engine in the folder of its assignment: what it finds, and the point that it leaves.
+
+`begin` names the run and writes its mark, `manifests/<run>.unfinished`; `end` removes it. A mark that `begin` finds is
+of a run that was killed, and its copy is healed. An rclone run moves a file to `versions` *before* it fetches the new
+one, so a run that ended badly leaves holes in `current`, and pieces of files. `heal` removes these, and moves back what
+`current` lacks. No point depends on that, since a file of an earlier point is found in either place (`layout.py`); but
+what the next run cannot read would be missing from its point.
+
+`write_point` comes last and makes the point. A run that is killed before leaves none.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from sources.storage import layout, manifests
+from sources.storage.manifests import Entry, Header, Totals
+from sources.storage.store import PARTIAL_SUFFIX, StorageFailed, Store
+
+UNFINISHED = ".unfinished"
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A run under way. `name`: its own, and that of its point; `newest`: the point before it; None: it is the first."""
+
+    name: str
+    newest: str | None
+
+
+def points(store: Store, folder: str) -> list[str]:
+    """The names of an assignment's points, the first one first."""
+    return _points(store.names(f"{folder}/{layout.MANIFESTS}"))
+
+
+def _points(files: Iterable[str]) -> list[str]:
+    names = {each.removesuffix(layout.MANIFEST_ENDING) for each in files if each.endswith(layout.MANIFEST_ENDING)}
+    return sorted((name for name in names if layout.NAME.fullmatch(name)), key=layout.order_of)
+
+
+def begin(store: Store, folder: str, started_at: datetime) -> Begun:
+    """Heal what a killed run left, and name this one: later than all before it, whatever the clock says."""
+    files = store.names(f"{folder}/{layout.MANIFESTS}")
+    for mark in files:
+        if (run := mark.removesuffix(UNFINISHED)) != mark and layout.NAME.fullmatch(run):
+            heal(store, folder, run)
+            end(store, folder, run)
+    known = _points(files)
+    versions = [
+        name for name in store.names(f"{folder}/{layout.VERSIONS}", folders=True) if layout.NAME.fullmatch(name)
+    ]
+    begun = Begun(layout.name_of(started_at, {*known, *versions}), known[-1] if known else None)
+    with tempfile.NamedTemporaryFile() as nothing:
+        store.put(Path(nothing.name), f"{folder}/{layout.MANIFESTS}/{begun.name}{UNFINISHED}")
+    return begun
+
+
+def heal(store: Store, folder: str, run: str) -> None:
+    """Remove the pieces of files from `current`, and move back what it lacks of what the run put into `versions`. What
+    cannot go back, as when its name is a folder now, stays a version."""
+    remove_pieces(store, folder)
+    source, target = (store.location.at(f"{folder}/{each}") for each in (f"{layout.VERSIONS}/{run}", layout.CURRENT))
+    with suppress(StorageFailed):
+        store.run("move", "--ignore-existing", "--delete-empty-src-dirs", source, target, missing_ok=True)
+
+
+def remove_pieces(store: Store, folder: str) -> None:
+    """Remove what an interrupted rclone left in `current` of files that it was fetching."""
+    current = store.location.at(f"{folder}/{layout.CURRENT}")
+    store.run("delete", f"--include=*{PARTIAL_SUFFIX}", current, missing_ok=True)
+
+
+def end(store: Store, folder: str, run: str) -> None:
+    """Remove the run's mark: it has made its point, or was healed."""
+    store.remove(f"{folder}/{layout.MANIFESTS}/{run}{UNFINISHED}")
+
+
+def write_point(store: Store, folder: str, point: str, header: Header, entries: Iterable[Entry]) -> Totals:
+    """Write the manifest of a point, and so make it. `entries` are sorted by path."""
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / point
+        totals = manifests.write(file, header, entries)
+        store.put(file, layout.manifest_path(folder, point))
+    return totals
+
+
+def with_digests(
+    entries: list[Entry], before: Iterable[Entry], digests_of: Callable[[list[str]], dict[str, str]], digest_from: str
+) -> list[Entry]:
+    """The entries with digests: those of unchanged files from the point before, the others from `digests_of`, which
+    gets their paths. What it does not know stays without. All are sorted by path."""
+    found: list[Entry] = []
+    lacking: list[str] = []
+    for old, entry in manifests.side_by_side(before, entries):
+        if entry is None:
+            continue
+        if old is not None and old.digest and old.is_same(entry):
+            entry = entry.with_digest(old.digest, "earlier")
+        elif entry.kind == "file":
+            lacking.append(entry.path)
+        found.append(entry)
+    digests = digests_of(lacking) if lacking else {}
+    return [entry.with_digest(digests[entry.path], digest_from) if entry.path in digests else entry for entry in found]

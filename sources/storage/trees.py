@@ -1,0 +1,227 @@
+"""What a point holds, to be browsed: its manifest as an SQLite file in a cache, which may be deleted at any time.
+
+Made at the first look (a million files: some seconds), then any folder is listed in milliseconds. The cache is bounded:
+what was not looked at for longest goes first.
+"""
+
+import contextlib
+import difflib
+import hashlib
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sources.storage import layout, manifests
+from sources.storage.manifests import Entry, Header, ManifestDamaged
+from sources.storage.store import Stopped, Store
+
+CACHE_BYTES = 2 * 2**30
+BATCH = 20_000
+NEAR_AMONG = 20_000
+COLUMNS = tuple(Entry.__slots__[1:])
+
+SCHEMA = """
+CREATE TABLE header (name TEXT, value);
+CREATE TABLE folders (id INTEGER PRIMARY KEY, path TEXT UNIQUE, files INTEGER, size INTEGER);
+CREATE TABLE entries (
+    folder INTEGER, name TEXT, kind TEXT, size INTEGER, modified TEXT, mode INTEGER, target TEXT, digest TEXT,
+    digest_from TEXT, PRIMARY KEY (folder, name)
+) WITHOUT ROWID;
+"""
+SELECT = f"SELECT folders.path, name, {', '.join(f'entries.{each}' for each in COLUMNS)}"
+
+
+class NotThere(ValueError):
+    """What was asked for is in no point, or not in this one. The message is for people, with what there is instead."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A row of a folder. Of a folder, `files` and `size` are those of all that lies below it."""
+
+    name: str
+    entry: Entry
+    files: int = 1
+
+
+class Tree:
+    """The entries of a point. `with opened(…) as tree`."""
+
+    def __init__(self, file: Path) -> None:
+        self._rows = sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)
+        self.header = Header(**dict(self._rows.execute("SELECT name, value FROM header")))
+
+    def close(self) -> None:
+        self._rows.close()
+
+    def folder(self, path: str = "", *, after: str = "", limit: int = 1000) -> list[Listed]:
+        """What lies right in a folder, by name, from behind `after` on."""
+        found = self._rows.execute(
+            f"{SELECT}, below.files, below.size FROM entries JOIN folders ON folders.id = folder "
+            "LEFT JOIN folders below ON below.path = CASE folders.path WHEN '' THEN name "
+            "ELSE folders.path || '/' || name END AND kind = 'folder' "
+            "WHERE folders.path = ? AND name > ? ORDER BY name LIMIT ?",
+            (path, after, limit),
+        )
+        rows = []
+        for parent, name, *values, files, size in found:
+            entry = _entry(parent, name, values)
+            if entry.kind == "folder":
+                entry = Entry(entry.path, "folder", size or 0, entry.modified, entry.mode)
+            rows.append(Listed(name, entry, files or 0 if entry.kind == "folder" else 1))
+        return rows
+
+    def entry(self, path: str) -> Entry | None:
+        """What has this path; None: nothing. The top is a folder of the empty path."""
+        if path == "":
+            return Entry("", "folder")
+        parent, _, name = path.rpartition("/")
+        found = self._rows.execute(
+            f"{SELECT} FROM entries JOIN folders ON folders.id = folder WHERE folders.path = ? AND name = ?",
+            (parent, name),
+        ).fetchone()
+        return _entry(found[0], found[1], found[2:]) if found else None
+
+    def below(self, path: str) -> Iterator[Entry]:
+        """The entry of a path, with all that lies below it: a folder before what is in it."""
+        if path and (entry := self.entry(path)):
+            yield entry
+        where, values = "1", tuple[str, ...]()
+        if path:
+            where, values = (
+                "(folders.path = ? OR folders.path > ? AND folders.path < ?)",
+                (path, path + "/", path + "0"),
+            )
+        for parent, name, *rest in self._rows.execute(
+            f"{SELECT} FROM entries JOIN folders ON folders.id = folder WHERE {where} ORDER BY folders.path, name",
+            values,
+        ):
+            yield _entry(parent, name, rest)
+
+    def total(self, path: str = "") -> tuple[int, int]:
+        """Files and links at a path or below it, and their bytes."""
+        found = self._rows.execute("SELECT files, size FROM folders WHERE path = ?", (path,)).fetchone()
+        if found:
+            return int(found[0]), int(found[1])
+        entry = self.entry(path)
+        return (1, entry.size) if entry and entry.kind != "folder" else (0, 0)
+
+    def check(self, path: str) -> None:
+        """Raises: NotThere for a path that this point does not have, naming similar ones."""
+        if self.entry(path) is not None:
+            return
+        folder = path
+        while True:
+            folder, _, _ = folder.rpartition("/")
+            if self.entry(folder) is not None:
+                break
+        wrong = path[len(folder) + 1 if folder else 0 :].partition("/")[0]
+        names = [each.name for each in self.folder(folder, limit=NEAR_AMONG)]
+        near = difflib.get_close_matches(wrong, names, n=3) or names[:10]
+        shown = ", ".join(repr(f"{folder}/{name}".lstrip("/")) for name in near) or "nothing"
+        where = f"folder {folder!r}" if folder else "it"
+        raise NotThere(
+            f"there is no {path!r} in this point; {where} has {shown}{', …' if len(names) > len(near) else ''}"
+        )
+
+
+@contextlib.contextmanager
+def opened(store: Store, assignment: str, point: str, cache: Path) -> Iterator[Tree]:
+    """The tree of a point, read from its manifest unless it is in `cache`, a folder that is made if it is missing.
+
+    Raises: NotThere; ManifestDamaged; OSError; and what the store does.
+    """
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key = hashlib.sha256(f"{store.location.root}\0{assignment}\0{point}".encode()).hexdigest()
+    file = cache / f"{key}.sqlite3"
+    if not file.exists():
+        with tempfile.TemporaryDirectory(dir=cache) as scratch:
+            manifest, made = Path(scratch) / "manifest", Path(scratch) / "made"
+            if not store.fetch(layout.manifest_path(assignment, point), manifest):
+                raise NotThere(f"there is no point {point} of {assignment} any more: retention may have removed it")
+            _index(manifest, made, store)
+            made.rename(file)
+        _bound(cache, file)
+    os.utime(file)
+    tree = Tree(file)
+    try:
+        yield tree
+    finally:
+        tree.close()
+
+
+def _entry(parent: str, name: str, values: list[object] | tuple[object, ...]) -> Entry:
+    return Entry(f"{parent}/{name}" if parent else name, *values)
+
+
+def _index(manifest: Path, file: Path, store: Store) -> None:
+    """Write the entries of a manifest as a database, with folders that only their contents name."""
+    rows = sqlite3.connect(file)
+    with contextlib.closing(rows):
+        rows.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + SCHEMA)
+        rows.executemany("INSERT INTO header VALUES (?, ?)", asdict(manifests.read_header(manifest)).items())
+        totals: dict[str, list[int]] = {"": [1, 0, 0]}
+        implied: list[str] = []
+        named: list[tuple[object, ...]] = []
+
+        def flush() -> None:
+            rows.executemany(f"INSERT INTO entries VALUES ({', '.join('?' * 9)})", named)
+            named.clear()
+            if store.stop.is_set():
+                raise Stopped
+
+        for entry in manifests.read(manifest):
+            parent, _, name = _safe(entry.path).rpartition("/")
+            if entry.kind == "folder":
+                totals.setdefault(entry.path, [len(totals) + 1, 0, 0])
+            folder = parent
+            if parent not in totals:
+                while folder not in totals:
+                    totals[folder] = [len(totals) + 1, 0, 0]
+                    implied.append(folder)
+                    folder = folder.rpartition("/")[0]
+            values = [getattr(entry, each) for each in COLUMNS]
+            named.append((totals[parent][0], name, *values))
+            if entry.kind != "folder":
+                _add(totals, parent, entry.size)
+            if len(named) >= BATCH:
+                flush()
+        flush()
+        rows.executemany(
+            "INSERT OR IGNORE INTO entries VALUES (?, ?, 'folder', 0, '', NULL, '', NULL, '')",
+            ((totals[path.rpartition("/")[0]][0], path.rpartition("/")[2]) for path in implied),
+        )
+        rows.executemany(
+            "INSERT INTO folders VALUES (?, ?, ?, ?)",
+            ((number, path, *sums) for path, (number, *sums) in totals.items()),
+        )
+        rows.commit()
+
+
+def _add(totals: dict[str, list[int]], folder: str, size: int) -> None:
+    while True:
+        sums = totals[folder]
+        sums[1] += 1
+        sums[2] += size
+        if not folder:
+            return
+        folder = folder.rpartition("/")[0]
+
+
+def _safe(path: str) -> str:
+    """Raises: ManifestDamaged for a path that would lead out of a folder it is restored to."""
+    if not path or "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
+        raise ManifestDamaged(f"the manifest names {path!r:.200}, which is no path in a folder")
+    return path
+
+
+def _bound(cache: Path, kept: Path) -> None:
+    files = sorted(cache.glob("*.sqlite3"), key=lambda each: each.stat().st_mtime, reverse=True)
+    room = CACHE_BYTES
+    for file in files:
+        room -= file.stat().st_size
+        if room < 0 and file != kept:
+            file.unlink(missing_ok=True)

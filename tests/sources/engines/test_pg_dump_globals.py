@@ -1,0 +1,195 @@
+"""Roles and grants of a server: kept beside a dump, restored on another server, and never a reason to lose the dump."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from backupsched.embedded import Server
+from sources.engines import engine_for
+from sources.engines.base import EngineResult, SourceSpec, Verdict
+from sources.processes.programs import find_postgresql_program
+from sources.storage import layout, manifests
+from tests.conftest import FAST
+from tests.sources.engines.peers import STARTED_AT, specification, task_for
+
+pytestmark = pytest.mark.slow
+
+READER = "role 'with' \"quotes\""
+READER_PASSWORD = "reader-password"
+DUMPER_PASSWORD = "dumper-password"
+SETUP = (
+    sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(sql.Identifier(READER), READER_PASSWORD),
+    sql.SQL("CREATE ROLE dumper LOGIN PASSWORD {}").format(DUMPER_PASSWORD),
+    sql.SQL("CREATE DATABASE {}").format(sql.Identifier("shop=1")),
+)
+TABLES = (
+    sql.SQL("CREATE TABLE orders AS SELECT n FROM generate_series(1, 1000) n"),
+    sql.SQL("CREATE TABLE customers AS SELECT n FROM generate_series(1, 70) n"),
+    sql.SQL("GRANT SELECT ON orders TO {}").format(sql.Identifier(READER)),
+    sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA public TO dumper"),
+)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    yield from server(tmp_path_factory.mktemp("shop"))
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Server]:
+    yield from server(tmp_path / "fresh")
+
+
+def server(var_dir: Path) -> Iterator[Server]:
+    found = Server(var_dir, settings=FAST)
+    found.ensure_running()
+    yield found
+    found.destroy()
+
+
+@pytest.fixture(scope="module")
+def database(shop: Server) -> SourceSpec:
+    for name, statements in (("postgres", SETUP), ("shop=1", TABLES)):
+        with shop.connect(name) as connection:
+            for statement in statements:
+                connection.execute(statement)
+    return specification(
+        "postgresql",
+        str(shop.layout.socket_directory),
+        path="shop=1",
+        secret=shop.password(),
+        options={"user": "backupsched"},
+    )
+
+
+def dump(source: SourceSpec, destination: Path, **fields: Any) -> EngineResult:
+    task = task_for(source, destination, **fields)
+    return engine_for("postgresql").run(task, on_progress=lambda progress: None, stop=threading.Event())
+
+
+def as_user(database: SourceSpec, user: str, password: str) -> SourceSpec:
+    return SourceSpec(**asdict(database) | {"secret": password, "options": {"user": user}})
+
+
+def counts(server: Server, password: str | None) -> dict[str, int]:
+    with psycopg.connect(
+        host=str(server.layout.socket_directory), user="backupsched", password=password, dbname="shop=1"
+    ) as connection:
+        tables = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+        counted = sql.SQL("SELECT count(*) FROM {}")
+        return {name: connection.execute(counted.format(sql.Identifier(name))).fetchone()[0] for name in tables}
+
+
+def test_a_role_with_its_password_and_its_grant_comes_back_on_a_fresh_server(
+    database: SourceSpec, shop: Server, fresh: Server, tmp_path: Path
+) -> None:
+    result = dump(database, tmp_path / "copy")
+    assert (result.verdict, result.warnings) == (Verdict.SUCCEEDED, ()), result.error
+    point = Path(result.snapshot).parent
+    environment = {"PGHOST": str(fresh.layout.socket_directory), "PGUSER": "backupsched"}
+    for password, program, *arguments in (
+        (fresh.password(), "psql", "--quiet", "--dbname=postgres", f"--file={point / 'globals.sql'}"),
+        # by now the role that restores has the password that it had on the old server
+        (shop.password(), "pg_restore", "--exit-on-error", "--create", "--dbname=postgres", result.snapshot),
+    ):
+        environment["PGPASSWORD"] = password or ""
+        command = [find_postgresql_program(program), *arguments]
+        ended = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+        assert ended.returncode == 0, ended.stderr
+    assert counts(fresh, shop.password()) == counts(shop, shop.password()) == {"orders": 1000, "customers": 70}
+    with psycopg.connect(
+        host=environment["PGHOST"], user=READER, password=READER_PASSWORD, dbname="shop=1"
+    ) as connection:
+        assert connection.execute("SELECT count(*) FROM orders").fetchone() == (1000,)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("SELECT count(*) FROM customers")
+
+
+def test_who_may_not_read_passwords_keeps_the_roles_without_and_is_warned(database: SourceSpec, tmp_path: Path) -> None:
+    result = dump(as_user(database, "dumper", DUMPER_PASSWORD), tmp_path / "copy")
+    assert result.verdict is Verdict.WARNINGS, result.error
+    [warning] = result.warnings
+    assert "without their passwords" in warning
+    roles = Path(result.snapshot).with_name("globals.sql").read_text()
+    assert "CREATE ROLE dumper;" in roles
+    assert "SCRAM-SHA-256" not in roles
+
+
+def test_who_may_not_even_list_roles_keeps_the_dump_and_is_warned(
+    database: SourceSpec, shop: Server, tmp_path: Path
+) -> None:
+    with shop.connect("shop=1") as connection:
+        connection.execute("REVOKE SELECT ON pg_roles FROM PUBLIC")
+        connection.execute("GRANT SELECT (oid, rolname) ON pg_roles TO dumper")  # pg_dump reads these
+    result = dump(as_user(database, "dumper", DUMPER_PASSWORD), tmp_path / "copy")
+    with shop.connect("shop=1") as connection:
+        connection.execute("GRANT SELECT ON pg_roles TO PUBLIC")
+    assert result.verdict is Verdict.WARNINGS, result.error
+    [warning] = result.warnings
+    assert warning.startswith("the roles of the server were not kept: create them before a restore (")
+    assert [each.path for each in points(tmp_path / "copy")["20261121T065755Z"]] == ["database.dump"]
+
+
+KILLED = """
+import os, signal, sys, threading
+from datetime import datetime
+from pathlib import Path
+from sources.engines import engine_for
+from sources.engines.base import BackupTask, SourceSpec
+
+source, destination, started_at, left = eval(sys.argv[1])
+CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "subprocess.Popen")
+
+def look(event, arguments):
+    global left
+    if event in CHANGES or event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR) and destination in str(arguments[0]):
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+
+sys.addaudithook(look)
+task = BackupTask(SourceSpec(**source), Path(destination), datetime.fromisoformat(started_at), keep_versions=0)
+result = engine_for("postgresql").run(task, on_progress=lambda progress: None, stop=threading.Event())
+print(result.verdict, result.error)
+"""  # noqa: E501 - a program
+
+
+def points(destination: Path) -> dict[str, list[manifests.Entry]]:
+    """What each manifest names; all of it is there as the manifest says."""
+    found = {
+        file.name.removesuffix(layout.MANIFEST_ENDING): list(manifests.read(file))
+        for file in (destination / "manifests").iterdir()
+    }
+    for name, entries in found.items():
+        for entry in entries:
+            assert (destination / "points" / name / entry.path).stat().st_size == entry.size
+    return found
+
+
+def test_a_kill_before_any_of_its_changes_leaves_whole_points_only_and_the_next_run_tidies_up(
+    database: SourceSpec, tmp_path: Path
+) -> None:
+    destination = tmp_path / "copy"
+    assert dump(database, destination, keep_versions=0).verdict is Verdict.SUCCEEDED
+    newest, seen = STARTED_AT, set()
+    for step in range(100):
+        newest += timedelta(hours=1)
+        order = repr((asdict(database), str(destination), newest.isoformat(), step))
+        ended = subprocess.run([sys.executable, "-c", KILLED, order], capture_output=True, text=True, check=False)
+        seen.add(len(points(destination)))
+        if ended.returncode == 0:
+            break
+    assert "SUCCEEDED" in ended.stdout
+    assert seen == {1, 2}
+    assert step > 10
+    assert [*points(destination)] == [each.name for each in (destination / "points").iterdir()]
+    assert [*points(destination)] == [layout.name_of(newest)]

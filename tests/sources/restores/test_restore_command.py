@@ -1,0 +1,103 @@
+"""`manage.py restore`, with real repositories, in the foreground."""
+
+import json
+import os
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
+
+from sources.models import Repository
+from tests.jobs.worker_processes import database_url
+from tests.sources.factories import make_assignment, make_policy, make_source
+from tests.sources.storage.building import ASSIGNMENT, Built, picture
+from tests.waiting import PATIENCE
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def built(tmp_path: Path, settings: Any) -> Built:
+    """A repository of the source *nas*, at which the policy is in Berlin."""
+    settings.VAR_DIR = tmp_path / "var"
+    built = Built(tmp_path / "built")
+    repository = Repository.objects.create(name="disk", location=str(built.folder / "repository"))
+    policy = make_policy(repository=repository, zone="Europe/Berlin")
+    make_assignment(policy, make_source(name="nas"), directory=ASSIGNMENT)
+    return built
+
+
+def restore(*arguments: object) -> str:
+    out = StringIO()
+    call_command("restore", "nas", *map(str, arguments), stdout=out)
+    return out.getvalue()
+
+
+def test_a_source_comes_back_as_it_was_at_a_time(built: Built, tmp_path: Path) -> None:
+    built.write("docs/a", "first")
+    built.back_up()  # 06:00 UTC
+    before = picture(built.source)
+    built.write("docs/a", "second")
+    built.back_up()  # 07:00 UTC, 08:00 in Berlin
+
+    out = restore("--at", "2026-11-20T07:59", "--to", tmp_path / "to")
+
+    assert picture(tmp_path / "to") == before
+    assert "nas as of 2026-11-20 07:00:00 +0100 (point 20261120T060000Z, times in Europe/Berlin)" in out
+    assert "1 file, 5 bytes, restored to" in out
+    assert [row["point"] for row in json.loads(restore("--list", "--json"))] == built.points[::-1]
+    assert "docs/a" in restore("--list", "--path", "docs")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--at", "2026-11-19"), "no point at or before 2026-11-19 23:59:59 .0100; the first one is 20261120T060000Z"),
+        (("--at", "soon"), "'soon' is no time; write 24h, yesterday, 2026-03-02"),
+        (("--path", "dosc"), "there is no 'dosc' in this point; it has 'docs'"),
+        (("--policy", "weekly"), "nas has no backups under a policy 'weekly'; it has under policy"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence_and_writes_nothing(
+    built: Built, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    built.write("docs/a", "")
+    built.back_up()
+
+    with pytest.raises(CommandError, match=message) as error:
+        restore(*arguments, "--to", tmp_path / "to")
+    assert (error.value.returncode, (tmp_path / "to").exists()) == (2, False)
+
+
+def test_an_unknown_source_names_similar_ones(built: Built) -> None:
+    with pytest.raises(CommandError, match="there is no source 'nsa'; did you mean 'nas'"):
+        call_command("restore", "nsa", "--list")
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_a_killed_restore_goes_on(built: Built, tmp_path: Path) -> None:
+    for number in range(3):
+        built.write(f"{number}", os.urandom(20_000_000))
+    built.back_up()
+    to = tmp_path / "to"
+    command = (sys.executable, "manage.py", "restore", "nas", "--to", str(to), "--json")
+    environment = {**os.environ, "DATABASE_URL": database_url(), "BACKUPSCHED_VAR": str(tmp_path / "var")}
+    pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment, stdout=pipe, stderr=quiet) as killed:
+        assert killed.stdout
+        assert killed.stdout.readline()  # the first step: rclone copies
+        killed.kill()
+    assert picture(to) != picture(built.source)
+
+    done = subprocess.run(
+        command, cwd=settings.BASE_DIR, env=environment, stdout=subprocess.PIPE, check=True, timeout=PATIENCE
+    )
+
+    assert json.loads(done.stdout.splitlines()[-1])["restored"]["failed"] == []
+    assert picture(to) == picture(built.source)

@@ -1,0 +1,129 @@
+"""The scheduler's own backup, and the way back on an empty machine."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from backupsched.embedded import Server
+from backupsched.embedded.layout import DATABASE
+from sources.self_backup import archive
+from tests.waiting import eventually
+
+PLAN = "from sources.self_backup import plan_for_today; assert (plan_for_today(), plan_for_today()) == (1, 0)"
+BACK_UP = """
+from sources.models import Assignment
+from sources.planning.requests import back_up_now
+assert back_up_now(Assignment.objects.all()) == 1
+"""
+pytestmark = pytest.mark.slow
+
+
+def test_what_is_packed_comes_back_for_the_passphrase_alone(tmp_path: Path) -> None:
+    key = archive.make_key()
+    secret = tmp_path / "password"
+    secret.write_text("hunter2")
+    (tmp_path / archive.DATABASE).write_bytes(b"dump")
+    about = archive.About("2026-11-22T03:00:00+00:00", "/var", [["jobs", "0001"]], {"SECRET_KEY": "k"})
+    sealed = archive.pack(tmp_path, about, [secret], key.recipient)
+
+    assert b"hunter2" not in sealed.read_bytes()
+    assert "hunter2" not in repr(about) + repr(key)
+    identity = archive.open_key(key.sealed_identity, f" {key.passphrase}\n")
+    with archive.opened(sealed, identity) as (found, tar):
+        assert found == about
+        content = tar.extractfile(f"{archive.FILES}{secret}")
+        assert content is not None
+        assert content.read() == b"hunter2"
+    sealed.write_bytes(sealed.read_bytes()[:-20])
+    with pytest.raises(archive.ArchiveDamaged, match="is damaged"), archive.opened(sealed, identity):
+        pass
+    assert sorted(each.suffix for each in tmp_path.iterdir()) == ["", ".age", ".dump", ".json"]
+
+
+class Installation:
+    """An installation of its own, with its embedded database, in processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.var, self.folder = folder / "var", folder
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("BACKUP", "DATABASE_URL"))}
+        self.environment = clean | {
+            "BACKUPSCHED_VAR": str(self.var),
+            "DJANGO_SETTINGS_MODULE": "backupsched.settings",
+        }
+
+    def run(self, *arguments: str, code: int = 0, given: str = "") -> str:
+        command = [sys.executable, str(settings.BASE_DIR / "manage.py"), *arguments]
+        ended = subprocess.run(
+            command, env=self.environment, input=given, capture_output=True, text=True, timeout=90, check=False
+        )
+        assert ended.returncode == code, ended.stderr
+        assert "Traceback" not in ended.stderr
+        return ended.stderr if code else ended.stdout
+
+    def work_until(self, sql: str) -> None:
+        """Run a worker until that statement finds something."""
+        command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "worker"]
+        with (
+            Server(self.var).connect(DATABASE) as connection,
+            subprocess.Popen(command, env=self.environment) as worker,
+        ):
+            try:
+                eventually(lambda: connection.execute(sql).fetchone())
+            finally:
+                worker.terminate()
+
+    def facts(self, *arguments: str) -> Any:
+        return json.loads(self.run(*arguments, "--json"))
+
+    def destroy(self) -> None:
+        self.run("database", "stop")
+        shutil.rmtree((self.var / "postgres").resolve(), ignore_errors=True)
+        shutil.rmtree(self.var)
+
+
+def test_the_scheduler_comes_back_on_an_empty_machine_and_goes_on(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    here = Installation(tmp_path)
+    data, repository = tmp_path / "data", tmp_path / "repository"
+    data.mkdir()
+    (data / "letter").write_text("dear")
+    fleet = {
+        "repositories": [{"name": "vault", "location": str(repository)}],
+        "policies": [{"name": "p", "repository": "vault", "cron": "0 0 1 1 *"}],
+        "sources": [{"name": "data", "kind": "local", "path": str(data), "policies": ["p"]}],
+    }
+    (tmp_path / "fleet.json").write_text(json.dumps(fleet))
+    here.run("migrate", "--verbosity", "0")
+    here.run("apply", str(tmp_path / "fleet.json"))
+    (here.var / "secrets").mkdir()
+    (here.var / "secrets" / "nas").write_text("hunter2")
+    try:
+        here.work_until("SELECT 1 FROM sources_backup")
+        here.run("shell", "--verbosity", "0", "-c", PLAN)
+        here.work_until("SELECT 1 FROM sources_selfbackup WHERE ended_at IS NOT NULL")
+        (made,) = here.facts("self_backup")
+        assert (repository / made["file"]).stat().st_size == made["size"]
+        passphrase = here.run("self_backup", "passphrase").split("\n\n")[1].strip()
+        assert "not empty" in here.run("self_restore", str(repository), code=2, given=passphrase)
+        key = (here.var / "secret_key").read_bytes()
+        here.destroy()
+
+        assert "does not open" in here.run("self_restore", str(repository), code=2, given="WRONG")
+        assert "no backup of the scheduler" in here.run("self_restore", str(data), code=2, given=passphrase)
+        here.run("self_restore", str(repository), given=passphrase)
+
+        assert (here.var / "secret_key").read_bytes() == key
+        assert (here.var / "secrets" / "nas").read_text() == "hunter2"
+        assert (here.var / "secrets" / "nas").stat().st_mode & 0o777 == 0o600
+        (data / "letter").write_text("dear all")
+        here.run("shell", "--verbosity", "0", "-c", BACK_UP)
+        here.work_until("SELECT 1 FROM sources_backup OFFSET 1")
+    finally:
+        here.destroy()
