@@ -20,10 +20,14 @@ class SourcesConfig(AppConfig):
         from sources.availability.check import ask_source
         from sources.backups.handler import copy_source
         from sources.backups.results import write_down
-        from sources.models import Source
+        from sources.models import Repository, Source
         from sources.restores import asking, handler
 
-        stored_secrets.referring.append(stored_secrets.Referring(Source, "secret"))
+        stored_secrets.referring += [
+            stored_secrets.Referring(Source, "secret"),
+            stored_secrets.Referring(Repository, "secrets"),
+            stored_secrets.Referring(Repository, "key", stays=True),
+        ]
         opening = planning.next_openings
         registry.add(
             Kind(planning.KIND, home_queue=planning.AVAILABILITY, after_settle=write_down, next_opening=opening)
