@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from api import history
 from api.assignment_schemas import MovedAnswer
-from api.auth import Staff, operating, user_of
+from api.auth import Staff, operating, user_of, viewing
 from api.errors import ApiError
 from api.fields import RowId
 from api.models import Scope
@@ -22,6 +22,7 @@ from declarations.types import STRICT
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
 from sources import edits, held_back, planning
+from sources.backups import retention
 from sources.models import Assignment, Policy, Source
 from sources.protection import present, with_alert_state
 
@@ -185,6 +186,36 @@ def back_up_now(request: HttpRequest, assignment_id: int) -> dict[str, int]:
     moved = planning.back_up_now([assignment], asked_by=user_of(request).get_username())
     history.noted(request, assignment, "Back up now")
     return {"moved": moved}
+
+
+class PointAnswer(Schema):
+    """A point in time. `because`: the rules that keep it; empty: it goes."""
+
+    point: str
+    at: datetime
+    stays: bool
+    because: list[str]
+
+
+class RetentionAnswer(Schema):
+    """What becomes of the points of an assignment, the newest first. `held_back`: why none of them goes for now."""
+
+    source: str
+    policy: str
+    held_back: str
+    points: list[PointAnswer]
+
+
+@router.get(
+    f"{assignments.one_path}/retention",
+    auth=viewing("sources.assignment"),
+    response=RetentionAnswer,
+    operation_id="preview_retention",
+    summary="Which of its points stay, why, and which go",
+)
+def preview_retention(request: HttpRequest, assignment_id: int) -> dict[str, Any]:
+    """By its policy as it is saved. What goes is removed after its next backup."""
+    return retention.facts_of(assignments.get(assignment_id))
 
 
 @router.post(

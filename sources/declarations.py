@@ -19,11 +19,11 @@ from declarations.types import (
     Seconds,
     SomeSeconds,
     Title,
-    Whole,
 )
 from schedules.declarations import Cron, Zone
 from sources import repository_rules, validation
 from sources.domain.excluded_dates import ExcludedDates
+from sources.domain.retention import Keep, usual
 from sources.domain.windows import Window
 from sources.engines import cleartext
 from sources.kinds import RULES
@@ -52,6 +52,11 @@ def _dates(entries: list[str]) -> list[str]:
 def _engine_options(options: dict[str, Any]) -> dict[str, Any]:
     validation.check_engine_options(options)
     return options
+
+
+def _keep(rules: dict[str, Any]) -> dict[str, Any]:
+    Keep.parse(rules)
+    return rules
 
 
 class Repository(BaseModel):
@@ -124,7 +129,12 @@ class Policy(BaseModel):
     engine_options: Annotated[JsonObject, AfterValidator(_engine_options)] = Field(
         default_factory=dict, description='Of the engine, as {"transfers": 4, "bwlimit": "10M"}'
     )
-    keep_versions: Whole = Field(7, description="How many earlier versions of changed and deleted files to keep")
+    keep: Annotated[JsonObject, AfterValidator(_keep)] = Field(
+        default_factory=usual,
+        description='Which points in time to keep, as {"last": 7, "hourly": 24, "daily": 14, "weekly": 8, '
+        '"monthly": 12, "yearly": 3, "within": "30d"}: the last ones, the newest of each hour, day, …, and all within '
+        "that time of the newest. {}: all, for ever",
+    )
     max_running_for: ManySeconds = Field(86_400, description="After which a backup that still runs is stopped")
     least_rate: Positive | None = Field(
         None,

@@ -17,13 +17,14 @@ from django.conf import settings
 
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from sources.engines.results import STOPPED, GuardedProgress, failure, without_secret
-from sources.models import Repository
 from sources.processes import runner
+from sources.processes.programs import ProgramMissing
 from sources.processes.runner import Command, Ended, Ending, StopSignal
-from sources.secrets_by_reference import read_secret_in_time
+from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
 from sources.storage import remotes
 from sources.storage.identity import Identity, digest_of
 from sources.storage.location import Location
+from sources.storage.store import Stopped, StorageFailed
 
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
@@ -54,6 +55,42 @@ def back_up(task: BackupTask, *, on_progress: Callable[[EngineProgress], None], 
     return without_secret(failure(Verdict.SOURCE_FAILED, _died(ended)), task.source.secret)
 
 
+class Busy(Exception):
+    """Another run works in that folder. The message is for people."""
+
+
+def work(
+    do: str,
+    repository: Repository,
+    stop: StopSignal,
+    *,
+    grace: float,
+    on_progress: Callable[[EngineProgress], None],
+    **facts: object,
+) -> dict[str, Any]:
+    """Let a process work on what lies in a repository, as *remove_points* of `sources.engines.apart`. Blocks until it
+    has ended, and returns its answer. Raises: StorageFailed, Stopped, Busy."""
+    try:
+        location = location_of(repository)
+        order = {"do": do, "location": location.as_json()} | facts
+        ended, answers = _run(order, stop, SILENT_SECONDS, grace, GuardedProgress(on_progress))
+    except (SecretNotFound, ValueError, ProgramMissing) as error:
+        raise StorageFailed(str(error)) from error
+    except OSError as error:
+        raise StorageFailed(f"no process can be started here: {error}") from error
+    for answer in answers:
+        if "failed" in answer:
+            raise StorageFailed(answer["failed"])
+        if "busy" in answer:
+            raise Busy(answer["busy"])
+        if "stopped" in answer:
+            raise Stopped
+        return dict(answer)
+    if ended.ending is Ending.STOPPED:
+        raise Stopped
+    raise StorageFailed(_silent(location.outside, SILENT_SECONDS) if ended.ending is Ending.STALLED else _died(ended))
+
+
 def why(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> str | None:
     """Ask a question of `sources.engines.apart`, as *not_writable*. Returns the reason; None: there is none, or it was
     stopped before that was known."""
@@ -78,18 +115,19 @@ def ask(question: str, location: str | Location, stop: StopSignal | None = None,
 
 
 def location_of(repository: Repository, new_key: str | None = None) -> Location:
-    """Where a repository is, with its secrets fetched. `new_key`: of one whose key is not kept yet.
-
-    Raises: SecretNotFound; ValueError for what rclone does not take; ProgramMissing.
-    """
-    return remotes.location_of(
-        repository.location,
-        repository.remote,
-        {name: read_secret_in_time(reference) or "" for name, reference in repository.secrets.items()},
-        key_of(repository) if new_key is None else new_key,
-        remotes.obscure,
-        sees_changes=repository.sees_changes,
-    )
+    """Where it is, with its secrets fetched. `new_key`: of one whose key is not kept yet. Raises: StorageFailed."""
+    try:
+        secrets = {name: read_secret_in_time(reference) or "" for name, reference in repository.secrets.items()}
+        return remotes.location_of(
+            repository.location,
+            repository.remote,
+            secrets,
+            new_key or key_of(repository),
+            remotes.obscure,
+            sees_changes=repository.sees_changes,
+        )
+    except (ValueError, ProgramMissing) as error:  # SecretNotFound is one
+        raise StorageFailed(f"repository {repository} cannot be reached: {error}") from error
 
 
 def key_of(repository: Repository) -> str | None:

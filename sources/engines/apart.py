@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
@@ -24,10 +25,13 @@ from sources.engines import engine_for, probing
 from sources.engines.base import BackupTask, EngineProgress, SourceSpec, Verdict
 from sources.engines.limits import Space
 from sources.engines.results import failure
-from sources.storage import identity
+from sources.processes.programs import ProgramMissing
+from sources.storage import identity, merging
 from sources.storage.identity import Identity
 from sources.storage.location import Location
-from sources.storage.store import StorageFailed, Store
+from sources.storage.locks import Busy, locked
+from sources.storage.manifests import ManifestDamaged
+from sources.storage.store import Stopped, StorageFailed, Store
 
 ALIVE_EVERY_SECONDS = 1.0
 OF_A_SOURCE = re.compile(r"-\d+$")
@@ -66,6 +70,35 @@ def back_up(task: dict[str, Any]) -> dict[str, Any]:
     return asdict(engine_for(source.kind).run(whole, on_progress=_say_progress, stop=Stop(location.directory)))
 
 
+def remove_points(location: dict[str, Any], folder: str, points: list[str]) -> dict[str, Any]:
+    """Remove points of an assignment. Returns `merging.Removed` as a dictionary, or why it was not done."""
+
+    def on_progress(files: int, freed: int) -> None:
+        _say_progress(EngineProgress(freed, 0, files))
+
+    return _at_work(
+        location, folder, lambda store: asdict(merging.remove(store, folder, points, on_progress=on_progress))
+    )
+
+
+def _at_work(location: dict[str, Any], folder: str, work: Callable[[Store], dict[str, Any]]) -> dict[str, Any]:
+    """Work in the folder of an assignment. Returns what `work` does, or `failed`, `busy` or `stopped`."""
+    where = Location.of_json(location)
+    if where.directory and (reason := missing(str(where.directory))):
+        return {"failed": reason}
+    try:
+        with locked(where, folder) as lock:
+            return work(Store(where, Stop(where.directory), inherited=lock))
+    except Stopped:
+        return {"stopped": True}
+    except Busy as error:
+        return {"busy": str(error)}
+    except (StorageFailed, ManifestDamaged, ProgramMissing) as error:
+        return {"failed": str(error)}
+    except OSError as error:
+        return {"failed": f"{error.filename or where.outside} cannot be written: {error.strerror or error}"}
+
+
 def missing(location: str) -> str | None:
     """Why there is no directory; None: there is one."""
     reason = f"{location} is no directory here; is it mounted?"
@@ -75,23 +108,29 @@ def missing(location: str) -> str | None:
         return f"{reason} ({os.strerror(error.errno or 0)})"
 
 
-def not_writable(location: str | dict[str, Any], reserve: float) -> str | None:
-    """Why no backup can be written there; None: it can. The file that is tried has no name, so nothing is left behind.
+def not_writable(location: dict[str, Any], reserve: float) -> str | None:
+    """Why no backup can be written there; None: it can. What is tried there leaves nothing behind.
 
-    `location`: a directory, or a `Location`. `reserve`: percent of its file system that must be free.
+    `reserve`: percent of the file system of a directory that must be free.
     """
-    if isinstance(location, dict):
-        if not location["directory"]:
-            return probing.not_writable(Location.of_json(location), Stop(None))
-        location = str(location["directory"])
+    where = Location.of_json(location)
+    return (
+        _directory_not_writable(where.directory, reserve)
+        if where.directory
+        else probing.not_writable(where, Stop(None))
+    )
+
+
+def _directory_not_writable(directory: Path, reserve: float) -> str | None:
+    """The file that is tried has no name."""
     try:
-        with tempfile.TemporaryFile(dir=location) as file:
+        with tempfile.TemporaryFile(dir=directory) as file:
             file.write(TRIED_WITH)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         return str(error.strerror)
-    return Space(Path(location), reserve).lack() or None
+    return Space(directory, reserve).lack() or None
 
 
 def open_to_others(location: str) -> str | None:
@@ -127,17 +166,17 @@ def not_usable(location: str) -> str | None:
 
 def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool) -> dict[str, Any]:
     """What comes of trying a repository (`probing.probe`). Nothing stays."""
-    if location["directory"] and (problem := not_usable(location["directory"])):
+    where = Location.of_json(location)
+    if where.directory and (problem := not_usable(str(where.directory))):
         return {"field": "location", "problem": problem}
-    stop = Stop(location["directory"])
-    return probing.probe(Location.of_json(location), Identity(**ours), stop, take_over=take_over)
+    return probing.probe(where, Identity(**ours), Stop(where.directory), take_over=take_over)
 
 
 def not_claimed(location: dict[str, Any], ours: dict[str, Any]) -> str | None:
     """Write down in a repository whose it is. Returns why that is not possible; None: it says so."""
-    store = Store(Location.of_json(location).bare, Stop(location["directory"]))
+    where = Location.of_json(location)
     try:
-        identity.write(store, Identity(**ours))
+        identity.write(Store(where.bare, Stop(where.directory)), Identity(**ours))
     except StorageFailed as error:
         return str(error)
     return None
@@ -154,7 +193,17 @@ def not_made(location: str) -> str | None:
 
 ORDERS = {
     each.__name__: each
-    for each in (back_up, missing, not_writable, not_usable, not_made, open_to_others, probe, not_claimed)
+    for each in (
+        back_up,
+        remove_points,
+        missing,
+        not_writable,
+        not_usable,
+        not_made,
+        open_to_others,
+        probe,
+        not_claimed,
+    )
 }
 
 

@@ -6,6 +6,8 @@ import django.db.models.functions.datetime
 import uuid
 from django.db import migrations, models
 
+import sources.domain.retention
+
 
 class Migration(migrations.Migration):
 
@@ -93,7 +95,7 @@ class Migration(migrations.Migration):
                 ('only_if_it_fits', models.BooleanField(default=False)),
                 ('seeding_limit', models.PositiveIntegerField(blank=True, null=True)),
                 ('engine_options', models.JSONField(blank=True, default=dict)),
-                ('keep_versions', models.PositiveIntegerField(default=7)),
+                ('keep', models.JSONField(blank=True, default=sources.domain.retention.usual)),
                 ('max_running_for', models.FloatField(default=86400)),
                 ('least_rate', models.PositiveIntegerField(blank=True, null=True)),
                 ('connect_timeout', models.FloatField(default=60)),
@@ -205,7 +207,7 @@ class Migration(migrations.Migration):
                 ('removed', models.BigIntegerField(help_text='Files of the last backup that are gone.', null=True)),
                 ('read', models.BigIntegerField(help_text='Bytes read from the source.', null=True)),
                 ('added', models.BigIntegerField(help_text='Bytes added to the repository.', null=True)),
-                ('snapshot', models.CharField(help_text='Where in the repository it lies.', max_length=500)),
+                ('snapshot', models.CharField(help_text='The name of the point that it made, in the repository.', max_length=500)),
                 ('warnings', models.JSONField(blank=True, default=list, help_text='The first 20.')),
                 ('assignment', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='backups', to='sources.assignment')),
                 ('repository', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='backups', to='sources.repository')),

@@ -24,17 +24,17 @@ LOOKUPS = ["", "__year", *(["__exact", "__isnull", "__gte", "__in", "__regex", "
 ADMIN_OWN = ["o", "p", "all", "q", "e", "_popup", "_to_field", "_changelist_filters", "unknown"]
 SCRIPT = "<script>x"
 """Short: it has to fit."""
-SHAPED = ("window", "excluded_dates")
+SHAPED = ("window", "excluded_dates", "queues")
 """Pages rely on the shape of these."""
 
 
-def write_everywhere(model: Any) -> None:
-    """Scripts into all text that a row of `model` can hold, past its forms, as agents, engines and people might."""
+def write_everywhere(model: Any, text: str = SCRIPT) -> None:
+    """`text` into all text that a row of `model` can hold, past its forms, as agents, engines and people might."""
     for field in model._meta.concrete_fields:
         if isinstance(field, models.CharField | models.TextField | models.JSONField) and not field.choices:
-            value: object = SCRIPT
+            value: object = text
             if isinstance(field, models.JSONField):
-                value = [SCRIPT] if field.name == "addresses" else {SCRIPT: SCRIPT}
+                value = [text] if field.name == "addresses" else {text: text}
             if field.name not in SHAPED:
                 try:
                     model.objects.update(**{field.name: value})

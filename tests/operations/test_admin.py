@@ -108,6 +108,6 @@ class TestRules:
         assert schedule.cron == "0 9 * * *"
 
 
-def test_nobody_gets_in_without_a_password(client: Client) -> None:
+def test_a_password_is_asked_for(client: Client) -> None:
     assert client.get(RECORDS).headers["Location"].startswith("/admin/login/")
     assert connection.vendor == "postgresql"

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.utils import timezone
 
@@ -49,13 +48,6 @@ def offered_on_the_page_of(schedule: Schedule, client: Client) -> list[str]:
     """The verbs that have a button there."""
     page = client.get(f"{SCHEDULES}{schedule.pk}/change/").content.decode()
     return [verb for verb in ("trigger", "pause", "resume") if f'{SCHEDULES}{schedule.pk}/{verb}/"' in page]
-
-
-def person(client: Client, *permissions: str) -> User:
-    user = User.objects.create_user(f"person {User.objects.count()}", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
-    client.force_login(user)
-    return user
 
 
 class TestSaving:
@@ -136,14 +128,6 @@ class TestThePlan:
         assert "<i>other" not in page
         assert "&lt;script&gt;" in page
 
-    def test_is_only_for_who_may_edit(self, client: Client) -> None:
-        schedule = make_events()
-        person(client, "view_schedule")
-        assert client.post(f"{SCHEDULES}preview/", form(endpoint="")).status_code == 403
-        page = client.get(f"{SCHEDULES}{schedule.pk}/change/").content.decode()
-        assert "<svg" in page
-        assert "hx-post" not in page
-
 
 class TestThatOfAPolicy:
     def test_is_looked_at_here_and_edited_with_its_policy(self, admin_client: Client) -> None:
@@ -214,17 +198,6 @@ class TestActions:
         self, is_paused: bool, offered: list[str], admin_client: Client
     ) -> None:
         assert offered_on_the_page_of(make_events(enabled=not is_paused), admin_client) == offered
-
-    def test_are_for_who_may_operate(self, client: Client) -> None:
-        schedule = make_events()
-        person(client, "view_schedule", "change_schedule")
-        for verb in ("trigger", "pause", "resume"):
-            assert client.post(f"{SCHEDULES}{schedule.pk}/{verb}/", {"confirmed": "yes"}).status_code == 403
-        assert not Trigger.objects.exists()
-        person(client, "view_schedule", "change_backlogrecord")
-        client.post(f"{SCHEDULES}{schedule.pk}/pause/", {"confirmed": "yes"})
-        schedule.refresh_from_db()
-        assert not schedule.enabled
 
 
 class TestDeleting:

@@ -36,7 +36,7 @@ from tests.delivery.endpoint_rows import make_endpoint
 from tests.jobs.worker_processes import Programs
 from tests.people import staff
 from tests.sources.backups.test_reach import LAPTOP
-from tests.threads import beside, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, beside
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
@@ -342,6 +342,6 @@ def test_a_secret_is_not_deleted_while_a_source_is_being_pointed_at_it() -> None
     with transaction.atomic():
         Sources().edit(Source(), LAPTOP | {"secret": "stored:nas"})
         deleting = beside(lambda: StoredSecrets().remove(list(StoredSecret.objects.all())))
-        eventually(somebody_waits_for_a_lock)
+        eventually(a_lock_is_waited_for)
     with pytest.raises(InUse, match="nas is used by the source laptop"):
         deleting.result(PATIENCE)

@@ -44,7 +44,7 @@ class TestToken:
         assert len(text) >= 4 + 43  # 256 bits
 
     @pytest.mark.parametrize("text", ["", "bsa_", "bsa_" + "A" * 43, "x" * 100_000, "\0", "ÿ", "\ud800", "' OR 1=1 --"])
-    def test_what_is_no_token_is_nobodys(self, text: str) -> None:
+    def test_what_is_no_token_is_of_no_agent(self, text: str) -> None:
         tokens.issue(make_source())
         assert tokens.authenticate(text) is None
 
