@@ -33,10 +33,10 @@ class SourcesConfig(AppConfig):
         for queue in (planning.ARRIVALS, planning.AVAILABILITY):
             registry.handler(planning.KIND, queue=queue)(ask_source)
         registry.handler(planning.KIND, queue=planning.BACKUPS)(copy_source)
-        for kind, work, after in ((retention.KIND, retention.remove_points, retention.write_down),):
+        for kind, does, after in ((retention.KIND, retention.remove_points, retention.write_down),):
             registry.add(Kind(kind, planning.AVAILABILITY, after_settle=after, next_opening=planning.plain_openings))
             registry.handler(kind, queue=planning.AVAILABILITY)(upkeep.hand_on)
-            registry.handler(kind, queue=planning.BACKUPS)(work)
+            registry.handler(kind, queue=planning.BACKUPS)(does)
         add_provider("assignments", planning.emit_batches, catch_up=planning.catch_up)
         registry.add(Kind(self_backup.KIND, max_seconds=6 * 3600, after_settle=self_backup.write_down))
         registry.handler(self_backup.KIND, queue="default")(self_backup.self_backup)

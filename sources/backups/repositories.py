@@ -21,7 +21,7 @@ from sources.models import Repository
 from sources.processes import runner
 from sources.processes.programs import ProgramMissing
 from sources.processes.runner import Command, Ended, Ending, StopSignal
-from sources.secrets_by_reference import read_secret_in_time
+from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
 from sources.storage import remotes
 from sources.storage.identity import Identity, digest_of
 from sources.storage.location import Location
@@ -71,10 +71,12 @@ def work(
 ) -> dict[str, Any]:
     """Let a process work on what lies in a repository, as *remove_points* of `sources.engines.apart`. Blocks until it
     has ended, and returns its answer. Raises: StorageFailed, Stopped, Busy."""
-    location = location_of(repository)
-    order = {"do": do, "location": location.as_json()} | facts
     try:
+        location = location_of(repository)
+        order = {"do": do, "location": location.as_json()} | facts
         ended, answers = _run(order, stop, SILENT_SECONDS, grace, GuardedProgress(on_progress))
+    except (SecretNotFound, ValueError, ProgramMissing) as error:
+        raise StorageFailed(str(error)) from error
     except OSError as error:
         raise StorageFailed(f"no process can be started here: {error}") from error
     for answer in answers:
