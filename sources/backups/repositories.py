@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
@@ -20,6 +20,9 @@ from sources.engines.results import STOPPED, GuardedProgress, failure, without_s
 from sources.processes import runner
 from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage.location import Location, of_directory
+
+if TYPE_CHECKING:
+    from sources.models import Repository
 
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""

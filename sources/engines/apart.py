@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from sources.engines import engine_for
-from sources.engines.base import BackupTask, EngineProgress, SourceSpec, Verdict
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.engines.limits import Space
-from sources.engines.results import failure
+from sources.engines.results import failure, result_of
+from sources.storage import recovery
 from sources.storage.location import Location
+from sources.storage.store import Store
 
 ALIVE_EVERY_SECONDS = 1.0
 OF_A_SOURCE = re.compile(r"-\d+$")
@@ -59,8 +61,13 @@ def back_up(task: dict[str, Any]) -> dict[str, Any]:
     if location.directory and (reason := missing(str(location.directory))):
         return asdict(failure(Verdict.REPOSITORY_FAILED, reason))
     source, started_at = SourceSpec(**task.pop("source")), datetime.fromisoformat(task.pop("started_at"))
-    whole = BackupTask(source=source, started_at=started_at, location=location, **task)
-    return asdict(engine_for(source.kind).run(whole, on_progress=_say_progress, stop=Stop(location.directory)))
+    whole, stop = BackupTask(source=source, started_at=started_at, location=location, **task), Stop(location.directory)
+
+    def run() -> EngineResult:
+        recovery.keep_true(Store(location, stop))
+        return engine_for(source.kind).run(whole, on_progress=_say_progress, stop=stop)
+
+    return asdict(result_of(whole, run))
 
 
 def location_from(order: dict[str, Any]) -> Location:
