@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from api import history
 from api.assignment_schemas import MovedAnswer
-from api.auth import Staff, operating, user_of
+from api.auth import Staff, operating, user_of, viewing
 from api.errors import ApiError
 from api.fields import RowId
 from api.models import Scope
@@ -22,6 +22,7 @@ from declarations.types import STRICT
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
 from sources import edits, held_back, planning
+from sources.backups import retention
 from sources.models import Assignment, Policy, Source
 from sources.protection import present, with_alert_state
 
@@ -167,14 +168,10 @@ assignments = Assignments()
 router = assignments.router()
 
 
-@router.post(
-    f"{assignments.one_path}/back-up-now",
-    auth=Staff(Scope.OPERATE, "sources.change_source"),
-    response=MovedAnswer,
-    operation_id="back_up_assignment_now",
-    summary="Back up now",
-    openapi_extra={"x-has": ["conflict"]},
-)
+@assignments.verb(
+    router, "back-up-now", Staff(Scope.OPERATE, "sources.change_source"), "Back up now",
+    answer=MovedAnswer, named="back_up_assignment_now", has=["conflict"],
+)  # fmt: skip
 def back_up_now(request: HttpRequest, assignment_id: int) -> dict[str, int]:
     """Out of its period and window; a snooze of its source is over. `moved` is 0 while it is copied already."""
     assignment = assignments.get(assignment_id)
@@ -185,6 +182,36 @@ def back_up_now(request: HttpRequest, assignment_id: int) -> dict[str, int]:
     moved = planning.back_up_now([assignment], asked_by=user_of(request).get_username())
     history.noted(request, assignment, "Back up now")
     return {"moved": moved}
+
+
+class PointAnswer(Schema):
+    """A point in time. `because`: the rules that keep it; empty: it goes."""
+
+    point: str
+    at: datetime
+    stays: bool
+    because: list[str]
+
+
+class RetentionAnswer(Schema):
+    """What becomes of the points of an assignment, the newest first. `held_back`: why none of them goes for now."""
+
+    source: str
+    policy: str
+    held_back: str
+    points: list[PointAnswer]
+
+
+@router.get(
+    f"{assignments.one_path}/retention",
+    auth=viewing("sources.assignment"),
+    response=RetentionAnswer,
+    operation_id="preview_retention",
+    summary="Which of its points stay, why, and which go",
+)
+def preview_retention(request: HttpRequest, assignment_id: int) -> dict[str, Any]:
+    """By its policy as it is saved. What goes is removed after its next backup."""
+    return retention.facts_of(assignments.get(assignment_id))
 
 
 @router.post(

@@ -16,6 +16,7 @@ from api import (
     queues,
     records,
     repositories,
+    restores,
     retry_policies,
     schedules,
     sources,
@@ -40,7 +41,7 @@ api = Api(
     "and headers gets 431 from the web server, as plain text; a proxy before it may refuse shorter ones with 414.",
     urls_namespace="api",
 )
-PROTECTED = (enrolment, agents, sources, policies, assignments, repositories, backups, stored_secrets)
+PROTECTED = (enrolment, agents, sources, policies, assignments, repositories, backups, restores, stored_secrets)
 BACKLOG = (
     schedules, triggers, throttles, endpoints, retry_policies, records, queues,
     breakers, workers,

@@ -176,6 +176,7 @@ JOBS = {
         "availability": {"concurrency": 200, "feeds": "backups"},
         "backups": {"concurrency": 16},
         "callbacks": {"concurrency": 200},
+        "restores": {"concurrency": 2},
         "default": {"concurrency": 4},
     },
     "PROGRAM": PROGRAM,

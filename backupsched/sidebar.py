@@ -10,7 +10,8 @@ from operations.web.permissions import may_look
 
 ICONS = {
     "source": "devices", "policy": "event_repeat", "assignment": "verified_user", "repository": "database",
-    "backup": "backup", "agenttoken": "key", "enrolmentcode": "qr_code", "backlogrecord": "list_alt",
+    "backup": "backup", "restore": "settings_backup_restore",
+    "agenttoken": "key", "enrolmentcode": "qr_code", "backlogrecord": "list_alt",
     "pausedqueue": "low_priority", "worker": "memory", "decision": "fact_check",
     "breaker": "electric_bolt", "sweep": "cleaning_services", "retrypolicy": "replay", "schedule": "schedule",
     "throttle": "speed", "lane": "alt_route", "trigger": "alarm", "endpoint": "webhook",

@@ -1,6 +1,5 @@
 """What a repository, a policy and a source may be, as far as no table is needed to say so."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo
@@ -20,27 +19,24 @@ from declarations.types import (
     Seconds,
     SomeSeconds,
     Title,
-    Whole,
 )
 from schedules.declarations import Cron, Zone
-from sources import validation
+from sources import repository_rules, validation
 from sources.domain.excluded_dates import ExcludedDates
+from sources.domain.retention import Keep, usual
 from sources.domain.windows import Window
 from sources.engines import cleartext
 from sources.kinds import RULES
-from sources.models import AtClose
+from sources.models import AtClose, To
 from sources.models.source import SourceKind
 
 MOST_ROWS = 200
 """Ranges of a window, and excluded dates."""
 
+MOST_PATHS = 1000
+"""Of a restore: who wants more names a folder."""
+
 KindOfSource = Annotated[SourceKind, Choice()]
-
-
-def _absolute(location: str) -> str:
-    if validation.CONTROL_CHARACTER.search(location) or not Path(location).is_absolute():
-        raise ValueError(f"{location!r} is not an absolute path, as /srv/backups")
-    return location
 
 
 def _ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -58,15 +54,42 @@ def _engine_options(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
+def _keep(rules: dict[str, Any]) -> dict[str, Any]:
+    Keep.parse(rules)
+    return rules
+
+
 class Repository(BaseModel):
-    """Where backups go. A directory that is missing is made."""
+    """Where backups go: a directory, or a folder of any remote that rclone has, as they are or encrypted. What is
+    missing there is made; writing, reading and deleting are tried before it is saved."""
 
     model_config = STRICT
 
     name: Title
-    location: Annotated[str, Field(min_length=1, max_length=500), STORABLE, AfterValidator(_absolute)] = Field(
-        description="Absolute path of a directory, as /srv/backups"
+    remote: JsonObject = Field(
+        default_factory=dict,
+        description='Settings of rclone, as {"type": "s3", "provider": "Other", "endpoint": …}; `rclone config '
+        "providers` lists them. Empty: a directory of this host",
     )
+    location: Annotated[str, Field(min_length=1, max_length=500), STORABLE] = Field(
+        description="Absolute path of a directory, as /srv/backups; of a remote the path there, as bucket/backups"
+    )
+    secrets: Annotated[dict[str, Annotated[str, Field(max_length=500), STORABLE]], Field(max_length=20)] = Field(
+        default_factory=dict,
+        description='Where the secrets of the remote are found, never they themselves, as {"secret_access_key": '
+        '"file:/path"}. To set them needs a permission of its own; another remote or location without that clears them',
+    )
+    encrypted: bool = Field(False, description="Names and contents, before they leave this host. It cannot be changed")
+    key: Annotated[str, Field(max_length=500), STORABLE] = Field(
+        "", description="Where the key of an encrypted one is found. Empty: a new one is made, and shown once"
+    )
+
+    @checks("remote", "location", "secrets", "key")
+    @classmethod
+    def _suits(cls, value: Any, info: ValidationInfo) -> Any:
+        if info.field_name == "remote" or "remote" in info.data:  # which is right, then
+            getattr(repository_rules, f"check_{info.field_name}")(value, info.data)
+        return value
 
 
 class Policy(BaseModel):
@@ -106,7 +129,12 @@ class Policy(BaseModel):
     engine_options: Annotated[JsonObject, AfterValidator(_engine_options)] = Field(
         default_factory=dict, description='Of the engine, as {"transfers": 4, "bwlimit": "10M"}'
     )
-    keep_versions: Whole = Field(7, description="How many earlier versions of changed and deleted files to keep")
+    keep: Annotated[JsonObject, AfterValidator(_keep)] = Field(
+        default_factory=usual,
+        description='Which points in time to keep, as {"last": 7, "hourly": 24, "daily": 14, "weekly": 8, '
+        '"monthly": 12, "yearly": 3, "within": "30d"}: the last ones, the newest of each hour, day, …, and all within '
+        "that time of the newest. {}: all, for ever",
+    )
     max_running_for: ManySeconds = Field(86_400, description="After which a backup that still runs is stopped")
     least_rate: Positive | None = Field(
         None,
@@ -191,3 +219,43 @@ class Source(BaseModel):
         else:
             validation.check_wake_address(value, info.data.get("mac_address", ""))
         return value
+
+
+class Restore(BaseModel):
+    """What to restore, of which point, and where to. It never writes over what differs unless that is asked for."""
+
+    model_config = STRICT
+
+    source: Reference = Field(description="Whose backups")
+    policy: Reference | None = Field(None, description="Under which it was backed up. None: it has one only")
+    at: Annotated[str, Field(min_length=1, max_length=40), PRINTABLE] | None = Field(
+        None,
+        description="The newest point at or before: as 24h (ago), yesterday, 2026-03-02 (its end), 2026-03-02T12:00 in "
+        "the zone of the policy, 2026-03-02T12:00+01:00, or the name of a point. None: the newest one",
+    )
+    paths: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=4096), STORABLE]], Field(max_length=MOST_PATHS)
+    ] = Field(default_factory=list, description="Files and folders of the source, without / before them. Empty: all")
+    to: Annotated[To, Choice()] = Field(
+        To.FOLDER, description="Where to: a folder of the worker's host, back to the source, or a new database there"
+    )
+    target: Annotated[str, Field(max_length=500), PRINTABLE] = Field(
+        "",
+        description="The absolute path of the folder; in the source, a folder below its path (empty: in place); the "
+        "name of the new database",
+    )
+    overwrite: bool = Field(False, description="Replace files that differ; in a folder, also if it is not empty")
+
+    @checks("paths")
+    @classmethod
+    def _stay_inside(cls, paths: list[str]) -> list[str]:
+        for path in paths:
+            if path.startswith("/") or ".." in path.split("/"):
+                raise ValueError(f"{path!r:.100} leads out of the source; name it without / before")
+        return paths
+
+    @checks("target")
+    @classmethod
+    def _suits_where(cls, target: str, info: ValidationInfo) -> str:
+        validation.check_restore_target(str(info.data.get("to", "")), target)
+        return target

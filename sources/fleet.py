@@ -266,7 +266,8 @@ class _Import:
         self, section: str, number: int, service: Service[Any], row: Any, sent: Row
     ) -> tuple[Any, set[str] | None] | None:
         """Give a row what the file says, and note what changes. None: it cannot be so."""
-        if section == "repositories" and isinstance(sent.get("location"), str):
+        is_folder = section == "repositories" and not sent.get("remote", row.remote)
+        if is_folder and isinstance(sent.get("location"), str):
             sent = sent | {"location": os.path.abspath(self.folder / sent["location"])}
         before = service.values(row) if row.pk else {}
         problems: list[tuple[str, str]] = []

@@ -14,6 +14,8 @@ from sources.secrets_by_reference import FORMS, check_reference
 
 HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?")
 MAC_ADDRESS = re.compile(r"[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}")
+LONGEST_DATABASE_NAME = 63
+"""Bytes: PostgreSQL cuts what is longer."""
 CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -136,3 +138,14 @@ def check_wake_address(wake_address: str, mac_address: str) -> None:
             wake_networks.check(wake_address)
     elif mac_address:
         raise ValueError("is missing: a magic packet goes to a broadcast address, as 255.255.255.255")
+
+
+def check_restore_target(to: str, target: str) -> None:
+    """Raises: ValueError for a place that no restore may be written to."""
+    parts = target.split("/")
+    if to == "folder" and (not target.startswith("/") or ".." in parts):
+        raise ValueError("must be the absolute path of a folder of the worker's host, as /srv/restored")
+    if to == "source" and (target.startswith("/") or ".." in parts):
+        raise ValueError("must be a folder below the path of the source, without / before it; empty: in place")
+    if to == "database" and (not target or len(target.encode()) > LONGEST_DATABASE_NAME or "=" in target):
+        raise ValueError("must be the name of a database that is not there yet")

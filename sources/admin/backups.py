@@ -15,8 +15,10 @@ from jobs.durations import span
 from operations.admin.asking import AsksFirst, is_confirmed, question
 from operations.admin.base import ReadOnlyAdmin, moment
 from operations.admin.decisions import log_url
+from operations.admin.tables import table
 from sources import held_back
 from sources.admin.protection import STATE_LABELS, AlertStateFilter, PolicyFilter, present, with_alert_state
+from sources.backups import retention
 from sources.models import Assignment, Backup, Progress
 from sources.planning import KIND, subject_of
 
@@ -105,7 +107,7 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     fields = (
         "source", "policy", "shown_state", "shown_overdue_since", "next_backup", "last_backup", "took", "size",
         "directory", "contacted", "failures", "skips", "shown_vanished_at", "shown_held_back_since",
-        "held_back_why", "log",
+        "held_back_why", "log", "points",
     )  # fmt: skip
     search_fields = ("source__name",)
     list_select_related = ("source", "policy__schedule")
@@ -159,6 +161,14 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     def log(self, assignment: Assignment) -> str:
         address = log_url([subject_of(assignment.pk)], KIND)
         return format_html('<a href="{}" class="text-link">what was done</a>', address)
+
+    @admin.display(description="points in time")
+    def points(self, assignment: Assignment) -> str:
+        rows = [
+            (moment(each.point.started_at), ", ".join(each.reasons) or "is removed after the next backup")
+            for each in retention.decide(assignment)
+        ]
+        return table(("of (UTC)", "stays since it is"), rows, empty="none")
 
     @admin.display(description="last success (UTC)", ordering="last_backup_at")
     def last_backup(self, assignment: Assignment) -> str:

@@ -1,21 +1,27 @@
 """The coming periods of a policy with their openings, as the policy's page shows them while it is edited."""
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from django import forms
 from django.template.loader import render_to_string
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from jobs.durations import span
 from sources.admin.policy_form import WHEN_FIELDS
+from sources.backups import retention
 from sources.domain.preview import PreviewedPeriod
 from sources.domain.windows import Opening
 from sources.models import Policy
-from sources.previews import preview
+from sources.models.source import SourceKind
+from sources.previews import lost_of, preview
 
 SHOWN_PERIODS = 10
+SHOWN_SOURCES = 10
+SHOWN_POINTS = 5
+KEPT_HEADERS = ("source", "points that stay", "since they are", "points that go", "these (UTC)")
 HEADERS = ("period begins", "open from – to", "the same in UTC", "open for")
 
 Row = tuple[object, ...]
@@ -34,8 +40,31 @@ def preview_of(form: forms.ModelForm, now: datetime | None = None) -> SafeString
         else:
             zone = policy.schedule.period.tzinfo
             rows = [row for period in periods for row in _rows(period, zone)]
-    context = {"wrong": wrong, "zone": policy.schedule.zone, "table": {"headers": HEADERS, "rows": rows}}
-    return render_to_string("sources/preview.html", context)
+    context = {
+        "wrong": wrong,
+        "zone": policy.schedule.zone,
+        "table": {"headers": HEADERS, "rows": rows},
+        "not_kept": [(SourceKind(kind).label, "; ".join(lost)) for kind, lost in lost_of(policy).items()],
+    }
+    return mark_safe(render_to_string("sources/preview.html", context) + _kept_of(policy))  # noqa: S308 - both escape
+
+
+def _kept_of(policy: Policy) -> str:
+    """What its rules, saved or not, make of the points that there are."""
+    rows = []
+    assignments = policy.assignments.select_related("source").order_by("source__name") if policy.pk else None
+    for assignment in assignments[:SHOWN_SOURCES] if assignments is not None else ():
+        assignment.policy = policy
+        try:
+            found = retention.decide(assignment)
+        except ValueError:  # the field says so
+            break
+        goes = [f"{each.point.started_at:%Y-%m-%d %H:%M}" for each in found if not each.reasons]
+        reasons = Counter(reason for each in found for reason in each.reasons)
+        why = ", ".join(f"{number} {reason}" for reason, number in reasons.items())
+        names = ", ".join(goes[:SHOWN_POINTS]) + (", …" if len(goes) > SHOWN_POINTS else "")
+        rows.append((assignment.source.name, len(found) - len(goes), why, len(goes), names))
+    return render_to_string("sources/kept.html", {"table": {"headers": KEPT_HEADERS, "rows": rows}}) if rows else ""
 
 
 def _rows(period: PreviewedPeriod, zone: ZoneInfo) -> Iterator[Row]:

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 from delivery import extras
 from sources.availability import answers
 from sources.availability.answers import Answer
-from sources.engines.rclone import remotes
 from sources.models import Source
 from sources.models.source import SourceKind
 from sources.network import contact
+from sources.storage import host_keys
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ def candidates_of(source: Source) -> list[str]:
 def pinned_keys(host_key: str) -> dict[bytes, str]:
     """The bytes of each key, as SSH sends them → its type. What is no key is left out."""
     keys = {}
-    for kind, text in remotes.pinned_keys(host_key):
+    for kind, text in host_keys.pinned_keys(host_key):
         with suppress(ValueError):
             keys[base64.b64decode(text, validate=True)] = kind
     return keys

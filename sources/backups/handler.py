@@ -26,9 +26,10 @@ from sources.availability.liveness import LivenessMonitor
 from sources.backups import overlaps, repositories
 from sources.engines import cleartext
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
-from sources.models import Assignment, Policy, Progress, Source
+from sources.models import Assignment, Policy, Progress, Repository, Source
 from sources.models.source import SourceKind
 from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
+from sources.storage.store import StorageFailed
 
 PROGRESS_EVERY_SECONDS = 0.5
 
@@ -38,9 +39,6 @@ ANSWER_HOLDS_FOR = timedelta(seconds=60)
 
 NOTICED_WITHIN_SECONDS = 60.0
 """How long engines take to notice that a source is gone, tries of their own included."""
-
-KEEP_ALL = 2**31
-"""Versions, while nothing may be removed."""
 
 BUSY_FOR = timedelta(seconds=60)
 """A destination that another run still writes to is looked at again after that."""
@@ -70,19 +68,20 @@ def _copy(run: Run) -> Outcome:
     if held := repository_breaker.refusal(assignment, run.record):
         return held
     try:
-        specification = specification_of(source)
+        specification, location = specification_of(source), repositories.location_of(policy.repository)
     except SecretNotFound as error:
         return Failed(f"source {source.name}: {error}")
+    except StorageFailed as error:
+        return Failed(str(error), fault_of=repository_breaker.guarded_by(policy.repository))
     if source.kind in (SourceKind.S3, SourceKind.WEBDAV) and (
         refusal := cleartext.refusal(source.address, specification.secret, source.options)
     ):
         return Failed(f"source {source.name} {refusal}")
     task = BackupTask(
         source=specification,
-        location=repositories.location_of(policy.repository),
+        location=location,
         folder=_directory(assignment),
         started_at=run.record.started_at,
-        keep_versions=KEEP_ALL if assignment.held_back_since else policy.keep_versions,
         options=_options(assignment),
         connect_timeout=policy.connect_timeout,
         grace=conf.ending_seconds(),
@@ -164,8 +163,7 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
             return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{result.error}; looked at again at")
         case Verdict.REPOSITORY_FAILED:
             # not what its message says, which may repeat the source's: whether a file can be written there at all
-            location, reserve = policy.repository.location, settings.RESERVE_PERCENT
-            is_its_own = repositories.why("not_writable", location, monitor, reserve=reserve)
+            is_its_own = _not_writable(policy.repository, monitor)
             fault_of = repository_breaker.guarded_by(policy.repository) if is_its_own else None
             return Failed(f"repository {policy.repository}: {result.error}", fault_of=fault_of)
         case Verdict.SOURCE_FAILED:
@@ -173,6 +171,14 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
             if not answer.present:
                 return _lost(policy, answer.text)
             return Failed(result.error)
+
+
+def _not_writable(repository: Repository, stop: LivenessMonitor) -> str | None:
+    try:
+        location = repositories.location_of(repository)
+    except StorageFailed as error:
+        return str(error)
+    return repositories.why("not_writable", location, stop, reserve=settings.RESERVE_PERCENT)
 
 
 def _lost(policy: Policy, reason: str) -> Unavailable:

@@ -17,6 +17,8 @@ from sources.models.source import SourceKind
 
 OURS = ("postgres", "secrets", "secret_key")
 """In `settings.VAR_DIR`: the database, passwords and keys."""
+NAMES_A_SERVER = ("host", "port", "url", "endpoint", "account")
+"""Settings of a remote."""
 SPECIAL = re.compile(r"([*?\[\]{}\\])")
 
 
@@ -29,24 +31,48 @@ def check_source(source: Source, repositories: Iterable[Repository]) -> None:
     if ours := _first_overlap(forms, [each for each in _ours() if not _is_inside(each, left_out)]):
         _refuse("path", source.path, ours, "which holds this program's database, passwords or keys")
     for repository in repositories:
-        if _first_overlap(forms, [repository.location]):
+        if not repository.remote and _first_overlap(forms, [repository.location]):
             why = f"the location of repository {repository}: a backup would copy backups, itself in the end"
             _refuse("path", source.path, repository.location, why)
 
 
 def check_repository(repository: Repository) -> None:
     """Raises: ValidationError on `location`, when it overlaps what it must not."""
+    others = Repository.objects.exclude(pk=repository.pk)
+    if repository.remote:
+        _check_remote(repository, others)
+        return
     forms = _forms(repository.location)
     if ours := _first_overlap(forms, _ours()):
         _refuse("location", repository.location, ours, "which holds this program's database, passwords or keys")
-    for other in Repository.objects.exclude(pk=repository.pk):
-        if os.path.normpath(other.location) not in forms and _first_overlap(forms, [other.location]):
+    for other in others:
+        if not other.remote and _first_overlap(forms, [other.location]):
             why = f"the location of repository {other}: the backups of one could delete those of the other"
             _refuse("location", repository.location, other.location, why)
     for source in Source.objects.filter(kind=SourceKind.LOCAL):
         if _first_overlap(forms, [source.path]):
             why = f"the folder of source {source}: its backup would copy backups, itself in the end"
             _refuse("location", repository.location, source.path, why)
+
+
+def _check_remote(repository: Repository, others: Iterable[Repository]) -> None:
+    for other in others:
+        if _server_of(other) == _server_of(repository) and _first_overlap([_path_in(repository)], [_path_in(other)]):
+            why = f"the location of repository {other}: the backups of one could delete those of the other"
+            _refuse("location", repository.location, other.location, why)
+
+
+def _server_of(repository: Repository) -> list[str]:
+    """Buckets of S3 have one name space; where no setting names a server, the secrets tell accounts apart."""
+    remote = repository.remote
+    named = [str(remote.get(name, "")).rstrip("/").lower() for name in NAMES_A_SERVER]
+    own = [] if any(named) or remote.get("type") == "s3" else sorted(repository.secrets.values())
+    return [str(remote.get("type")), *named, *own]
+
+
+def _path_in(repository: Repository) -> str:
+    """As from the root. Where an account begins is not known, so an absolute path and one that is not are the same."""
+    return os.path.normpath("/" + repository.location)
 
 
 def left_out_of(source: Source) -> list[str]:

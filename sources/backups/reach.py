@@ -16,8 +16,10 @@ from django.core.exceptions import ValidationError
 
 from sources.models import Repository, Source
 from sources.models.source import SourceKind
+from sources.storage import providers
 
 SET_SECRET = "sources.set_secret_of_source"  # noqa: S105 - a permission
+EXPORT_KEY = "sources.export_key_of_repository"
 ANY_FOLDER = "sources.use_any_folder"
 
 POINTS_AT = ("kind", "address", "port", "host_key", "options")
@@ -28,6 +30,11 @@ CLEARED = (
     "where passwords are found. Let an administrator set it again."
 )
 
+CLEARED_OF_REPOSITORY = (
+    "Its secrets were cleared: its remote or location was changed by an account that may not set where passwords are "
+    "found. Let an administrator set them again."
+)
+
 
 def check_source(account: Any, row: Source) -> list[str]:
     """Check what `account` made of a source that is valid, before it is saved; clear its secret if need be.
@@ -36,10 +43,10 @@ def check_source(account: Any, row: Source) -> list[str]:
     """
     stored = Source.objects.filter(pk=row.pk).first() if row.pk else None
     if row.kind == SourceKind.LOCAL and not _is_same(stored, row, ("kind", "path", "options")):
-        _check_folder(account, "path", row.path, settings.FOLDERS)
+        check_folder(account, "path", row.path, settings.FOLDERS)
     certificates = row.options.get("sslrootcert", "system")
     if certificates != "system" and not _is_same(stored, row, ("options",)):
-        _check_folder(account, "options", certificates, [*settings.FOLDERS, *settings.SECRETS_DIRECTORIES])
+        check_folder(account, "options", certificates, [*settings.FOLDERS, *settings.SECRETS_DIRECTORIES])
     if account.has_perm(SET_SECRET):
         return []
     if row.secret and not _is_same(stored, row, ("secret",)):
@@ -50,18 +57,37 @@ def check_source(account: Any, row: Source) -> list[str]:
     return []
 
 
-def check_repository(account: Any, row: Repository) -> None:
-    """Check where `account` lets the workers write. Raises: ValidationError naming the field."""
+def check_repository(account: Any, row: Repository) -> list[str]:
+    """Check where `account` lets the workers write, and with what; clear its secrets if need be.
+
+    Returns notices for the person. Raises: ValidationError naming the field.
+    """
     stored = Repository.objects.filter(pk=row.pk).first() if row.pk else None
-    if not _is_same(stored, row, ("location",)):
-        _check_folder(account, "location", row.location, settings.FOLDERS)
+    if not row.remote and not _is_same(stored, row, ("location", "remote")):
+        check_folder(account, "location", row.location, settings.FOLDERS)
+    if account.has_perm(SET_SECRET):
+        return []
+    for field in ("secrets", "key"):
+        if getattr(row, field) and not _is_same(stored, row, (field,)):
+            raise ValidationError({field: "your account may not set where passwords are found; ask an administrator"})
+    is_elsewhere = not _is_same(stored, row, ("remote", "location"))
+    if is_elsewhere and (own := providers.of_the_worker(row.remote)):
+        raise ValidationError({
+            "remote": f"{', '.join(own)}: your account may not let workers use their own files, accounts or ways out; "
+            "ask an administrator"
+        })  # fmt: skip
+    if row.secrets and is_elsewhere:
+        row.secrets = {}
+        return [CLEARED_OF_REPOSITORY]
+    return []
 
 
 def _is_same(stored: Any, row: Any, fields: tuple[str, ...]) -> bool:
     return stored is not None and all(getattr(stored, field) == getattr(row, field) for field in fields)
 
 
-def _check_folder(account: Any, field: str, folder: str, roots: Collection[Path]) -> None:
+def check_folder(account: Any, field: str, folder: str, roots: Collection[Path]) -> None:
+    """Raises: ValidationError for a folder that is in none of `roots`, where `account` may name no other."""
     if account.has_perm(ANY_FOLDER):
         return
     for path in (Path(os.path.normpath(folder)), Path(folder).resolve()):  # where links lead as well

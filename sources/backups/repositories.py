@@ -17,9 +17,15 @@ from django.conf import settings
 
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from sources.engines.results import STOPPED, GuardedProgress, failure, without_secret
+from sources.models import Repository
 from sources.processes import runner
+from sources.processes.programs import ProgramMissing
 from sources.processes.runner import Command, Ended, Ending, StopSignal
-from sources.storage.location import Location, of_directory
+from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
+from sources.storage import remotes
+from sources.storage.identity import Identity, digest_of
+from sources.storage.location import Location
+from sources.storage.store import Stopped, StorageFailed
 
 if TYPE_CHECKING:
     from sources.models import Repository
@@ -30,6 +36,10 @@ ANSWER_SECONDS = 20.0
 """For a single question, which a person or an execution unit waits for."""
 ROOT = Path(__file__).parents[2]
 PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from sources.engines.apart import main; main()"
+
+
+class Unanswered(Exception):
+    """There is no answer from a repository. The message is for people."""
 
 
 def back_up(task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
@@ -49,21 +59,89 @@ def back_up(task: BackupTask, *, on_progress: Callable[[EngineProgress], None], 
     return without_secret(failure(Verdict.SOURCE_FAILED, _died(ended)), task.source.secret)
 
 
-def location_of(repository: "Repository") -> Location:
-    """Where it is, with its secrets fetched."""
-    return of_directory(Path(repository.location))
+class Busy(Exception):
+    """Another run works in that folder. The message is for people."""
 
 
-def why(question: str, location: str, stop: StopSignal | None = None, **facts: object) -> str | None:
+def work(
+    do: str,
+    repository: Repository,
+    stop: StopSignal,
+    *,
+    grace: float,
+    on_progress: Callable[[EngineProgress], None],
+    **facts: object,
+) -> dict[str, Any]:
+    """Let a process work on what lies in a repository, as *remove_points* of `sources.engines.apart`. Blocks until it
+    has ended, and returns its answer. Raises: StorageFailed, Stopped, Busy."""
+    try:
+        location = location_of(repository)
+        order = {"do": do, "location": location.as_json()} | facts
+        ended, answers = _run(order, stop, SILENT_SECONDS, grace, GuardedProgress(on_progress))
+    except (SecretNotFound, ValueError, ProgramMissing) as error:
+        raise StorageFailed(str(error)) from error
+    except OSError as error:
+        raise StorageFailed(f"no process can be started here: {error}") from error
+    for answer in answers:
+        if "failed" in answer:
+            raise StorageFailed(answer["failed"])
+        if "busy" in answer:
+            raise Busy(answer["busy"])
+        if "stopped" in answer:
+            raise Stopped
+        return dict(answer)
+    if ended.ending is Ending.STOPPED:
+        raise Stopped
+    raise StorageFailed(_silent(location.outside, SILENT_SECONDS) if ended.ending is Ending.STALLED else _died(ended))
+
+
+def why(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> str | None:
     """Ask a question of `sources.engines.apart`, as *not_writable*. Returns the reason; None: there is none, or it was
     stopped before that was known."""
-    order = {"do": question, "location": location} | facts
+    try:
+        answer = ask(question, location, stop, **facts)
+    except Unanswered as error:
+        return str(error)
+    return None if answer is None else str(answer)
+
+
+def ask(question: str, location: str | Location, stop: StopSignal | None = None, **facts: object) -> Any:
+    """Ask it for more than a reason. Returns the answer; None also if it was stopped before. Raises: Unanswered."""
+    place = location.as_json() if isinstance(location, Location) else location
+    order = {"do": question, "location": place} | facts
     ended, answers = _run(order, stop or threading.Event(), ANSWER_SECONDS, 0.0, lambda progress: None)
     for answer in answers:
-        return None if answer is None else str(answer)
+        return answer
     if ended.ending is Ending.STOPPED:
         return None
-    return _silent(location, ANSWER_SECONDS) if ended.ending is Ending.STALLED else _died(ended)
+    where = (location.directory or location.outside) if isinstance(location, Location) else location
+    raise Unanswered(_silent(str(where), ANSWER_SECONDS) if ended.ending is Ending.STALLED else _died(ended))
+
+
+def location_of(repository: Repository, new_key: str | None = None) -> Location:
+    """Where it is, with its secrets fetched. `new_key`: of one whose key is not kept yet. Raises: StorageFailed."""
+    try:
+        secrets = {name: read_secret_in_time(reference) or "" for name, reference in repository.secrets.items()}
+        return remotes.location_of(
+            repository.location,
+            repository.remote,
+            secrets,
+            new_key or key_of(repository),
+            remotes.obscure,
+            sees_changes=repository.sees_changes,
+        )
+    except (ValueError, ProgramMissing) as error:  # SecretNotFound is one
+        raise StorageFailed(f"repository {repository} cannot be reached: {error}") from error
+
+
+def key_of(repository: Repository) -> str | None:
+    """The key of an encrypted repository; None of another one. Raises: SecretNotFound."""
+    return read_secret_in_time(repository.key) if repository.encrypted else None
+
+
+def identity_of(repository: Repository, key: str | None) -> Identity:
+    """Who a repository is, as it is to say itself."""
+    return Identity(str(repository.identity), repository.name, repository.encrypted, digest_of(key))
 
 
 def _run(

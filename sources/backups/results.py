@@ -24,6 +24,7 @@ from jobs.outcomes import (
 )
 from jobs.states import Status, WaitingFor
 from sources import engines, planning
+from sources.backups import retention
 from sources.domain.alerts import thresholds
 from sources.domain.due import next_backup_at
 from sources.domain.suspicion import LAST_RUNS, Counts, suspicion
@@ -152,6 +153,7 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
         **{name: value for name, value in vars(result).items() if name not in ("verdict", "error", "warnings")},
         warnings=[storable(each) for each in result.warnings],
     )
+    retention.plan([assignment], now)
     text = (
         f"backed up in {span(assignment.last_backup_for)}, {_counted(result)}; "
         f"its next-backup date is {assignment.next_backup_at:%Y-%m-%d %H:%M} UTC"

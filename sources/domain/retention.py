@@ -25,8 +25,14 @@ BUCKETS: dict[str, Callable[[datetime], tuple[int, ...]]] = {
 
 EXAMPLE = 'write {"last": 7, "daily": 14, "weekly": 8, "monthly": 12, "within": "30d"}, or {} to keep all'
 MOST = 100_000
+USUAL = {"last": 7, "daily": 14, "weekly": 8, "monthly": 12}
 NEWEST = "newest"
 NEWEST_COMPLETE = "newest complete"
+
+
+def usual() -> dict[str, Any]:
+    """What a policy keeps that says nothing of it."""
+    return dict(USUAL)
 
 
 @dataclass(frozen=True)

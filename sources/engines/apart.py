@@ -14,19 +14,24 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sources.engines import engine_for
+from sources.engines import engine_for, probing
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.engines.limits import Space
 from sources.engines.results import failure, result_of
-from sources.storage import recovery
+from sources.processes.programs import ProgramMissing
+from sources.storage import identity, merging, recovery
+from sources.storage.identity import Identity
 from sources.storage.location import Location
-from sources.storage.store import Store
+from sources.storage.locks import Busy, locked
+from sources.storage.manifests import ManifestDamaged
+from sources.storage.store import Stopped, StorageFailed, Store
 
 ALIVE_EVERY_SECONDS = 1.0
 OF_A_SOURCE = re.compile(r"-\d+$")
@@ -57,7 +62,7 @@ class Stop:
 
 def back_up(task: dict[str, Any]) -> dict[str, Any]:
     """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one."""
-    location = location_from(task.pop("location"))
+    location = Location.of_json(task.pop("location"))
     if location.directory and (reason := missing(str(location.directory))):
         return asdict(failure(Verdict.REPOSITORY_FAILED, reason))
     source, started_at = SourceSpec(**task.pop("source")), datetime.fromisoformat(task.pop("started_at"))
@@ -70,10 +75,33 @@ def back_up(task: dict[str, Any]) -> dict[str, Any]:
     return asdict(result_of(whole, run))
 
 
-def location_from(order: dict[str, Any]) -> Location:
-    """A `Location` that came as JSON."""
-    directory = order.pop("directory")
-    return Location(**order, directory=Path(directory) if directory else None)
+def remove_points(location: dict[str, Any], folder: str, points: list[str]) -> dict[str, Any]:
+    """Remove points of an assignment. Returns `merging.Removed` as a dictionary, or why it was not done."""
+
+    def on_progress(files: int, freed: int) -> None:
+        _say_progress(EngineProgress(freed, 0, files))
+
+    return _at_work(
+        location, folder, lambda store: asdict(merging.remove(store, folder, points, on_progress=on_progress))
+    )
+
+
+def _at_work(location: dict[str, Any], folder: str, work: Callable[[Store], dict[str, Any]]) -> dict[str, Any]:
+    """Work in the folder of an assignment. Returns what `work` does, or `failed`, `busy` or `stopped`."""
+    where = Location.of_json(location)
+    if where.directory and (reason := missing(str(where.directory))):
+        return {"failed": reason}
+    try:
+        with locked(where, folder) as lock:
+            return work(Store(where, Stop(where.directory), inherited=lock))
+    except Stopped:
+        return {"stopped": True}
+    except Busy as error:
+        return {"busy": str(error)}
+    except (StorageFailed, ManifestDamaged, ProgramMissing) as error:
+        return {"failed": str(error)}
+    except OSError as error:
+        return {"failed": f"{error.filename or where.outside} cannot be written: {error.strerror or error}"}
 
 
 def missing(location: str) -> str | None:
@@ -85,19 +113,29 @@ def missing(location: str) -> str | None:
         return f"{reason} ({os.strerror(error.errno or 0)})"
 
 
-def not_writable(location: str, reserve: float) -> str | None:
-    """Why no backup can be written there; None: it can. The file that is tried has no name, so nothing is left behind.
+def not_writable(location: dict[str, Any], reserve: float) -> str | None:
+    """Why no backup can be written there; None: it can. What is tried there leaves nothing behind.
 
-    `reserve`: percent of its file system that must be free.
+    `reserve`: percent of the file system of a directory that must be free.
     """
+    where = Location.of_json(location)
+    return (
+        _directory_not_writable(where.directory, reserve)
+        if where.directory
+        else probing.not_writable(where, Stop(None))
+    )
+
+
+def _directory_not_writable(directory: Path, reserve: float) -> str | None:
+    """The file that is tried has no name."""
     try:
-        with tempfile.TemporaryFile(dir=location) as file:
+        with tempfile.TemporaryFile(dir=directory) as file:
             file.write(TRIED_WITH)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         return str(error.strerror)
-    return Space(Path(location), reserve).lack() or None
+    return Space(directory, reserve).lack() or None
 
 
 def open_to_others(location: str) -> str | None:
@@ -131,6 +169,24 @@ def not_usable(location: str) -> str | None:
         )
 
 
+def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool) -> dict[str, Any]:
+    """What comes of trying a repository (`probing.probe`). Nothing stays."""
+    where = Location.of_json(location)
+    if where.directory and (problem := not_usable(str(where.directory))):
+        return {"field": "location", "problem": problem}
+    return probing.probe(where, Identity(**ours), Stop(where.directory), take_over=take_over)
+
+
+def not_claimed(location: dict[str, Any], ours: dict[str, Any]) -> str | None:
+    """Write down in a repository whose it is. Returns why that is not possible; None: it says so."""
+    where = Location.of_json(location)
+    try:
+        identity.write(Store(where.bare, Stop(where.directory)), Identity(**ours))
+    except StorageFailed as error:
+        return str(error)
+    return None
+
+
 def not_made(location: str) -> str | None:
     """Make the directory with its parents, if it is missing. Returns why that is not possible; None: it is there."""
     try:
@@ -140,7 +196,20 @@ def not_made(location: str) -> str | None:
     return None
 
 
-ORDERS = {each.__name__: each for each in (back_up, missing, not_writable, not_usable, not_made, open_to_others)}
+ORDERS = {
+    each.__name__: each
+    for each in (
+        back_up,
+        remove_points,
+        missing,
+        not_writable,
+        not_usable,
+        not_made,
+        open_to_others,
+        probe,
+        not_claimed,
+    )
+}
 
 
 def say(line: dict[str, Any]) -> None:

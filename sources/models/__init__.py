@@ -6,6 +6,7 @@ from sources.models.backup import Backup
 from sources.models.policy import AtClose, Policy
 from sources.models.progress import Progress
 from sources.models.repository import Repository
+from sources.models.restore import Restore, RestoreOutcome, To
 from sources.models.self_backup import RecoveryKey, SelfBackup
 from sources.models.source import Source
 
@@ -19,6 +20,9 @@ __all__ = [
     "Progress",
     "RecoveryKey",
     "Repository",
+    "Restore",
+    "RestoreOutcome",
     "SelfBackup",
     "Source",
+    "To",
 ]

@@ -2,6 +2,7 @@ from django.db import models
 
 from jobs.models import Throttle
 from schedules.models import Schedule
+from sources.domain.retention import Keep, usual
 from sources.domain.windows import Window
 from sources.models.repository import Repository
 
@@ -31,7 +32,7 @@ class Policy(models.Model):
         Throttle, null=True, blank=True, editable=False, on_delete=models.SET_NULL, related_name="+"
     )
     engine_options = models.JSONField(default=dict, blank=True)
-    keep_versions = models.PositiveIntegerField(default=7)
+    keep = models.JSONField(default=usual, blank=True)
     max_running_for = models.FloatField(default=86_400)
     least_rate = models.PositiveIntegerField(null=True, blank=True)
     connect_timeout = models.FloatField(default=60)
@@ -50,6 +51,11 @@ class Policy(models.Model):
 
     def __str__(self) -> str:
         return self.schedule.name
+
+    @property
+    def keeping(self) -> Keep:
+        """What its retention keeps."""
+        return Keep.parse(self.keep)
 
     @property
     def weekly_window(self) -> Window:

@@ -1,14 +1,42 @@
+from uuid import uuid4
+
 from django.db import models
+from django.db.models import Q
 
 
 class Repository(models.Model):
-    """Where backups go. A directory of this host (or a mounted share) in this first form."""
+    """Where backups go: a directory of this host (or a mounted share), or a folder of an rclone remote.
+
+    `remote`: rclone's settings of it, as {"type": "s3", …}; empty: a directory. `secrets`: option of the remote → where
+    its value is found. `key`: where the key of an encrypted one is found. `identity` also stands in the repository, in
+    `repository.json`.
+    """
 
     name = models.CharField(max_length=100, unique=True)
+    remote = models.JSONField(default=dict, blank=True)
     location = models.CharField(max_length=500)
+    secrets = models.JSONField(default=dict, blank=True)
+    encrypted = models.BooleanField(default=False)
+    key = models.CharField(max_length=500, blank=True)
+    identity = models.UUIDField(default=uuid4, editable=False, unique=True)
+    sees_changes = models.BooleanField(
+        default=True,
+        editable=False,
+        help_text="Whether rclone sees there that a file was changed whose size stayed the same.",
+    )
+
+    new_key: str | None = None
+    """Of one that is being made, to be shown once."""
+
+    notices: list[str] = []
+    """What was found out when it was tried, for the person who edits it."""
 
     class Meta:
         verbose_name_plural = "repositories"
+        permissions = [("export_key_of_repository", "Can read the key of an encrypted repository")]
+        constraints = [
+            models.CheckConstraint(condition=Q(encrypted=False) ^ ~Q(key=""), name="repository_has_a_key_iff_encrypted")
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -72,6 +72,7 @@ class Source(models.Model):
         ordering = ["name"]
         permissions = [
             ("set_secret_of_source", "Can set where passwords are found, and store secrets"),
+            ("restore_source", "Can restore sources, and look into their backups"),
             ("use_any_folder", "Can name any folder of the workers, to back up or to write to"),
         ]
 

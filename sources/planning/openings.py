@@ -76,6 +76,15 @@ def next_openings(records: list[tuple[int, str]], now: datetime) -> dict[int, Op
     return openings
 
 
+def plain_openings(records: list[tuple[int, str]], now: datetime) -> dict[int, Opening]:
+    """The same for records that start whenever the window is open, however long they may take."""
+    ids = {record_id: assignment_of(subject) for record_id, subject in records}
+    policy_of = dict(Assignment.objects.filter(pk__in=set(ids.values())).values_list("pk", "policy"))
+    policies = Policy.objects.select_related("schedule").in_bulk(set(policy_of.values()))
+    found = {policy.pk: opening(policy, now) for policy in policies.values()}
+    return {record_id: found[policy_of[each]] for record_id, each in ids.items() if each in policy_of}
+
+
 def _for_assignment(
     policy: Policy, assignment: Assignment, found: Opening, now: datetime, skipped: list[decisions.Line]
 ) -> Opening:

@@ -4,7 +4,7 @@ the repository, remove what is older than the last fourteen.
 
 import os
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -67,9 +67,8 @@ def self_backup(run: Run) -> Outcome:
     repository = chosen_repository()
     if repository is None:
         return Cancelled("there is no repository to put it into")
-    location = repositories.location_of(repository)
-    store = Store(replace(location, root=location.outside), run.stop)
     try:
+        store = Store(repositories.location_of(repository).bare, run.stop)
         with tempfile.TemporaryDirectory(prefix="self-backup-", dir=settings.VAR_DIR) as scratch:
             return Succeeded(_back_up(Path(scratch), store, run))
     except Stopped:
@@ -123,7 +122,7 @@ def _back_up(scratch: Path, store: Store, run: Run) -> Made:
     identity = scratch / archive.KEY
     identity.write_text(key.sealed_identity)
     store.put(identity, f"{folder}/{archive.KEY}")
-    name = layout.name_after(run.record.started_at) + archive.ENDING
+    name = layout.name_of(run.record.started_at) + archive.ENDING
     store.put(sealed, f"{folder}/{name}")
     names = sorted(each for each in store.names(folder) if each.endswith(archive.ENDING))
     store.delete(folder, names[:-KEEP])
@@ -168,8 +167,10 @@ def _about() -> archive.About:
 
 
 def _files(scratch: Path) -> list[Path]:
-    """The files that hold passwords: those in `secrets` of the var directory, and those that sources name."""
-    named = Source.objects.filter(secret__startswith=BY_FILE).values_list("secret", flat=True)
-    found = {Path(each.removeprefix(BY_FILE)) for each in named}
+    """The files that hold passwords: those in `secrets` of the var directory, and those that sources and
+    repositories name."""
+    named = [*Source.objects.values_list("secret", flat=True), *Repository.objects.values_list("key", flat=True)]
+    named += [each for secrets in Repository.objects.values_list("secrets", flat=True) for each in secrets.values()]
+    found = {Path(each.removeprefix(BY_FILE)) for each in named if each.startswith(BY_FILE)}
     found.update((settings.VAR_DIR / "secrets").rglob("*"))
     return sorted(each for each in found if each.is_file() and os.access(each, os.R_OK))

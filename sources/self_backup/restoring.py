@@ -8,7 +8,7 @@ import os
 import tarfile
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from threading import Event
@@ -84,7 +84,7 @@ def restore(location: Location, passphrase: str, at: datetime | None, report: Ca
 
 
 def _store(location: Location) -> Store:
-    return Store(replace(location, root=location.outside), Event())
+    return Store(location.bare, Event())
 
 
 def _check_is_empty() -> None:

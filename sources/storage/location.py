@@ -1,8 +1,9 @@
 """Where a repository is, as rclone reaches it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -12,13 +13,19 @@ class Location:
     `root`: rclone's argument for the folder of all assignments, as `/srv/backups`, `base:bucket/backups` or, when it is
     encrypted, `crypt:`. `outside`: the same for `RECOVER.txt` and `repository.json`, never encrypted. `environment`:
     what rclone needs to reach both: credentials, so it goes into no text. `directory`: where it is a folder of this
-    host; None: it is a remote.
+    host; None: it is a remote. `sees_changes`: False where rclone sees no change of a file whose size stays, since the
+    remote keeps no times: then the manifest says what has changed. `is_encrypted`: see `layout.ENCRYPTED`.
     """
 
     root: str
     outside: str
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     directory: Path | None = None
+    sees_changes: bool = True
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.root != self.outside
 
     @property
     def is_plain(self) -> bool:
@@ -27,9 +34,28 @@ class Location:
 
     def at(self, path: str) -> str:
         """rclone's argument for a path in the folder of all assignments."""
-        return f"{self.root}{path}" if self.root.endswith((":", "/")) else f"{self.root}/{path}"
+        return joined(self.root, path)
+
+    @property
+    def bare(self) -> "Location":
+        """The same without encryption: where `RECOVER.txt` and `repository.json` lie."""
+        return replace(self, root=self.outside)
+
+    def as_json(self) -> dict[str, Any]:
+        """For another process, secrets included. `Location.of_json` reads it."""
+        return dict(vars(self)) | {"directory": self.directory and str(self.directory)}
+
+    @classmethod
+    def of_json(cls, fields: dict[str, Any]) -> "Location":
+        directory = fields["directory"]
+        return cls(**fields | {"directory": Path(directory) if directory else None})
 
 
 def of_directory(directory: Path) -> Location:
     """A folder of this host, not encrypted."""
     return Location(str(directory), str(directory), directory=directory)
+
+
+def joined(folder: str, path: str) -> str:
+    """rclone's argument for a path in a folder that is one."""
+    return f"{folder}{path}" if folder.endswith((":", "/")) else f"{folder}/{path}"

@@ -3,13 +3,12 @@
 Each command in it stands on lines of its own, indented, and all of them together are a shell script: a test runs it.
 """
 
-import json
 import shlex
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from sources.storage import layout
+from sources.storage import identity, layout
 from sources.storage.location import Location
 from sources.storage.store import StorageFailed, Store
 
@@ -22,12 +21,13 @@ def keep_true(store: Store) -> None:
     Raises: StorageFailed, also for a repository of another layout version, before anything is written; Stopped,
     OSError.
     """
-    text = text_of(store.location)
-    outside = replace(store, location=replace(store.location, root=store.location.outside))
+    text, outside = text_of(store.location), replace(store, location=store.location.bare)
+    try:
+        identity.read(outside)
+    except identity.Refused as error:
+        raise StorageFailed(str(error)) from None
     with tempfile.TemporaryDirectory() as scratch:
         found, file = Path(scratch) / "found", Path(scratch) / layout.RECOVER
-        if outside.fetch(layout.REPOSITORY, found):
-            _check_version(found)
         if outside.fetch(layout.RECOVER, found) and found.read_bytes() == text.encode():
             return
         file.write_bytes(text.encode())
@@ -38,31 +38,15 @@ def text_of(location: Location) -> str:
     """What stands in it. Of what reaches a remote, the names of the settings alone: their values are secrets."""
     return TEXT.format(
         version=layout.VERSION,
-        also=", the key of this repository," if _is_encrypted(location) else "",
+        also=", the key of this repository," if location.is_encrypted else "",
         where=_where(location),
-        inside=INSIDE if _is_encrypted(location) else PLAIN,
+        inside=INSIDE if location.is_encrypted else PLAIN,
         manifests=layout.MANIFESTS,
         ending=layout.MANIFEST_ENDING,
         versions=layout.VERSIONS,
         current=layout.CURRENT,
         points=layout.POINTS,
     )
-
-
-def _check_version(file: Path) -> None:
-    try:
-        version = json.loads(file.read_bytes())["layout"]
-    except (ValueError, TypeError, KeyError):
-        raise StorageFailed(f"its {layout.REPOSITORY} cannot be read: is it damaged?") from None
-    if version != layout.VERSION:
-        raise StorageFailed(
-            f"it has layout version {version!r}, and {layout.VERSION} is written here: use the version of the "
-            "scheduler that wrote it, or a newer one"
-        )
-
-
-def _is_encrypted(location: Location) -> bool:
-    return location.root != location.outside
 
 
 def _where(location: Location) -> str:

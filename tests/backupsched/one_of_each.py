@@ -10,7 +10,7 @@ from jobs.models import Attempt, Breaker
 from jobs.states import AttemptOutcome, Status
 from schedules.models import Schedule, Trigger
 from sources.agents import tokens
-from sources.models import Assignment
+from sources.models import Assignment, Restore
 from tests.api.sources.making import add_backup
 from tests.factories import make_record, make_retry_policy, make_throttle, make_worker
 from tests.sources.factories import make_assignment, make_policy, make_source
@@ -44,6 +44,7 @@ def make_one_of_each() -> tuple[dict[str, Any], Assignment]:
         "repository": assignment.policy.repository_id, "schedule": schedule.pk, "trigger": trigger.pk,
         "throttle": throttle.pk, "retry_policy": retry_policy.pk, "endpoint": schedule.endpoint_id,
         "record": record.pk, "breaker": breaker.pk, "worker": worker.pk,
+        "restore": Restore.objects.create(assignment=free, point="20261121T065755Z", asked_at=now).pk,
         "stored_secret": StoredSecret.objects.create(name="nas", sealed="").pk,
     }  # fmt: skip
     return values, assignment

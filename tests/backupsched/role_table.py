@@ -1,15 +1,16 @@
 """Who may do what, as data: each page of the admin and each operation of the API, and which roles are let in."""
 
 MAY = {
-    "anybody": "nobody account staff looks operates edits superuser",
-    "staff": "staff looks operates edits superuser",
-    "looks": "looks operates edits superuser",
+    "anybody": "anonymous account staff looks operates edits restores superuser",
+    "staff": "staff looks operates edits restores superuser",
+    "looks": "looks operates edits restores superuser",
     "operates": "operates superuser",
     "edits": "edits superuser",
+    "restores": "restores superuser",
     "superuser": "superuser",
     "none": "",
 }
-"""The roles that an entry lets in. `operates` and `edits` may look, and neither may do what the other may."""
+"""The roles that an entry lets in. `operates`, `edits` and `restores` may look, and none may do what another may."""
 
 READ_ONLY = {"changelist": "looks", "history": "looks", "change": "looks none", "add": "none", "delete": "none"}
 EDITED = READ_ONLY | {"change": "looks edits", "add": "edits", "delete": "edits"}
@@ -30,7 +31,7 @@ TABLES = {
     "api": {"apitoken": READ_ONLY | {"add": "edits"}},
     "sources": {
         "assignment": READ_ONLY | {"delete": "edits"}, "backup": READ_ONLY, "policy": EDITED, "progress": READ_ONLY,
-        "repository": EDITED, "source": EDITED,
+        "repository": EDITED, "restore": READ_ONLY, "source": EDITED,
     },
     "auth": {"user": ACCOUNTS, "group": ACCOUNTS},
     "django_q": dict.fromkeys(("schedule", "success", "failure", "ormq"), OF_SUPERUSERS),
@@ -89,7 +90,7 @@ ACTIONS = {
 ONE = {
     "sources": "source_id", "policies": "policy_id", "repositories": "repository_id", "schedules": "schedule_id",
     "throttles": "throttle_id", "endpoints": "endpoint_id", "retry-policies": "retry_policy_id",
-    "assignments": "assignment_id", "backups": "backup_id", "triggers": "trigger_id",
+    "assignments": "assignment_id", "restores": "restore_id", "backups": "backup_id", "triggers": "trigger_id",
     "stored-secrets": "stored_secret_id", "records": "record_id", "breakers": "breaker_id", "workers": "worker_id",
 }  # fmt: skip
 EDITED_BY_API = ("sources", "policies", "repositories", "schedules", "throttles", "endpoints", "retry-policies")
@@ -103,6 +104,7 @@ OPERATIONS = {
         for verb in ("PATCH", "DELETE")
     },
     "DELETE assignments/{assignment_id}": "write edits",
+    "POST restores": "operate restores",
     "POST stored-secrets": "write superuser",
     **{f"{verb} stored-secrets/{{stored_secret_id}}": "write superuser" for verb in ("PATCH", "DELETE")},
     "POST enrol": "any anybody",  # the code is what lets it in
@@ -135,3 +137,17 @@ OPERATIONS = {
     "GET me": "any staff",
 }  # fmt: skip
 """Operation, below /api/ → the scope that a token needs, and who may with it, or with a session."""
+
+COMMANDS = {
+    "api_tokens": ["", "--json", "revoke 999999999"], "apply": ["FILE --dry-run"], "backoff": ["", "--policy NAME"],
+    "backlog": ["", "--json", "list", "list --json", "show ID", "show ID --json", "errors", "errors --json"],
+    "breakers": ["", "--json", "close NAME"], "doctor": ["", "--json"], "endpoints": ["", "--json", "show NAME"],
+    "enrol": ["NAME"], "export_fleet": ["", "--json"], "import_fleet": ["FILE --dry-run"],
+    "install_schedules": ["--dry-run", "--dry-run --json"], "log": ["", "--json", "NAME"], "preview": ["NAME"],
+    "process_backlog": ["1 --dry-run"], "schedules": ["", "--json", "show NAME"],
+    "throttles": ["", "--json", "show NAME"], "secrets": ["", "--json"], "self_backup": ["", "--json"],
+    "self_restore": ["FILE --list"], "restore": ["NAME --list"], "held_back": ["", "--json", "accept NAME"],
+    "database": [], "demo": [], "web": [], "worker": [],
+}  # fmt: skip
+"""Command → how it is asked for what it shows; nothing, where it starts and ends processes. All are for an account of
+the host that can read the secret key, and for no other."""

@@ -86,7 +86,7 @@ def test_a_second_import_changes_nothing(tmp_path: Path) -> None:
 
 def test_only_what_the_file_changes_is_changed_and_the_rest_keeps_its_values(tmp_path: Path) -> None:
     import_fleet(small_fleet(tmp_path), "office.json", folder=tmp_path)
-    Policy.objects.filter(schedule__name="daily").update(keep_versions=99)
+    Policy.objects.filter(schedule__name="daily").update(keep={"last": 99})
     woken = timezone.now()
     Source.objects.filter(name="laptop").update(last_woken_at=woken)
     fleet = small_fleet(tmp_path)
@@ -98,7 +98,7 @@ def test_only_what_the_file_changes_is_changed_and_the_rest_keeps_its_values(tmp
         ("sources", "laptop", {"path": ("/home", "/home/anna")}),
     ]
     daily = Policy.objects.get(schedule__name="daily")
-    assert (daily.schedule.zone, daily.keep_versions) == ("UTC", 99)
+    assert (daily.schedule.zone, daily.keep) == ("UTC", {"last": 99})
     laptop = Source.objects.get(name="laptop")
     assert (laptop.path, laptop.last_woken_at) == ("/home/anna", woken)
 
@@ -155,7 +155,7 @@ def test_every_error_of_a_file_is_told_with_its_row_and_field(tmp_path: Path) ->
     fleet["repositories"].append({"name": "file", "location": "file"})
     fleet["retry_policies"].append({"name": "odd", "algorithm": "magic"})
     fleet["policies"][0] |= {"cron": "61 * * * *", "zone": "Europe/Berln", "engine_options": {"transfer": 4}}
-    fleet["policies"][1] |= {"repository": "attic", "retry_policy": "none such", "keep_versions": True}
+    fleet["policies"][1] |= {"repository": "attic", "retry_policy": "none such", "keep": {"last": True}}
     fleet["sources"][0] |= {"path": "srv", "colour": "blue", "policies": ["daily", "hourly"]}
     fleet["sources"][1] |= {"port": "22", "address": "-oProxyCommand=x", "host_key": "", "secret": "hunter2"}
     fleet["sources"] += [
@@ -173,7 +173,7 @@ def test_every_error_of_a_file_is_told_with_its_row_and_field(tmp_path: Path) ->
         "policies[0] (daily): engine_options: unknown option 'transfer'",
         "policies[1] (weekly): repository: there is no repository 'attic'",
         "policies[1] (weekly): retry_policy: there is no retry policy 'none such'",
-        "policies[1] (weekly): keep_versions: must be a whole number",
+        "policies[1] (weekly): keep: last is True and must be a whole number",
         "sources[0] (folder): path: 'srv' is not an absolute path",
         "sources[0] (folder): colour: is unknown here",
         "sources[0] (folder): policies: there is no policy 'hourly'",

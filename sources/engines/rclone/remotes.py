@@ -8,14 +8,13 @@
 | local | none | absolute path | marker | none |
 """
 
-import itertools
 from collections.abc import Callable
 
 from sources.engines.base import SourceSpec
 from sources.network import contact
+from sources.storage.host_keys import algorithms_of, pinned_keys
 
 REMOTE = "src"
-KEY_ALGORITHMS = {"ssh-rsa": "rsa-sha2-512,rsa-sha2-256,ssh-rsa"}
 
 
 class SourceIncomplete(ValueError):
@@ -80,16 +79,6 @@ def known_hosts_lines(source: SourceSpec) -> str:
     return "".join(f"{host} {kind} {key}\n" for kind, key in keys)
 
 
-def pinned_keys(host_key: str) -> list[tuple[str, str]]:
-    """(type, base64) of each line, be it `type base64` or, as ssh-keyscan prints it, `host type base64`."""
-    keys = []
-    for line in host_key.splitlines():
-        pairs = itertools.pairwise(line.partition("#")[0].split())
-        # the length of the type's name comes first in a key, and is less than 64 KiB
-        keys += [(kind, key) for kind, key in pairs if key.startswith("AAAA")][:1]
-    return keys
-
-
 def _sftp(source: SourceSpec, obscure: Callable[[str], str], known_hosts: str) -> dict[str, str]:
     if not source.secret:
         raise SourceIncomplete(
@@ -104,9 +93,7 @@ def _sftp(source: SourceSpec, obscure: Callable[[str], str], known_hosts: str) -
         "user": _option(source, "user"),
         "known_hosts_file": known_hosts,
         # ask for the keys that are pinned: a host has keys of several types
-        "host_key_algorithms": ",".join(
-            dict.fromkeys(KEY_ALGORITHMS.get(kind, kind) for kind, _ in pinned_keys(source.host_key))
-        ),
+        "host_key_algorithms": ",".join(algorithms_of(source.host_key)),
         # no commands run on the source; what travels is protected by SSH
         "shell_type": "none",
         # followed, a link may lead out of the source or round in a circle

@@ -30,7 +30,7 @@ NOT_WRITABLE = re.compile(
     re.IGNORECASE,
 )
 TOO_LONG = re.compile(r"file name too long", re.IGNORECASE)
-HOST_KEY = re.compile(r"knownhosts: key (mismatch|is unknown)|no common algorithm for host key", re.IGNORECASE)
+HOST_KEY = re.compile(r"(knownhosts: |host )key (mismatch|is unknown)|no common algorithm for host key", re.IGNORECASE)
 BAD_KEY = re.compile(r"parse known_hosts_file", re.IGNORECASE)
 REFUSED = re.compile(
     r"unable to authenticate|40[13] (Unauthorized|Forbidden)|StatusCode: 40[13]|InvalidAccessKeyId|"

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from jobs.models import BacklogRecord, RetryPolicy, Throttle
 from schedules.models import Schedule
+from sources.domain.retention import usual
 from sources.models import Assignment, Policy, Repository
 from tests.api.asking import Program, fields_of, problem_of
 from tests.factories import make_retry_policy, make_throttle
@@ -42,7 +43,7 @@ class TestCreating:
         assert (schedule.zone, schedule.priority, str(schedule.throttle)) == (
             "Europe/Berlin", 5, f"{wanted['throttle']} (at most 3)",
         )  # fmt: skip
-        assert (schedule.enabled, schedule.catch_up_for, policy.keep_versions) == (True, None, 7)
+        assert (schedule.enabled, schedule.catch_up_for, policy.keep) == (True, None, usual())
 
     @pytest.mark.parametrize(
         ("change", "fields"),

@@ -64,7 +64,7 @@ def test_neither_a_repository_nor_a_folder_lies_in_a_repository_or_around_it(pla
     vault = Repository.objects.create(name="vault", location=str(tmp_path / "vault"))
     nested, beside = tmp_path / place, tmp_path / "vault-2"
     assert "repository vault" in refusal_of(local(nested))
-    assert ("repository vault" in refusal_of(Repository(name="x", location=str(nested)))) is (place != "vault")
+    assert "repository vault" in refusal_of(Repository(name="x", location=str(nested)))
     assert (
         refusal_of(local(beside)) == refusal_of(Repository(name="x", location=str(beside))) == refusal_of(vault) == ""
     )

@@ -49,7 +49,7 @@ def test_a_source_comes_back_as_it_was_at_a_time(built: Built, tmp_path: Path) -
 
     assert picture(tmp_path / "to") == before
     assert "nas as of 2026-11-20 07:00:00 +0100 (point 20261120T060000Z, times in Europe/Berlin)" in out
-    assert "1 files with 5 bytes were restored" in out
+    assert "1 file, 5 bytes, restored to" in out
     assert [row["point"] for row in json.loads(restore("--list", "--json"))] == built.points[::-1]
     assert "docs/a" in restore("--list", "--path", "docs")
 
@@ -60,7 +60,7 @@ def test_a_source_comes_back_as_it_was_at_a_time(built: Built, tmp_path: Path) -
         (("--at", "2026-11-19"), "no point at or before 2026-11-19 23:59:59 .0100; the first one is 20261120T060000Z"),
         (("--at", "soon"), "'soon' is no time; write 24h, yesterday, 2026-03-02"),
         (("--path", "dosc"), "there is no 'dosc' in this point; it has 'docs'"),
-        (("--policy", "weekly"), "there is no policy of nas 'weekly'"),
+        (("--policy", "weekly"), "nas has no backups under a policy 'weekly'; it has under policy"),
     ],
 )
 def test_what_cannot_be_is_a_sentence_and_writes_nothing(

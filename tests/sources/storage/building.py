@@ -55,7 +55,7 @@ class Built:
 
     def back_up(self, *, fails: bool = False) -> str:
         """One run. One that `fails` writes no manifest. Returns the name of its point."""
-        name = layout.name_after(FIRST + timedelta(hours=self.runs))
+        name = layout.name_of(FIRST + timedelta(hours=self.runs))
         self.runs += 1
         at = self.location.at(ASSIGNMENT)
         subprocess.run(

@@ -32,7 +32,7 @@ class Played:
     def back_up(self, tree: Tree, *, ends_after: int | None = None) -> str:
         """A run a day later; `ends_after` so many steps it fails, and leaves no manifest. Returns its name."""
         self.runs += 1
-        name = layout.name_after(BEGAN + timedelta(days=self.runs))
+        name = layout.name_of(BEGAN + timedelta(days=self.runs))
         steps = self._steps(tree, self.folder / layout.VERSIONS / name)
         for number, _ in enumerate(steps):
             if number == ends_after:

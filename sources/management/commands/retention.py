@@ -1,0 +1,58 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from operations.backlog.facts import as_json
+from operations.backlog.rendering import columns, table
+from operations.management.base import TerminalCommand
+from sources.backups import retention
+from sources.management.names import named
+from sources.models import Assignment, Policy, Source
+
+COLUMNS = columns("source", "policy", "point", "what becomes of it")
+
+
+class Command(TerminalCommand):
+    help = (
+        "Remove the points in time that their policy does not keep, at the next opening of its window: of a policy, or "
+        "of a source. It happens by itself after each backup; this is for rules that were just changed. --dry-run: "
+        "only show which points stay, why, and which go. Exit code 2 for bad usage."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", metavar="NAME", help="of the policy or source")
+        parser.add_argument("--dry-run", action="store_true", help="change nothing")
+        parser.add_argument(
+            "--json", action="store_true", help="print a list of {source, policy, held_back, points}, or {enqueued}"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        found = _assignments(options["name"])
+        if not options["dry_run"]:
+            enqueued = retention.plan(found)
+            text = f"{enqueued} of {len(found)} have points to remove, and are on the backlog now."
+            self.stdout.write(as_json({"enqueued": enqueued}) if options["json"] else text)
+        elif options["json"]:
+            self.stdout.write(as_json([retention.facts_of(each) for each in found]))
+        else:
+            self.print_out(table(COLUMNS, (row for each in found for row in _rows(each))))
+
+
+def _assignments(name: str) -> list[Assignment]:
+    related = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
+    ordered = related.order_by("source__name", "policy__schedule__name")
+    if of_policy := Policy.objects.filter(schedule__name=name.replace("\0", "")).first():
+        return list(ordered.filter(policy=of_policy))
+    return list(ordered.filter(source=named(Source.objects, name, "policy or source")))
+
+
+def _rows(assignment: Assignment) -> list[tuple[str, ...]]:
+    held = "; held back, so nothing goes" if assignment.held_back_since else ""
+    return [
+        (
+            assignment.source.name,
+            assignment.policy.schedule.name,
+            each.point.name,
+            f"stays: {', '.join(each.reasons)}" if each.reasons else f"goes{held}",
+        )
+        for each in retention.decide(assignment)
+    ]

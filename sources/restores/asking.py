@@ -1,0 +1,119 @@
+"""What a person wants restored: checked, written down, and put on the backlog as a record of the kind `restore`."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+
+from declarations.problems import validated
+from declarations.service import Service
+from jobs import backlog, decisions
+from jobs.clock import database_clock
+from jobs.models import BacklogRecord
+from sources import declarations
+from sources.backups import reach
+from sources.models import Assignment, Repository, Restore, Source, To
+from sources.models.source import SourceKind
+from sources.restores import process
+from sources.storage import moments
+from sources.storage.store import StorageFailed
+
+KIND = "restore"
+QUEUE = "restores"
+MAY_RESTORE = "sources.restore_source"
+
+
+class Restores(Service[Restore]):
+    """A restore is asked for, and then runs; it is not edited."""
+
+    model, declaration = Restore, declarations.Restore
+
+    def values(self, row: Restore) -> dict[str, Any]:
+        return {
+            "source": row.assignment.source.name, "policy": row.assignment.policy.schedule.name, "at": row.point,
+            "paths": row.paths, "to": row.to, "target": row.target, "overwrite": row.overwrite,
+        }  # fmt: skip
+
+    def ids(self, row: Restore) -> dict[str, int | None]:
+        return {"source": row.assignment.source_id, "policy": row.assignment.policy_id}
+
+    def fill(self, row: Restore, sent: dict[str, Any]) -> set[str] | None:
+        wish = dict(validated(self.declaration, sent))
+        try:
+            row.assignment = assignment_of(self._source(wish["source"]), wish["policy"])
+        except ValueError as error:
+            raise ValidationError({"source": str(error)}) from None
+        for name in ("paths", "to", "target", "overwrite"):
+            setattr(row, name, wish[name])
+        self._check_target(row)
+        row.asked_at, row.asked_by = database_clock(), self.by
+        try:
+            row.point = point_of(row.assignment, wish["at"], row.asked_at)
+        except (ValueError, StorageFailed) as error:
+            raise ValidationError({"at": str(error)}) from None
+        return None
+
+    def write(self, row: Restore, changed: set[str] | None) -> list[str]:
+        row.save()
+        title = f"{row} to {describe_target(row)}"
+        backlog.enqueue(KIND, [(str(row.pk), {"restore": row.pk, "title": title})], now=row.asked_at)
+        record = BacklogRecord.objects.filter(kind=KIND, subject=str(row.pk)).values_list("pk", flat=True)
+        row.record_id = record.first()
+        row.save(update_fields=["record_id"])
+        line = decisions.Line("asked for", f"{row.asked_by} asked to restore {title}", KIND, str(row.pk))
+        decisions.doing_all([line], row.asked_at)
+        return []
+
+    def _source(self, name: str) -> Source:
+        source = Source.objects.filter(name=name).first()
+        if source is None:
+            raise ValueError(f"there is no source {name!r}")
+        return source
+
+    def _check_target(self, row: Restore) -> None:
+        """Raises: ValidationError for what this account, or any restore, may not write to."""
+        source = row.assignment.source
+        if (row.to == To.DATABASE) is not (source.kind == SourceKind.POSTGRESQL) and row.to != To.FOLDER:
+            what = "a new database at the source" if source.kind == SourceKind.POSTGRESQL else "its own path"
+            raise ValidationError({"to": f"{source.name} is restored to a folder, or to {what}"})
+        if row.to == To.DATABASE and row.target == source.path:
+            raise ValidationError({"target": "a database is never restored over the old one; name a new one"})
+        folder = row.target if row.to == To.FOLDER else source.path if source.kind == SourceKind.LOCAL else ""
+        if not folder:
+            return
+        for form in (Path(folder), Path(folder).resolve()):
+            ours = [settings.VAR_DIR, *(Path(each) for each in Repository.objects.values_list("location", flat=True))]
+            if inside := next((each for each in ours if form.is_relative_to(each)), None):
+                raise ValidationError({"target": f"{folder} lies in {inside}, which holds backups or our own data"})
+        if self.account:
+            reach.check_folder(self.account, "target", folder, settings.FOLDERS)
+
+
+def assignment_of(source: Source, policy_name: str | None) -> Assignment:
+    """The assignment of a source that has backups. Raises: ValueError when there is none, or several."""
+    rows = Assignment.objects.select_related("source", "policy__schedule", "policy__repository")
+    rows = rows.filter(source=source).exclude(directory="").order_by("pk")
+    names = [each.policy.schedule.name for each in rows]
+    if not names:
+        raise ValueError(f"{source.name} has not been backed up yet: there is nothing to restore")
+    if policy_name is None and len(names) > 1:
+        raise ValueError(f"{source.name} is backed up under several policies; name one: {', '.join(names)}")
+    for each in rows:
+        if policy_name in (None, each.policy.schedule.name):
+            return each
+    raise ValueError(f"{source.name} has no backups under a policy {policy_name!r}; it has under {', '.join(names)}")
+
+
+def point_of(assignment: Assignment, at: str | None, now: datetime) -> str:
+    """Raises: ValueError, StorageFailed."""
+    points = process.points(assignment.policy.repository, assignment.directory)
+    return moments.choose(points, at, now, assignment.policy.schedule.period.tzinfo)
+
+
+def describe_target(row: Restore) -> str:
+    """Where to, in words."""
+    if row.to == To.SOURCE:
+        return f"the source, into {row.target}" if row.target else "the source, in place"
+    return f"the new database {row.target}" if row.to == To.DATABASE else row.target

@@ -1,0 +1,80 @@
+"""Queue `restores`: runs what was asked for, and notes what came of it. What was interrupted goes on."""
+
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from jobs import conf, decisions
+from jobs.handlers import Run
+from jobs.models import BacklogRecord
+from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
+from jobs.states import Status
+from sources.backups.handler import ProgressWriter, specification_of
+from sources.engines.base import EngineProgress
+from sources.models import Progress, Restore, RestoreOutcome, To
+from sources.processes.programs import ProgramMissing
+from sources.restores import asking, process
+from sources.storage.restoring import Refused, Report, Step, Wish
+from sources.storage.store import Stopped, StorageFailed
+
+DO = {To.FOLDER: "restore", To.SOURCE: "put_back", To.DATABASE: "create_database"}
+"""Where to → the order of `apart.py`."""
+REFUSED = "nothing was written: "
+"""Begins why a record was ended that no further attempt would help."""
+
+
+def run_restore(run: Run) -> Outcome:
+    """Restore. Blocks for as long as that takes."""
+    related = Restore.objects.select_related("assignment__source", "assignment__policy__repository")
+    row = related.filter(pk=run.record.payload["restore"]).first()
+    if row is None:
+        return Cancelled("what was to be restored is gone")
+    writer = ProgressWriter(run.record)
+
+    def on_step(step: Step) -> None:
+        writer(EngineProgress(step.bytes_done, step.bytes_total, step.files_done))
+
+    decisions.doing("began", f"restoring {row} to {asking.describe_target(row)}", record=run.record)
+    wish = Wish(row.assignment.directory, row.point, Path(row.target), tuple(row.paths), overwrite=row.overwrite)
+    source, repository = row.assignment.source, row.assignment.policy.repository
+    try:
+        specification = None if row.to == To.FOLDER else specification_of(source)
+        grace, do = conf.ending_seconds(), DO[To(row.to)]
+        return Succeeded(process.restore(repository, wish, run.stop, on_step, grace, do=do, source=specification))
+    except Refused as error:
+        return Cancelled(f"{REFUSED}{error}")
+    except Stopped:
+        return Released("stopped in the middle; it goes on there")
+    except (StorageFailed, ProgramMissing, ValueError, OSError) as error:
+        return Failed(str(error))
+
+
+def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
+    """Note what a settled attempt means for its restore. Runs in the settle's transaction."""
+    Progress.objects.filter(record_id=record.id).delete()
+    found: dict[str, Any] = {}
+    title = record.payload.get("title") or record.subject
+    match outcome:
+        case Succeeded(result=Report() as report):
+            found = {"outcome": RestoreOutcome.INCOMPLETE if report.failed_files else RestoreOutcome.SUCCEEDED}
+            found |= {name: getattr(report, name) for name in ("files", "size", "present", "not_set", "failed")}
+            text = f"{report.files:,} files, {report.size:,} bytes; {report.failed_files:,} files were not restored"
+            facts = {name: value for name, value in asdict(report).items() if isinstance(value, int)}
+            decisions.doing("succeeded", f"{title}: {text}", record=record, facts=facts, now=now)
+        case Cancelled(reason):
+            refused = reason.startswith(REFUSED)
+            found = {"outcome": RestoreOutcome.FAILED if refused else RestoreOutcome.CANCELLED, "error": reason}
+            decisions.doing("refused" if refused else "cancelled", f"{title}: {reason}", record=record, now=now)
+        case Failed(error):
+            gave_up = BacklogRecord.objects.filter(pk=record.id, status=Status.FAILED).exists()
+            found = {"outcome": RestoreOutcome.FAILED} if gave_up else {}
+            found["error"] = error
+            decisions.doing("failed", f"{title}: {error}", record=record, now=now)
+        case _:
+            return
+    if found.get("outcome"):
+        found["ended_at"] = now
+    if isinstance(outcome, Succeeded):
+        found["error"] = ""
+    Restore.objects.filter(pk=record.payload["restore"]).update(**found)

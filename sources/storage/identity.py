@@ -1,0 +1,81 @@
+"""`repository.json`: whose a repository is, so that no two installations write to one."""
+
+import hashlib
+import json
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from jobs.conf import PROGRAM
+from sources.storage import layout
+from sources.storage.store import Store
+
+
+class Refused(ValueError):
+    """This repository is not to be used so. The message says what to do."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """`key_digest`: of the key of an encrypted repository, from which 256 random bits cannot be found; empty: none."""
+
+    id: str
+    name: str
+    encrypted: bool = False
+    key_digest: str = ""
+    layout: int = layout.VERSION
+
+
+def digest_of(key: str | None) -> str:
+    """What shows whether a key is the right one; empty for none."""
+    return "" if key is None else hashlib.sha256(b"backupsched repository key\0" + key.encode()).hexdigest()[:32]
+
+
+def read(store: Store) -> Identity | None:
+    """Whose a repository is, of which `store` sees what is not encrypted; None: it does not say.
+
+    Raises: Refused for what is none that can be read here; StorageFailed, Stopped.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / layout.REPOSITORY
+        if not store.fetch(layout.REPOSITORY, file):
+            return None
+        try:
+            found = json.loads(file.read_bytes())
+            version = found["layout"]
+        except (ValueError, TypeError, KeyError):
+            raise Refused(f"its {layout.REPOSITORY} cannot be read: is it damaged? Name another place") from None
+    if version != layout.VERSION:
+        raise Refused(
+            f"it has layout version {version!r}, and {layout.VERSION} is read here: use the version of the scheduler "
+            "that wrote it, or a newer one, or name another place"
+        )
+    try:
+        return Identity(**{name: found[name] for name in Identity.__dataclass_fields__})
+    except KeyError as error:
+        raise Refused(f"its {layout.REPOSITORY} lacks {error}: is it damaged? Name another place") from None
+
+
+def check(found: Identity, ours: Identity, *, take_over: bool = False) -> None:
+    """Raises: Refused, where a repository that says `found` is not ours to use as `ours` says."""
+    if found.id != ours.id and not take_over:
+        raise Refused(
+            f"it is the repository {found.name} of another installation, which may still write there: name another "
+            f"place, or if that one is gone: `{PROGRAM} repositories add … --take-over`"
+        )
+    if found.encrypted != ours.encrypted:
+        what = "encrypted" if found.encrypted else "not encrypted"
+        raise Refused(f"what lies there is {what}, and that cannot be changed: say so, or name another place")
+    if found.key_digest != ours.key_digest:
+        raise Refused(
+            f"the key is not the one that it was made with ({found.name}): its backups cannot be read without that. "
+            "Give the key that was shown when it was made, or name another place"
+        )
+
+
+def write(store: Store, ours: Identity) -> None:
+    """Raises: StorageFailed, Stopped."""
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / layout.REPOSITORY
+        file.write_text(json.dumps(asdict(ours), indent=2) + "\n")
+        store.put(file, layout.REPOSITORY)

@@ -1,0 +1,169 @@
+"""`backupsched recover`: restores from a repository when the scheduler itself is gone.
+
+It needs the repository, and the key of an encrypted one. No database, no settings: without Django.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime, tzinfo
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from sources.processes.programs import ProgramMissing
+from sources.storage import layout, manifests, moments, restoring, runs, showing
+from sources.storage.location import Location, of_directory
+from sources.storage.manifests import ManifestDamaged
+from sources.storage.restoring import Wish
+from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.trees import NotThere, opened
+
+ABOUT = (
+    "Restore from a repository when the scheduler is gone: no database, no settings. It never writes over what "
+    "is there unless that is asked for, and goes on when it is repeated. Exit codes: 0; 1 when something could not be "
+    "restored; 2 for bad usage, with nothing written."
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command. Returns the exit code."""
+    options = vars(_parser().parse_args(arguments))
+    stop = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        with tempfile.TemporaryDirectory(prefix="backupsched-recover-") as scratch:
+            store = Store(location_of(options), stop)
+            return (_list if options["list"] else _restore)(store, options, Path(scratch))
+    except ValueError as error:
+        return _complain(str(error), 2)
+    except (StorageFailed, ManifestDamaged, ProgramMissing) as error:
+        return _complain(f"{error}. The same command goes on where it was.", 1)
+    except OSError as error:
+        return _complain(f"{error.filename}: {error.strerror}. The same command goes on where it was.", 1)
+    except Stopped:
+        return _complain("stopped; the same command goes on where it was", 1)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="backupsched recover", description=ABOUT)
+    parser.add_argument("repository", metavar="REPOSITORY", help="a folder, or a path in the remote of --remote")
+    parser.add_argument("--source", metavar="NAME", help="one source, or one assignment as nas-7/nightly (all)")
+    parser.add_argument("--key-file", type=Path, metavar="FILE", help="holds the key of an encrypted repository")
+    parser.add_argument(
+        "--remote", action="append", default=[], metavar="OPTION=VALUE",
+        help="of rclone's remote, as type=s3, then endpoint=…; of a secret, OPTION=@FILE reads it. Or set "
+        "RCLONE_CONFIG_BASE_TYPE and so on in the environment, and name the repository base:PATH",
+    )  # fmt: skip
+    showing.add_options(parser, "this host")
+    return parser
+
+
+def location_of(options: dict[str, Any]) -> Location:
+    """Where the repository is. Raises: ValueError."""
+    directory = Path(options["repository"]).absolute()
+    if not directory.is_dir():
+        raise ValueError(f"{directory} is no folder here; name the one that holds {layout.RECOVER}")
+    return of_directory(directory)
+
+
+def assignments_in(store: Store, name: str | None) -> dict[str, str]:
+    """Folder → what its newest manifest says whose it is. `name`: only of this source or assignment.
+
+    Raises: NotThere naming what there is.
+    """
+    found = {}
+    folders = moments.assignments_of(store)
+    for folder in [each for each in folders if name in (each, each.partition("/")[0])] or folders:
+        if points := runs.points(store, folder):
+            found[folder] = _title(store, folder, points[-1])
+    if not found:
+        raise NotThere("this repository holds no point; is it the folder that holds RECOVER.txt?")
+    wanted = {
+        folder: title
+        for folder, title in found.items()
+        if name in (None, folder, folder.partition("/")[0], title.partition(" under ")[0])
+    }
+    if not wanted:
+        raise NotThere(f"there is no source {name!r}; there is {', '.join(found)}")
+    return wanted
+
+
+def _title(store: Store, folder: str, point: str) -> str:
+    with tempfile.NamedTemporaryFile() as file:
+        store.fetch(layout.manifest_path(folder, point), Path(file.name))
+        header = manifests.read_header(Path(file.name))
+    return f"{header.source} under {header.policy}"
+
+
+def _list(store: Store, options: dict[str, Any], scratch: Path) -> int:
+    zone, rows = local_zone(), []
+    assignments = assignments_in(store, options["source"])
+    if (options["at"] or options["path"]) and len(assignments) > 1:
+        raise ValueError(f"name one with --source: {', '.join(assignments)}")
+    for folder, title in assignments.items():
+        tree_of = partial(opened, store, folder, cache=scratch)
+        found, line = showing.listed(runs.points(store, folder), tree_of, options, datetime.now(UTC), zone)
+        rows += [{"assignment": folder, **row} for row in found]
+        if not options["json"]:
+            _print("\n".join([showing.printable(f"{folder}: {title}"), *map(line, found)]))
+    if options["json"]:
+        _print(json.dumps(rows))
+    return 0
+
+
+def _restore(store: Store, options: dict[str, Any], scratch: Path) -> int:
+    """One into the target; several each into a folder of its own in there."""
+    zone, now = local_zone(), datetime.now(UTC)
+    assignments = assignments_in(store, options["source"])
+    failed, target = 0, options["to"].absolute()
+    for folder, title in assignments.items():
+        try:
+            point = moments.choose(runs.points(store, folder), options["at"], now, zone)
+            into = target / folder if len(assignments) > 1 else target
+            wish = Wish(folder, point, into, tuple(options["path"]), options["overwrite"], options["dry_run"])
+            with showing.Shown(_print, as_json=options["json"]) as shown:
+                report = restoring.restore(wish, store, scratch, shown)
+        except NotThere as error:
+            if len(assignments) == 1:
+                raise
+            failed += 1
+            _complain(f"{folder}: {error}", 1)
+            continue
+        failed += report.failed_files
+        if options["json"]:
+            _print(json.dumps({"assignment": folder, "restored": vars(report), "dry_run": options["dry_run"]}))
+        else:
+            at = moments.in_zone(layout.instant_of(point), zone)
+            lines = showing.describe(report, dry_run=options["dry_run"])
+            _print("\n".join([showing.printable(f"{title} as of {at} (point {point})"), *lines]))
+    return 1 if failed else 0
+
+
+def local_zone() -> tzinfo:
+    """The zone of this host."""
+    name = os.environ.get("TZ", "").removeprefix(":")
+    try:
+        if name:
+            return ZoneInfo(name)
+        with open("/etc/localtime", "rb") as file:
+            return ZoneInfo.from_file(file)
+    except (OSError, ValueError, ZoneInfoNotFoundError):
+        return UTC
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _complain(text: str, code: int) -> int:
+    sys.stderr.write(f"Error: {showing.printable(text)}\n")
+    return code

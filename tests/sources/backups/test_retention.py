@@ -1,0 +1,158 @@
+"""Points that a policy does not keep go, by records of their own on the backlog."""
+
+import json
+from datetime import datetime, timedelta
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+
+from jobs.handlers import Run
+from jobs.models import BacklogRecord, Decision
+from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Succeeded
+from jobs.states import Status, WaitingFor
+from sources import planning
+from sources.backups import retention
+from sources.engines.base import EngineResult, Verdict
+from sources.models import Assignment, Backup, Progress, Repository
+from sources.planning import AVAILABILITY, BACKUPS
+from sources.storage import layout
+from sources.storage.location import of_directory
+from sources.storage.locks import locked
+from tests.sources.factories import claim, handed_on, make_assignment, make_policy, record_of, settle
+from tests.sources.storage.played_runs import ASSIGNMENT, BEGAN, Played
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NOW = BEGAN + timedelta(days=9)
+NIGHTS = [{"days": "mon-sun", "start": "22:00", "end": "06:00"}]
+
+
+@pytest.fixture
+def played(tmp_path: Path) -> Played:
+    """Five points, of five days; each has another content."""
+    made = Played(tmp_path)
+    for number in range(5):
+        made.back_up({"a": f"{number}", "b": "the same", f"only/{number}": "x"})
+    return made
+
+
+@pytest.fixture
+def assignment(played: Played) -> Assignment:
+    repository = Repository.objects.create(name="office", location=str(played.root))
+    made = make_assignment(make_policy(keep={"last": 2}, repository=repository), directory=ASSIGNMENT)
+    for number, point in enumerate(played.points()):
+        add_backup(made, point, number)
+    return made
+
+
+def add_backup(assignment: Assignment, point: str, number: int) -> Backup:
+    at = layout.instant_of(point)
+    return Backup.objects.create(
+        assignment=assignment, repository=assignment.policy.repository, record_id=number, attempt=1, engine="rclone",
+        started_at=at, ended_at=at, size=1, files=1, snapshot=point,
+    )  # fmt: skip
+
+
+def at_work(now: datetime = NOW) -> Claimed:
+    """Its record, handed on through the gate and claimed for an execution unit."""
+    record = claim(AVAILABILITY, now)
+    settle(record, Handoff(BACKUPS, exclusive_key=record.payload["key"]), now)
+    return claim(BACKUPS, now)
+
+
+def run(record: Claimed, now: datetime = NOW) -> Outcome:
+    outcome = retention.remove_points(Run(record))
+    settle(record, outcome, now)
+    return outcome
+
+
+def logged(what: str) -> str:
+    return Decision.objects.get(kind=retention.KIND, what=what).text
+
+
+def test_what_a_policy_does_not_keep_goes_and_the_rest_restores(assignment: Assignment, played: Played) -> None:
+    assert [retention.plan([assignment], NOW), retention.plan([assignment], NOW)] == [1, 0], "one record is enough"
+    assert isinstance(run(at_work()), Succeeded)
+    assert [each.snapshot for each in Backup.objects.order_by("started_at")] == played.points()
+    assert len(played.points()) == 2
+    for point in played.points():
+        assert played.restored(point) == played.expected[point]
+    assert "3 points removed" in logged("removed")
+    assert not Progress.objects.exists()
+    assert retention.plan([assignment], NOW) == 0, "nothing is left to remove"
+
+
+def test_a_backup_that_succeeds_plans_it_for_the_window_and_no_backup_of_the_source_runs_beside(
+    assignment: Assignment,
+) -> None:
+    assignment.policy.window = NIGHTS
+    assignment.policy.save()
+    evening = NOW.replace(hour=23)
+    planning.emit_due(evening)
+    result = EngineResult(Verdict.SUCCEEDED, 1, 1, snapshot="20261130T065755Z")
+    settle(handed_on(assignment, evening), Succeeded(result), evening + timedelta(hours=8))
+    record = BacklogRecord.objects.unfinished().get(kind=retention.KIND)
+    assert (record.status, record.waiting_for) == (Status.WAITING, WaitingFor.WINDOW)
+    assert (record.run_after.hour, record.closes_at and record.closes_at.hour) == (22, 6)
+    assert record.origin_id == assignment.policy.schedule_id
+    BacklogRecord.objects.filter(pk=record.pk).update(status=Status.READY, waiting_for=None, run_after=NOW)
+    planning.back_up_now([assignment], NOW)
+    settle(claim(AVAILABILITY, NOW), Handoff(BACKUPS, assignment.source.exclusive_key), NOW)
+    waiting = claim(AVAILABILITY, NOW)
+    settle(waiting, Handoff(BACKUPS, exclusive_key=waiting.payload["key"]), NOW)
+    assert BacklogRecord.objects.get(pk=waiting.id).waiting_for == WaitingFor.THROTTLE
+    assert record_of(assignment).status == Status.READY
+
+
+def test_nothing_goes_while_it_is_held_back_and_the_log_says_why(assignment: Assignment, played: Played) -> None:
+    retention.plan([assignment], NOW)
+    record = at_work()
+    Assignment.objects.update(held_back_since=NOW, held_back_why="9 of 10 files changed")
+    assert isinstance(run(record), Cancelled)
+    assert "9 of 10 files changed" in logged("cancelled")
+    assert len(played.points()) == 5
+    assert retention.plan(Assignment.objects.all(), NOW) == 0
+
+
+def test_a_repository_that_is_away_or_at_work_is_tried_again_and_then_healed(
+    assignment: Assignment, played: Played, tmp_path: Path
+) -> None:
+    retention.plan([assignment], NOW)
+    with locked(of_directory(played.root), ASSIGNMENT):
+        assert isinstance(run(at_work()), Postponed)
+    away = tmp_path.with_name(f"{tmp_path.name}-away")
+    tmp_path.rename(away)
+    BacklogRecord.objects.update(status=Status.READY, waiting_for=None, run_after=NOW)
+    outcome = run(at_work())
+    assert isinstance(outcome, Failed)
+    assert "is it mounted?" in logged("failed")
+    assert BacklogRecord.objects.get().waiting_for == WaitingFor.BACKOFF
+    away.rename(tmp_path)
+    (played.folder / layout.MANIFESTS / f"{played.points()[0]}{layout.MANIFEST_ENDING}").unlink()  # killed half way
+    BacklogRecord.objects.update(status=Status.READY, waiting_for=None, run_after=NOW)
+    assert isinstance(run(at_work()), Succeeded)
+    assert Backup.objects.count() == len(played.points()) == 2, "also the row whose removal was never noted"
+
+
+def test_people_see_which_points_stay_and_why_before_anything_goes(
+    assignment: Assignment, played: Played, admin_client: Client
+) -> None:
+    out = StringIO()
+    call_command("retention", str(assignment.policy), "--dry-run", "--json", stdout=out)
+    [found] = json.loads(out.getvalue())
+    assert [each["because"] for each in found["points"]] == [["last"], ["last"], [], [], []]
+    out = StringIO()
+    call_command("retention", assignment.source.name, "--dry-run", stdout=out)
+    assert out.getvalue().count("goes") == 3
+    page = admin_client.get(f"/admin/sources/policy/{assignment.policy_id}/change/").content.decode()
+    assert "points that go" in page
+    assert "2026-11-04 06:57" in page
+    page = admin_client.get(f"/admin/sources/assignment/{assignment.pk}/change/").content.decode()
+    assert "is removed after the next backup" in page
+    assert len(played.points()) == 5
+    out = StringIO()
+    call_command("retention", assignment.source.name, "--json", stdout=out)
+    assert json.loads(out.getvalue()) == {"enqueued": 1}

@@ -1,0 +1,93 @@
+"""Whether a repository can be used, tried at real servers, plain and encrypted."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sources.engines import probing
+from sources.storage import identity, layout, remotes
+from sources.storage.identity import Identity
+from sources.storage.location import Location
+from sources.storage.store import Store
+from tests.sources.engines.peers import ACCESS_KEY, PASSWORD, USER, new_host_key, s3_bucket, sftp_host, webdav_share
+
+KEY = "5f" * 32
+OURS = Identity("11111111-1111-1111-1111-111111111111", "vault")
+
+
+@contextlib.contextmanager
+def serving(kind: str, directory: Path) -> Iterator[tuple[dict[str, Any], dict[str, str], str]]:
+    """A real server of `directory`. Yields settings, secrets and a path for a repository."""
+    directory.mkdir(exist_ok=True)
+    if kind == "s3":
+        with s3_bucket(directory) as found:
+            own = {"provider": "Rclone", "endpoint": found.address, "access_key_id": ACCESS_KEY}
+            yield {"type": "s3", **own}, {"secret_access_key": PASSWORD}, "vault/backups"
+    elif kind == "sftp":
+        with sftp_host(directory) as found:
+            own = {"host": found.address, "port": found.port, "user": USER, "host_keys": found.host_key}
+            yield {"type": "sftp", **own}, {"pass": PASSWORD}, "/vault/backups"
+    else:
+        with webdav_share(directory) as found:
+            vendor = kind.partition("-")[2] or "rclone"
+            own = {"url": found.address, "user": USER, "vendor": vendor}
+            yield {"type": "webdav", **own}, {"pass": PASSWORD}, "vault/backups"
+
+
+def tried(location: Location, key: str | None = None, **fields: Any) -> dict[str, Any]:
+    ours = replace(OURS, encrypted=key is not None, key_digest=identity.digest_of(key))
+    return probing.probe(location, ours, threading.Event(), **fields)
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+@pytest.mark.parametrize("kind", ["s3", "sftp", "webdav", "webdav-other"])
+def test_what_is_tried_leaves_nothing(kind: str, key: str | None, tmp_path: Path) -> None:
+    with serving(kind, tmp_path / "served") as (settings, secrets, path):
+        location = remotes.location_of(path, settings, secrets, key, remotes.obscure)
+        found = tried(location, key)
+        assert found["id"] == OURS.id
+        assert found["sees_changes"] is (kind != "webdav-other")
+        assert [each for each in tmp_path.glob("served/**/*") if each.is_file()] == []
+        assert PASSWORD not in repr(location)
+
+
+def refusal(settings: dict[str, Any], secrets: dict[str, str], path: str) -> tuple[str, str]:
+    found = tried(remotes.location_of(path, settings, secrets, None, remotes.obscure))
+    return found["field"], found["problem"]
+
+
+def test_what_is_wrong_is_said_with_what_to_do(tmp_path: Path) -> None:
+    with serving("s3", tmp_path / "s3") as (settings, secrets, path):
+        assert "refuses the credentials" in dict([refusal(settings, {"secret_access_key": "wrong"}, path)])["secrets"]
+    assert "does not answer" in dict([refusal(settings, secrets, path)])["remote"]
+    with serving("sftp", tmp_path / "sftp") as (settings, secrets, path):
+        assert "refuses the credentials" in dict([refusal(settings, {"pass": "wrong"}, path)])["secrets"]
+        other = settings | {"host_keys": new_host_key(tmp_path / "other-key")}
+        assert "HOST KEY" in dict([refusal(other, secrets, path)])["remote"]
+    assert not any(each.is_file() for each in (tmp_path / "sftp").rglob("*"))
+
+
+@pytest.mark.parametrize("kind", ["s3", "directory"])
+def test_a_repository_that_is_not_ours_is_refused(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "served").mkdir()
+    with contextlib.ExitStack() as serving_it:
+        settings, secrets, path = {}, {}, str(tmp_path / "served")
+        if kind == "s3":
+            settings, secrets, path = serving_it.enter_context(serving(kind, tmp_path / "served"))
+        plain = remotes.location_of(path, settings, secrets, None, remotes.obscure)
+        crypt = remotes.location_of(path, settings, secrets, KEY, remotes.obscure)
+        outside = Store(plain, threading.Event())
+        theirs = Identity("2" * 36, "attic", encrypted=True, key_digest=identity.digest_of(KEY))
+        identity.write(outside, theirs)
+        assert "the repository attic of another installation" in tried(crypt, KEY)["problem"]
+        assert tried(crypt, KEY, take_over=True)["id"] == theirs.id
+        assert "is encrypted" in tried(plain, take_over=True)["problem"]
+        lost = tried(crypt, "a" * 64, take_over=True)
+        assert (lost["field"], "the key is not the one" in lost["problem"]) == ("key", True)
+        identity.write(outside, replace(theirs, layout=layout.VERSION + 1))
+        assert "layout version 2, and 1 is read here" in tried(crypt, KEY, take_over=True)["problem"]

@@ -1,0 +1,72 @@
+"""`backupsched recover`: the scheduler is gone, and the repository is all that is left."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.sources.storage.building import ASSIGNMENT, Built, picture
+from tests.waiting import PATIENCE
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Built:
+    built = Built(tmp_path / "built")
+    built.write("docs/a", "first", 0o600)
+    built.back_up()
+    built.write("docs/a", "second")
+    (built.source / "link").symlink_to("docs/a")
+    built.back_up()
+    return built
+
+
+def recover(*arguments: object, code: int = 0) -> str:
+    """Run it as a program that has neither database nor settings, and where it writes Django is not imported."""
+    program = "import sys; from backupsched.command_line import main; code = main(); assert 'django' not in sys.modules"
+    done = subprocess.run(
+        (sys.executable, "-c", f"{program}; sys.exit(code)", "recover", *map(str, arguments)),
+        cwd=ROOT, env={"PATH": os.environ["PATH"], "TZ": "Europe/Berlin"},
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_repository_alone_yields_identical_bytes(built: Built, tmp_path: Path) -> None:
+    out = recover(built.folder / "repository", "--to", tmp_path / "to")
+    recover(built.folder / "repository", "--source", "nas", "--at", "2026-11-20T07:30", "--to", tmp_path / "first")
+
+    assert picture(tmp_path / "to") == picture(built.source)
+    assert (tmp_path / "first/docs/a").read_text() == "first"
+    assert "nas under nightly as of 2026-11-20 08:00:00 +0100 (point 20261120T070000Z)" in out
+
+
+def test_it_lists_points_and_folders(built: Built) -> None:
+    rows = json.loads(recover(built.folder / "repository", "--list", "--json"))
+    assert [(row["assignment"], row["point"]) for row in rows] == [(ASSIGNMENT, each) for each in built.points[::-1]]
+    assert "docs/a" in recover(built.folder / "repository", "--list", "--path", "docs")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("{tmp}/none", "--list"), "is no folder here; name the one that holds RECOVER.txt"),
+        (("{tmp}", "--list"), "holds no point; is it the folder that holds RECOVER.txt?"),
+        (("{repository}", "--source", "nsa", "--to", "{tmp}/to"), "there is no source 'nsa'; there is nas-1/nightly"),
+        (("{repository}", "--at", "2026-11-19", "--to", "{tmp}/to"), "the first one is 20261120T060000Z, of 2026"),
+        (("{repository}", "--path", "dosc", "--to", "{tmp}/to"), "there is no 'dosc' in this point; it has 'docs'"),
+        (("{repository}", "--to", "{repository}/to"), "lies in the repository"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_a_sentence_and_writes_nothing(
+    built: Built, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    places = {"tmp": tmp_path, "repository": built.folder / "repository"}
+    assert message in recover(*(each.format(**places) for each in arguments), code=2)
+    assert not (tmp_path / "to").exists()
+    assert not (built.folder / "repository/to").exists()
