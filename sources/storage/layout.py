@@ -40,7 +40,7 @@ NAME = re.compile(r"(\d{8}T\d{6}Z)(?:-(\d+))?")
 FORMAT = "%Y%m%dT%H%M%SZ"
 
 
-def name_after(started_at: datetime, taken: Collection[str] = ()) -> str:
+def name_of(started_at: datetime, taken: Collection[str] = ()) -> str:
     """The name of the run that started then, as 20261121T065755Z. It sorts after all that are taken: where another run
     has that second, or the clock went back since, it is numbered.
 

@@ -52,7 +52,7 @@ def begin(store: Store, folder: str, started_at: datetime) -> Begun:
     versions = [
         name for name in store.names(f"{folder}/{layout.VERSIONS}", folders=True) if layout.NAME.fullmatch(name)
     ]
-    begun = Begun(layout.name_after(started_at, {*known, *versions}), known[-1] if known else None)
+    begun = Begun(layout.name_of(started_at, {*known, *versions}), known[-1] if known else None)
     with tempfile.NamedTemporaryFile() as nothing:
         store.put(Path(nothing.name), f"{folder}/{layout.MANIFESTS}/{begun.name}{UNFINISHED}")
     return begun
