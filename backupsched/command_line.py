@@ -2,6 +2,8 @@
 
 import os
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from typing import TextIO, cast
 
 
 def main() -> int:
@@ -11,6 +13,14 @@ def main() -> int:
 
         return recover(sys.argv[2:])
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "backupsched.settings")
+    from operations.printable import PrintableStream
+
+    out, errors = (cast(TextIO, PrintableStream(stream)) for stream in (sys.stdout, sys.stderr))
+    with redirect_stdout(out), redirect_stderr(errors):
+        return _run()
+
+
+def _run() -> int:
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
     from django.db.utils import Error

@@ -45,5 +45,5 @@ def _wait_until(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + GIVE_UP_AFTER_SECONDS
     while not condition():
         if time.monotonic() > deadline:
-            raise GateTimeout(f"waited {GIVE_UP_AFTER_SECONDS:.0f} s in vain for {what}")
+            raise GateTimeout(f"waited {GIVE_UP_AFTER_SECONDS:.0f} s for {what}, which did not come")
         time.sleep(LOOK_EVERY_SECONDS)

@@ -1,6 +1,6 @@
 """One drain: how fast a backlog of no-op jobs is worked off.
 
-The clock is the same for everybody. The jobs are in the database, vacuumed and analysed; the worker processes have
+All contestants have one clock. The jobs are in the database, vacuumed and analysed; the worker processes have
 imported, connected and started all that they start, and stand before their first claim. It starts when they are let go
 and stops when the database says that every one of these jobs is done: when the handlers have been called often enough
 (a counter in shared memory), the database is asked every 5 ms. Afterwards: every job done exactly once, or it fails.

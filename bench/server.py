@@ -1,4 +1,4 @@
-"""One embedded PostgreSQL for everybody, durable, in a temporary directory; removed at the end.
+"""One embedded PostgreSQL for all contestants, durable, in a temporary directory; removed at the end.
 
 Databases are cloned from templates, so each run of a contestant starts from the same files and none from the remains
 of another.
@@ -67,7 +67,7 @@ class BenchServer:
             self.drop(name)
 
     def settle_down(self, database: str) -> None:
-        """Vacuum and analyse, so that everybody's planner knows its tables."""
+        """Vacuum and analyse, so that each contestant's planner knows its tables."""
         with self.connect(database) as connection:
             connection.execute("VACUUM (ANALYZE)")
 

@@ -45,7 +45,7 @@ class Tally:
         self._view[self._slot] = next(self._numbers)
 
     def settle(self) -> None:
-        """Make the count exact; when nobody ticks any more."""
+        """Make the count exact; when no worker ticks any more."""
         if self._owner == os.getpid():
             self._view[self._slot] = next(self._numbers) - 1
 

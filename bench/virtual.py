@@ -8,7 +8,7 @@ At each instant at which something happens, in this order:
 4. what arrives from outside is put on the backlog; units that are still free claim again.
 
 So what arrives just misses the units that get free at the same instant: the figures are no better than the truth.
-`now` is handed to all of it, so nobody waits, and two runs with one seed do the same. No lease is renewed and none
+`now` is handed to all of it, so nothing waits, and two runs with one seed do the same. No lease is renewed and none
 rescued: an attempt may take longer than a lease. Instants are seconds since START.
 """
 
@@ -79,7 +79,7 @@ Arrival = Callable[[datetime], object]
 class Backlog:
     """`units` execution units that serve one queue. `tick_every`: seconds between two looks at what waits.
 
-    `sweeps`: whether somebody runs the progressive schedule, and with how many records at most (`max_records`).
+    `sweeps`: whether the progressive schedule is run, and with how many records at most (`max_records`).
     """
 
     units: int

@@ -1,7 +1,7 @@
 """Whether what really ran agrees with the tables, and never was too much at once. Pure.
 
 A lease protects rows. A process that stood still for longer than its lease runs on for a moment when it goes on, as
-does a handler that listens to nobody: until it is told, two may run. What counts against a cap or a key is therefore
+does a handler that ignores its stop: until it is told, two may run. What counts against a cap or a key is therefore
 the part of an execution before its attempt was settled or rescued; how long any ran on is measured, and needs a reason.
 """
 
@@ -54,7 +54,7 @@ def audit(facts: Facts) -> RunFindings:
             findings.discrepancies.append(f"{_name(execution)} ran, but its attempt is not in the history")
         else:
             findings.discrepancies += _judge(execution, attempt, facts, findings)
-    findings.discrepancies += _successes_that_nobody_ran(facts, by_number)
+    findings.discrepancies += _successes_without_a_run(facts, by_number)
     findings.discrepancies += _rescues_without_reason(facts)
     findings.discrepancies += _too_much_at_once(facts, by_number, findings)
     return findings
@@ -114,7 +114,7 @@ def _was_asked_to_end(pid: int, attempt: AttemptFact, facts: Facts) -> bool:
     return facts.processes[pid].asked_to_end <= attempt.ended + CLOCK_SECONDS
 
 
-def _successes_that_nobody_ran(facts: Facts, by_number: dict[tuple[int, int], AttemptFact]) -> Iterator[str]:
+def _successes_without_a_run(facts: Facts, by_number: dict[tuple[int, int], AttemptFact]) -> Iterator[str]:
     ran = {(e.record_id, e.attempt) for e in facts.executions if e.outcome == "Succeeded"}
     for (record_id, number), attempt in by_number.items():
         if attempt.outcome == AttemptOutcome.SUCCEEDED and (record_id, number) not in ran:

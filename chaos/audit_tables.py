@@ -40,7 +40,7 @@ def _every_record_is_there(facts: Facts) -> Iterator[str]:
     for kind, subject in put - there.keys():
         yield f"{kind} {subject!r} was put on the backlog and is lost"
     for kind, subject in there.keys() - put:
-        yield f"{kind} {subject!r} is on the backlog, but nobody put it there"
+        yield f"{kind} {subject!r} is on the backlog, but no enqueue put it there"
     for (kind, subject), count in there.items():
         if count > 1:
             yield f"{kind} {subject!r} was put on the backlog once and is there {count} times"
@@ -108,7 +108,7 @@ def _cancels(record: RecordFact, history: list[AttemptFact], facts: Facts) -> It
     ended_so = bool(history) and history[-1].outcome == AttemptOutcome.CANCELLED
     by_whom = ended_so or record.id in deeds.cancelled_idle | deeds.cancels_in_doubt
     if record.status == Status.CANCELLED and not by_whom:
-        yield f"{name(record)} was cancelled by nobody"
+        yield f"{name(record)} was cancelled without a request"
 
 
 def _bookings(facts: Facts) -> Iterator[str]:

@@ -81,7 +81,7 @@ class Run:
 
     def _blow(self, storm: Storm, filler: Filler, fleet: Fleet) -> None:
         pause, began = Event(), boot_seconds()
-        filled_at = said_at = began
+        filled_at = printed_at = began
         while (now := boot_seconds()) - began < self.minutes * 60:
             fleet.fill_up()
             storm.step()
@@ -89,24 +89,24 @@ class Run:
                 filler.settle_doubts()
                 filler.top_up(now - began)
                 filled_at = now
-            if now - said_at >= SAY_EVERY_SECONDS:
+            if now - printed_at >= SAY_EVERY_SECONDS:
                 deeds = sum(storm.done.values())
                 _say(f"{now - began:4.0f} s: {_state()}; {deeds} deeds, {len(fleet.gone)} workers lost")
-                said_at = now
+                printed_at = now
             pause.wait(STEP_SECONDS)
 
     def _drain(self, storm: Storm, filler: Filler, fleet: Fleet) -> bool:
         """Wait until everything has ended. Returns whether it has, before DRAIN_SECONDS were over."""
         pause, began = Event(), boot_seconds()
-        said_at = began
+        printed_at = began
         while (now := boot_seconds()) - began < DRAIN_SECONDS:
             fleet.fill_up()
             is_calm = storm.calm_down() and filler.settle_doubts()
             if is_calm and _unfinished() == 0:
                 return True
-            if now - said_at >= SAY_EVERY_SECONDS:
+            if now - printed_at >= SAY_EVERY_SECONDS:
                 _say(f"calm for {now - began:.0f} s: {_state()}")
-                said_at = now
+                printed_at = now
             pause.wait(STEP_SECONDS * 4)
         return False
 

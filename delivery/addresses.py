@@ -125,7 +125,7 @@ def read(url: str) -> Place:
     if parsed.scheme not in SCHEMES:
         raise Refused(f"a URL begins with http:// or https://, not with {parsed.scheme or 'anything else'!r}")
     if "@" in parsed.raw_authority:
-        raise Refused("a user name or password in a URL is shown to everybody: take it out")
+        raise Refused("a user name or password in a URL is shown to all who may look: take it out")
     if not parsed.raw_host:
         raise Refused("the URL names no host")
     if not port:

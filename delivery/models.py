@@ -1,6 +1,8 @@
 from django.db import models
 from django.db.models.functions import Now
 
+from delivery.sealed_fields import SealedField
+
 LONGEST_URL = 2000
 
 
@@ -21,7 +23,7 @@ class Endpoint(models.Model):
     kind = models.CharField(max_length=20, choices=EndpointKind.choices, default=EndpointKind.HTTP_CALLBACK)
     url = models.CharField(max_length=LONGEST_URL)
     headers = models.JSONField(default=dict, blank=True)
-    sealed_authorization = models.TextField(blank=True, default="", editable=False)
+    sealed_authorization = SealedField(blank=True, default="", editable=False)
     connect_timeout = models.FloatField(default=5)
     timeout = models.FloatField(default=30)
     follow_redirects = models.BooleanField(default=False)
@@ -36,7 +38,7 @@ class SigningSecret(models.Model):
     """What callbacks to an endpoint are signed with: with each secret that is in use, so that it can be rotated."""
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="signing_secrets")
-    sealed = models.TextField()
+    sealed = SealedField()
     created_at = models.DateTimeField(db_default=Now())
     retires_at = models.DateTimeField(null=True, blank=True, help_text="Nothing is signed with it from then on.")
 
@@ -54,7 +56,7 @@ class StoredSecret(models.Model):
     """
 
     name = models.CharField(max_length=100, unique=True)
-    sealed = models.TextField(editable=False)
+    sealed = SealedField(editable=False)
     changed_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:

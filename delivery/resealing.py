@@ -7,24 +7,17 @@ on, and what is edited meanwhile stays as it was edited. What no key opens is na
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from django.db.models import Model
+from django.apps import apps
 
 from delivery.encryption import Unsealable, is_sealed_by_present_key, seal, unseal
-from delivery.models import Endpoint, SigningSecret, StoredSecret
-
-SEALED: tuple[tuple[type[Model], str, str], ...] = (
-    (Endpoint, "sealed_authorization", "the Authorization of the endpoint {}"),
-    (SigningSecret, "sealed", "the {}"),
-    (StoredSecret, "sealed", "the stored secret {}"),
-)
-"""Everything that is sealed: model, field, and what a row's is called."""
+from delivery.sealed_fields import SealedField
 
 
 @dataclass
 class Resealing:
     """How far it is. `total`: texts there are; `current`: those that the present key had sealed; `unopened`: names."""
 
-    total: int = 0
+    total: int
     resealed: int = 0
     current: int = 0
     unopened: list[str] = field(default_factory=list)
@@ -36,30 +29,38 @@ class Resealing:
 
 def reseal_all(on_progress: Callable[[Resealing], None] = lambda _: None) -> Resealing:
     """Reseal everything; `on_progress` is called after each text."""
-    rows = [(model, name, title, pk) for model, name, title in SEALED for pk in _ids(model, name)]
-    found = Resealing(len(rows))
-    for model, name, title, pk in rows:
-        _reseal(model, name, title, pk, found)
+    texts = [(sealed_field, pk) for sealed_field in sealed_fields() for pk in _ids(sealed_field)]
+    found = Resealing(len(texts))
+    for sealed_field, pk in texts:
+        _reseal(sealed_field, pk, found)
         on_progress(found)
     return found
 
 
-def _ids(model: type[Model], name: str) -> list[int]:
-    return list(model._default_manager.exclude(**{name: ""}).order_by("pk").values_list("pk", flat=True))
+def sealed_fields() -> list[SealedField]:
+    """Everything that is sealed."""
+    fields = (field for model in apps.get_models() for field in model._meta.concrete_fields)
+    return [field for field in fields if isinstance(field, SealedField)]
 
 
-def _reseal(model: type[Model], name: str, title: str, pk: int, found: Resealing) -> None:
-    row = model._default_manager.filter(pk=pk).first()
-    sealed = getattr(row, name, "")
+def _ids(field: SealedField) -> list[int]:
+    rows = field.model._default_manager.exclude(**{field.name: ""}).order_by("pk")
+    return list(rows.values_list("pk", flat=True))
+
+
+def _reseal(field: SealedField, pk: int, found: Resealing) -> None:
+    rows = field.model._default_manager.filter(pk=pk)
+    row = rows.first()
+    sealed = getattr(row, field.name, "")
     if not sealed or is_sealed_by_present_key(sealed):  # or it is gone meanwhile
         found.current += 1
         return
     try:
         text = unseal(sealed)
     except Unsealable:
-        found.unopened.append(title.format(row))
+        found.unopened.append(f"{row} ({field.model._meta.verbose_name}, {field.verbose_name})")
         return
-    if model._default_manager.filter(pk=pk, **{name: sealed}).update(**{name: seal(text)}):
+    if rows.filter(**{field.name: sealed}).update(**{field.name: seal(text)}):
         found.resealed += 1
     else:
-        _reseal(model, name, title, pk, found)  # it was replaced meanwhile
+        _reseal(field, pk, found)  # it was replaced meanwhile

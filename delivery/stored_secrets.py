@@ -7,12 +7,12 @@
 A table whose rows may refer to one is named in `referring`: a secret is not deleted while one of them does.
 """
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
 
 from django.core.exceptions import ValidationError
 from django.db import close_old_connections, connection, transaction
-from django.db.models import Model
+from django.db.models import JSONField, Model
 
 from declarations.problems import lines_of, validated
 from declarations.service import Service, used_by
@@ -21,11 +21,23 @@ from delivery.encryption import Unsealable, seal, unseal
 from delivery.models import StoredSecret
 from jobs import decisions
 from jobs.clock import database_clock
+from jobs.conf import PROGRAM
 
 PREFIX = "stored:"
 
-referring: list[tuple[type[Model], str]] = []
-"""Models with a name, and a field of theirs that may hold a reference."""
+
+class Referring(NamedTuple):
+    """A field of rows with a name that may hold a reference, or an object of which each value may be one.
+
+    `stays`: a secret that one of these rows refers to is not replaced: it opens what was written with it.
+    """
+
+    model: type[Model]
+    field: str
+    stays: bool = False
+
+
+referring: list[Referring] = []
 
 
 class NotStored(ValueError):
@@ -42,7 +54,7 @@ def read(name: str) -> str:
     try:
         return unseal(sealed)
     except Unsealable as error:
-        raise NotStored(f"the stored secret {name} cannot be opened: {error}: `manage.py secrets set {name}`") from None
+        raise NotStored(f"the stored secret {name} cannot be opened: {error}: `{PROGRAM} secrets set {name}`") from None
 
 
 def problem_with(name: str) -> str:
@@ -62,15 +74,25 @@ def store(name: str, value: str) -> str:
     return f"{PREFIX}{name}"
 
 
-def users_of(names: Collection[str]) -> dict[str, dict[str, list[str]]]:
-    """What refers to each of these secrets: secret → title of a kind of rows, as `source` → their names."""
+def users_of(names: Collection[str], *, that_stay: bool = False) -> dict[str, dict[str, list[str]]]:
+    """What refers to each of these secrets: secret → title of a kind of rows, as `source` → their names. `that_stay`:
+    only what opens something with it."""
     found: dict[str, dict[str, list[str]]] = {name: {} for name in names}
-    for model, field in referring:
-        title = str(model._meta.verbose_name)
-        rows = model._default_manager.filter(**{f"{field}__in": [f"{PREFIX}{name}" for name in names]})
-        for reference, user in rows.order_by("name").values_list(field, "name"):
+    for each in [each for each in referring if each.stays or not that_stay]:
+        title = str(each.model._meta.verbose_name)
+        for reference, user in _references(each, {f"{PREFIX}{name}" for name in names}):
             found[reference.removeprefix(PREFIX)].setdefault(title, []).append(user)
     return found
+
+
+def _references(each: Referring, wanted: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Reference and name of each row that has one of those."""
+    rows = each.model._default_manager.order_by("name")
+    if not isinstance(each.model._meta.get_field(each.field), JSONField):
+        rows = rows.filter(**{f"{each.field}__in": wanted})
+    for value, user in rows.values_list(each.field, "name"):
+        held = list(value.values()) if isinstance(value, dict) else [value]
+        yield from ((reference, user) for reference in wanted if reference in held)
 
 
 class StoredSecrets(Service[StoredSecret]):
@@ -85,6 +107,9 @@ class StoredSecrets(Service[StoredSecret]):
             raise ValidationError({"name": "stays: what uses the secret refers to it by name; store another one"})
         if not is_new and "value" not in sent:
             return set()
+        for title, users in users_of([row.name], that_stay=True)[row.name].items() if not is_new else ():
+            why = f"stays: what is in the {title} {', '.join(users)} opens with it alone; store another one beside it"
+            raise ValidationError({"value": why})
         new = validated(declarations.NewStoredSecret, sent if is_new else {"name": row.name, **sent})
         super().fill(row, {"name": new.name})
         row.sealed, row.changed_at = seal(new.value), database_clock()
@@ -109,4 +134,4 @@ class StoredSecrets(Service[StoredSecret]):
 
 
 def _missing(name: str) -> str:
-    return f"there is no stored secret {name}: store it by `manage.py secrets set {name}`, or in the admin"
+    return f"there is no stored secret {name}: store it by `{PROGRAM} secrets set {name}`, or in the admin"

@@ -2,23 +2,37 @@
 
 import logging
 import re
-from typing import Any
+from typing import Any, TextIO
 
 STEERS_A_TERMINAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
+COLOUR = re.compile(r"(\x1b\[(?:(?:[0-4]|[39][1-7])(?:;(?:[0-4]|[39][1-7]))*)?m)")
+"""Bold, italic, underlined and coloured text: what hides text, as black, is none."""
 
 
 def printable(text: str, *, colours: bool = False) -> str:
     """`text` for a terminal or log, where what sources wrote must not move the cursor, set titles or hide lines.
 
-    Control characters but tab and newline, and those that turn the direction of writing, become escapes as `\\x1b`.
-    `colours`: those that `text` sets stay.
+    Control characters but tab and newline, and those that turn the direction of writing, become escapes as `\\u001b`,
+    which JSON has as well. `colours`: those that `text` sets stay.
     """
     parts = COLOUR.split(text) if colours else [text]
     return "".join(
-        part if number % 2 else STEERS_A_TERMINAL.sub(lambda found: ascii(found[0])[1:-1], part)
+        part if number % 2 else STEERS_A_TERMINAL.sub(lambda found: f"\\u{ord(found[0]):04x}", part)
         for number, part in enumerate(parts)
     )
+
+
+class PrintableStream:
+    """A stream of a command: whatever is written to it, by whichever library, cannot steer the terminal behind it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(printable(text, colours=self._stream.isatty()))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class PrintableFormatter(logging.Formatter):

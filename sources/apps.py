@@ -21,10 +21,11 @@ class SourcesConfig(AppConfig):
         from sources.backups import retention, upkeep
         from sources.backups.handler import copy_source
         from sources.backups.results import write_down
-        from sources.models import Source
+        from sources.models import Repository, Source
         from sources.restores import asking, handler
 
-        stored_secrets.referring.append((Source, "secret"))
+        for each in ((Source, "secret"), (Repository, "secrets"), (Repository, "key", True)):
+            stored_secrets.referring.append(stored_secrets.Referring(*each))
         opening = planning.next_openings
         registry.add(
             Kind(planning.KIND, home_queue=planning.AVAILABILITY, after_settle=write_down, next_opening=opening)

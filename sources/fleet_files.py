@@ -13,6 +13,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent
 from ruamel.yaml.nodes import Node
 
+from operations.printable import printable
+
 LARGEST = {"JSON": 500_000_000, "YAML": 20_000_000}
 """Bytes. YAML is read at some 100 kB a second, so a fleet of more than some ten thousand sources is for JSON."""
 
@@ -84,9 +86,17 @@ def _yaml() -> Any:
     yaml.default_flow_style = False
     yaml.allow_unicode = True
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.representer.add_representer(str, _scalar)
     # a date stays the text that it is in JSON
     yaml.constructor.add_constructor("tag:yaml.org,2002:timestamp", lambda loader, node: node.value)
     return yaml
+
+
+def _scalar(representer: Any, text: str) -> Node:
+    """In quotes where a character is escaped: by YAML, or by the stream of a terminal."""
+    quoted = '"' if printable(text) != text else None
+    found: Node = representer.represent_scalar("tag:yaml.org,2002:str", text, style=quoted)
+    return found
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from django.db.models import Count
 from jobs.clock import database_clock
 from schedules.capacity import batch_sizes
 from schedules.cron import check_expression, check_zone
+from sources.domain.not_kept import not_kept
 from sources.domain.preview import PreviewedPeriod, coming_periods
 from sources.models import Assignment, Policy
 
@@ -31,6 +32,14 @@ def preview(
     return coming_periods(schedule.period, policy.weekly_window, start or now or database_clock(), count)
 
 
+def lost_of(policy: Policy) -> dict[str, list[str]]:
+    """What is not kept of its sources, by their kind."""
+    if policy.pk is None:
+        return {}
+    kinds = policy.assignments.order_by("source__kind").values_list("source__kind", flat=True).distinct()
+    return {kind: not_kept(kind) for kind in kinds}
+
+
 def as_json(policy: Policy, periods: list[PreviewedPeriod]) -> dict[str, Any]:
     """Instants as ISO 8601, in UTC and, by `*_local`, in the policy's zone; lengths in seconds."""
     schedule = policy.schedule
@@ -41,6 +50,7 @@ def as_json(policy: Policy, periods: list[PreviewedPeriod]) -> dict[str, Any]:
         "zone": schedule.zone,
         "window": policy.window,
         "excluded_dates": policy.excluded_dates,
+        "not_kept": lost_of(policy),
         "periods": [_period_facts(period, schedule.period.tzinfo) for period in periods],
     }
 

@@ -43,7 +43,7 @@ def beside(work: Callable[[], Result]) -> "Future[Result]":
     return ThreadPoolExecutor(1).submit(and_close)
 
 
-def somebody_waits_for_a_lock() -> bool:
+def a_lock_is_waited_for() -> bool:
     """Whether a session of this database stands at a lock of another."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_clear_snapshot()")  # within a transaction it would not change
@@ -59,7 +59,7 @@ def meeting() -> Callable[[], None]:
 
     def arrive() -> None:
         there.append(None)
-        eventually(lambda: len(there) > 1 or somebody_waits_for_a_lock())
+        eventually(lambda: len(there) > 1 or a_lock_is_waited_for())
 
     return arrive
 

@@ -4,7 +4,7 @@ Tuning: `batch_size` of BATCH (the default is 10; its completion buffer has the 
 in batches of this size too; of 250, 500, 1000 and 2000 it was best for one worker, by less than the noise), no
 concurrency limits (so the plain dequeue statement without the capacity tables), a pool of connections, so that a batch
 is written while the next one is fetched, and its own autovacuum settings (`optimize_autovacuum`). Durability is
-`durable`, its default: all tables are logged, like everybody's here. What is left in its buffer at the end is written
+`durable`, its default: all tables are logged, like those of all here. What is left in its buffer at the end is written
 by a timer, up to 0.12 s later.
 """
 

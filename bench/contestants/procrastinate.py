@@ -1,7 +1,7 @@
 """Procrastinate, an async worker on psycopg and uvloop.
 
 Tuning: `concurrency` of CONCURRENCY (the default is 1), a pool that has a connection for as many (the default is 4),
-logging off, jobs kept when they are done (the default, and everybody's here). It fetches one job at a time by design.
+logging off, jobs kept when they are done (the default, as by all here). It fetches one job at a time by design.
 """
 
 import asyncio

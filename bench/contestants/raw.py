@@ -117,7 +117,7 @@ class Raw(Contestant):
         connection.execute(_fill(count, "now()"))
 
     def put_beside(self, connection: Connection, count: int) -> None:
-        """With a status of its own, as whoever has waiting jobs in such a table does."""
+        """With a status of its own, as a team with waiting jobs in such a table does."""
         connection.execute(_fill(count, "now() + interval '1 year'", status=0))
 
     def is_done(self, connection: Connection, count: int) -> bool:

@@ -38,7 +38,7 @@ class Virtual(Ours):
         return fleet.run(fleet.Outage(**outage), RetryPolicy.objects.get(name=preset))._asdict()
 
     def _begin(self, url: str) -> None:
-        """No crash is to be survived here, and nobody is told what is done to thousands of records a second."""
+        """No crash is to be survived here, and no log tells what is done to thousands of records a second."""
         set_up(url)
         import logging
 

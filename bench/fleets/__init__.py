@@ -9,7 +9,7 @@ arrivals.py    silent sources whose agents check in
 poison.py      records that are wrong for ever beside good ones, in virtual time
 outage.py      jobs whose service is away, in virtual time
 statements.py  counts what is sent to the database
-deaf_host.py   answers nobody, at every loopback address (in the parent)
+deaf_host.py   answers no caller, at every loopback address (in the parent)
 services.py    the project's own worker and web server (in the parent)
 spans.py       what the recorded attempts say, computed (in the parent)
 """

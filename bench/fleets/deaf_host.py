@@ -1,6 +1,6 @@
 """A host that is not there, at every loopback address: connections to its port are neither accepted nor refused.
 
-A listening socket whose queue is full drops whoever comes next, so they run into their timeout, as with a laptop whose
+A listening socket whose queue is full drops callers, so they run into their timeout, as with a laptop whose
 lid is closed. Nothing listens on 127.x.y.z otherwise, and a port without a listener refuses at once.
 """
 
@@ -28,7 +28,7 @@ def deaf_host(last: int) -> Iterator[int]:
     """Yields the port. `last`: number of the last absent source, whose address is tried. Raises: NotDeaf."""
     with ExitStack() as open_sockets:
         listener = open_sockets.enter_context(socket.socket())
-        listener.bind(("0.0.0.0", 0))  # noqa: S104 - every loopback address; nobody is ever accepted
+        listener.bind(("0.0.0.0", 0))  # noqa: S104 - every loopback address; none is ever accepted
         listener.listen(0)
         port: int = listener.getsockname()[1]
         for _ in range(QUEUE_FILLERS):

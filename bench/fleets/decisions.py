@@ -1,7 +1,7 @@
 """A decision: some units are free; which source is asked next? The look-ahead's question and a claim of one record.
 
 What is there: a worker with 16 units, 12 of them busy, two sources that have answered; and `count` due assignments in
-the queue `availability`, a fifth of them tried in vain before. With lanes, half of them belong to a throttle that is
+the queue `availability`, a fifth of them found silent before. With lanes, half of them belong to a throttle that is
 full and stand first in the claim order; two fifths to two throttles that have room; the rest to none.
 """
 

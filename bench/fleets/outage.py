@@ -1,6 +1,6 @@
 """A service that many jobs need is away for a day or a week: how often is it called, and how soon is all well again?
 
-All jobs are there when the outage begins, each call takes a few seconds, in vain or not, and there are more units than
+All jobs are there when the outage begins, each call takes a few seconds in any case, and there are more units than
 ever call at once, so that nothing but the retry policy decides. Once without a circuit breaker, once with one.
 """
 

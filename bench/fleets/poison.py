@@ -2,7 +2,7 @@
 
 The stream is a policy's: a batch of due records every hour, of which some fail once for a passing reason, and a
 trickle of single ones. The poison has been there for so long that each of its records has failed at least once when
-the stream begins: before that nobody can tell it from a good one. The stream crosses a midnight. All attempts take
+the stream begins: before that nothing tells it from a good one. The stream crosses a midnight. All attempts take
 equally long. The same stream goes through the same backlog with the poison and without.
 """
 

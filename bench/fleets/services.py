@@ -57,7 +57,7 @@ def wait_until(condition: Callable[[], bool], what: str, process: Any, longest: 
         if process.poll() is not None:
             raise ContestantFailed(f"{what} has ended")
         if time.monotonic() > deadline:
-            raise ContestantFailed(f"waited {longest:.0f} s in vain for {what}")
+            raise ContestantFailed(f"waited {longest:.0f} s for {what}, which did not come")
         time.sleep(LOOK_EVERY_SECONDS)
 
 

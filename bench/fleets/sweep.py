@@ -42,8 +42,8 @@ def make(
 
 def mixed(absent: int, present: int) -> list[bool]:
     """Whether each in turn is present: `present` of them spread evenly over all, the first one among them."""
-    everybody = absent + present
-    return [number * present % everybody < present for number in range(everybody)]
+    fleet = absent + present
+    return [number * present % fleet < present for number in range(fleet)]
 
 
 def _present(number: int, home: Path) -> Source:

@@ -44,7 +44,7 @@ def swept(attempts: Iterable[Tried], *, absent: int, units: int, timeout: float)
     asked = [attempt for attempt in tried if attempt.absent and attempt.queue == ASKING]
     silent = [a.span for a in asked if a.outcome == AttemptOutcome.UNAVAILABLE]
     if not len(asked) == len(silent) == absent:
-        raise NoSweep(f"{absent} sources are absent; {len(asked)} times one was asked, {len(silent)} times in vain")
+        raise NoSweep(f"{absent} sources are absent; {len(asked)} times one was asked, {len(silent)} times silent")
     if (shortest := min(span.seconds for span in silent)) < timeout:
         raise NoSweep(f"an absent source was found silent after {shortest:.2f} s of {timeout:g}")
     whole = Span(min(a.start for a in tried), max(span.end for span in silent))

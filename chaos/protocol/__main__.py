@@ -73,7 +73,7 @@ def _simulate(options: argparse.Namespace) -> int:
 
     player = set_up()
     seeds = [options.seed] if options.seed is not None else range(options.first, options.first + options.seeds)
-    began = said_at = monotonic()
+    began = printed_at = monotonic()
     played = choices = 0
     found = []
     met: Counter[str] = Counter()
@@ -90,9 +90,9 @@ def _simulate(options: argparse.Namespace) -> int:
             found.append(verdict)
             if not options.go_on:
                 break
-        if monotonic() - said_at >= SAY_EVERY_SECONDS:
-            said_at = monotonic()
-            rate = played * 60 / (said_at - began)
+        if monotonic() - printed_at >= SAY_EVERY_SECONDS:
+            printed_at = monotonic()
+            rate = played * 60 / (printed_at - began)
             sys.stderr.write(f"{played} of {len(seeds)} seeds, {rate:.0f} a minute, {len(found)} with a violation\n")
     seconds = monotonic() - began
     report: dict[str, Any] = {

@@ -30,7 +30,7 @@ NUMBERED = (
     "jobs_worker",
 )
 TRUNCATE_EVERY = 40
-"""Seeds: without autovacuum, whose locks would be nobody's choice, deleted rows pile up."""
+"""Seeds: without autovacuum, whose locks would not be chosen by the seed, deleted rows pile up."""
 
 EVENTS = 3
 

@@ -221,7 +221,7 @@ def _measured(queue: str, lane: int, now: datetime) -> dict[str, Any]:
         "lane": lane,
         "rows": found,
         "buffers": buffers,
-        "in_vain": max(0, buffers - BUFFERS_OF_A_DESCENT - BUFFERS_PER_ROW * (found + skipped)),
+        "wasted": max(0, buffers - BUFFERS_OF_A_DESCENT - BUFFERS_PER_ROW * (found + skipped)),
         "milliseconds": round(float(plan["Execution Time"]), 3),
         "sorts": any("Sort" in node["Node Type"] for node in nodes),
     }
@@ -238,15 +238,15 @@ def judge_heads(heads: list[dict[str, Any]], last: str, about: dict[str, Any]) -
     if any(head["sorts"] for head in heads):
         what = "a claim cannot read backlog_claim_order in order: it reads and sorts a whole queue"
         return problem(what, "see the finding schema, which says how to make that index again", **about)
-    worst = sorted(heads, key=lambda head: -int(head["in_vain"]))
-    most = worst[0]["in_vain"] if worst else 0
+    worst = sorted(heads, key=lambda head: -int(head["wasted"]))
+    most = worst[0]["wasted"] if worst else 0
     if most < WARN_BUFFERS:
         return ok(f"a claim reads at most {most:,} buffers for nothing; {last}", **about)
     over = [
         f"a claim from queue {head['queue']}{' lane {}'.format(head['lane']) if head['lane'] else ''} reads "
-        f"{head['buffers']:,} buffers for {head['rows']} records ({head['milliseconds']:.0f} ms), {head['in_vain']:,} "
+        f"{head['buffers']:,} buffers for {head['rows']} records ({head['milliseconds']:.0f} ms), {head['wasted']:,} "
         "of them for dead rows"
         for head in worst
-        if head["in_vain"] >= WARN_BUFFERS
+        if head["wasted"] >= WARN_BUFFERS
     ]
     return (problem if most >= PROBLEM_BUFFERS else warning)(f"{listed(over)}; {last}", VACUUM, **about)

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from django import forms
 from django.template.loader import render_to_string
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from jobs.durations import span
 from sources.admin.policy_form import WHEN_FIELDS
@@ -15,7 +15,8 @@ from sources.backups import retention
 from sources.domain.preview import PreviewedPeriod
 from sources.domain.windows import Opening
 from sources.models import Policy
-from sources.previews import preview
+from sources.models.source import SourceKind
+from sources.previews import lost_of, preview
 
 SHOWN_PERIODS = 10
 SHOWN_SOURCES = 10
@@ -39,15 +40,20 @@ def preview_of(form: forms.ModelForm, now: datetime | None = None) -> SafeString
         else:
             zone = policy.schedule.period.tzinfo
             rows = [row for period in periods for row in _rows(period, zone)]
-    context = {"wrong": wrong, "zone": policy.schedule.zone, "table": {"headers": HEADERS, "rows": rows}}
-    return render_to_string("sources/preview.html", context) + _kept_of(policy)
+    context = {
+        "wrong": wrong,
+        "zone": policy.schedule.zone,
+        "table": {"headers": HEADERS, "rows": rows},
+        "not_kept": [(SourceKind(kind).label, "; ".join(lost)) for kind, lost in lost_of(policy).items()],
+    }
+    return mark_safe(render_to_string("sources/preview.html", context) + _kept_of(policy))  # noqa: S308 - both escape
 
 
-def _kept_of(policy: Policy) -> SafeString:
+def _kept_of(policy: Policy) -> str:
     """What its rules, saved or not, make of the points that there are."""
     rows = []
-    assignments = policy.assignments.select_related("source").order_by("source__name") if policy.pk else []
-    for assignment in assignments[:SHOWN_SOURCES]:
+    assignments = policy.assignments.select_related("source").order_by("source__name") if policy.pk else None
+    for assignment in assignments[:SHOWN_SOURCES] if assignments is not None else ():
         assignment.policy = policy
         try:
             found = retention.decide(assignment)

@@ -30,6 +30,7 @@ from sources.admin.protection import (
     with_alert_state,
     with_status,
 )
+from sources.domain.not_kept import not_kept
 from sources.edits import Sources
 from sources.models import Assignment, Backup, Source
 
@@ -112,7 +113,7 @@ class SourceAdmin(AgentFields, AgentActions, DeclaredPages):
         *("snooze_for_hours", "snooze_until_tomorrow", "end_the_snooze"),
     )
     formfield_overrides = SMALL_TEXT_AREAS
-    readonly_fields = ("shown_paused_at", "shown_last_woken_at", "last_backups", "log", *AGENT_FIELDS)
+    readonly_fields = ("shown_paused_at", "shown_last_woken_at", "last_backups", "log", "not_kept", *AGENT_FIELDS)
     fieldsets = (
         (None, {"fields": ("name", "kind", "address", "port", "path", "options", "secret", "host_key")}),
         (
@@ -120,7 +121,7 @@ class SourceAdmin(AgentFields, AgentActions, DeclaredPages):
             {"fields": ("mac_address", "wake_address", "wake_port", "wake_allowed", "shown_last_woken_at")},
         ),
         ("Agent", {"fields": AGENT_FIELDS}),
-        ("State", {"fields": ("shown_paused_at", "log", "last_backups")}),
+        ("State", {"fields": ("shown_paused_at", "log", "not_kept", "last_backups")}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Source]:
@@ -170,6 +171,10 @@ class SourceAdmin(AgentFields, AgentActions, DeclaredPages):
             subjects += [planning.subject_of(assignment.pk), planning.subject_of_policy(assignment.policy_id)]
         address = log_url(subjects, planning.KIND)
         return format_html('<a href="{}" class="text-link">what was done, to it and by its policies</a>', address)
+
+    @admin.display(description="not kept by backups")
+    def not_kept(self, source: Source) -> str:
+        return "; ".join(not_kept(source.kind)) if source.kind else ""
 
     @admin.display(description="last backups")
     def last_backups(self, source: Source) -> str:

@@ -116,18 +116,19 @@ def ask(question: str, location: str | Location, stop: StopSignal | None = None,
 
 
 def location_of(repository: Repository, new_key: str | None = None) -> Location:
-    """Where a repository is, with its secrets fetched. `new_key`: of one whose key is not kept yet.
-
-    Raises: SecretNotFound; ValueError for what rclone does not take; ProgramMissing.
-    """
-    return remotes.location_of(
-        repository.location,
-        repository.remote,
-        {name: read_secret_in_time(reference) or "" for name, reference in repository.secrets.items()},
-        key_of(repository) if new_key is None else new_key,
-        remotes.obscure,
-        sees_changes=repository.sees_changes,
-    )
+    """Where it is, with its secrets fetched. `new_key`: of one whose key is not kept yet. Raises: StorageFailed."""
+    try:
+        secrets = {name: read_secret_in_time(reference) or "" for name, reference in repository.secrets.items()}
+        return remotes.location_of(
+            repository.location,
+            repository.remote,
+            secrets,
+            new_key or key_of(repository),
+            remotes.obscure,
+            sees_changes=repository.sees_changes,
+        )
+    except (ValueError, ProgramMissing) as error:  # SecretNotFound is one
+        raise StorageFailed(f"repository {repository} cannot be reached: {error}") from error
 
 
 def key_of(repository: Repository) -> str | None:

@@ -1,5 +1,6 @@
 from django.db import models
 
+from delivery.sealed_fields import SealedField
 from sources.models.repository import Repository
 
 
@@ -26,7 +27,7 @@ class RecoveryKey(models.Model):
 
     recipient = models.CharField(max_length=200)
     sealed_identity = models.TextField(help_text="Of age, sealed by the passphrase.")
-    sealed_passphrase = models.TextField(help_text="Sealed with a key derived from SECRET_KEY.")
+    sealed_passphrase = SealedField(help_text="Sealed with a key derived from SECRET_KEY.")
     printed_at = models.DateTimeField(null=True, help_text="When a person last had the passphrase printed.")
 
     class Meta:

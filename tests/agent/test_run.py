@@ -131,7 +131,7 @@ class TestWhenTheServerSaysNo:
 
 class TestWhenTheServerIsAway:
     def test_it_backs_off_and_is_there_again_when_the_server_is(self, machine):
-        address = loopback_address()  # where nobody else is given the port meanwhile
+        address = loopback_address()  # where no other process is given the port meanwhile
         with ContractServer(address=address) as gone:
             machine.store(url=gone.url, token=TOKEN, source="laptop")
         with machine.running({**OFTEN, "FIRST_BACKOFF": 0.2, "LONGEST_BACKOFF": 0.8}) as agent:

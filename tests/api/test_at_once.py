@@ -16,7 +16,7 @@ from schedules.editing import Schedules
 from tests.api.asking import Program, fields_of, problem_of
 from tests.schedules.event_records import make_event_schedule
 from tests.schedules.factories import make_endpoint
-from tests.threads import at_once, beside, meeting, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, at_once, beside, meeting
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -42,7 +42,7 @@ def test_the_second_waits_for_the_first_and_sees_what_it_wrote(program: Program)
     with transaction.atomic():
         Throttle.objects.select_for_update().update(max_in_flight=9)
         second = beside(lambda: program.patch(path, {"name": "other"}, If_Match=etag))
-        eventually(somebody_waits_for_a_lock)
+        eventually(a_lock_is_waited_for)
     problem_of(second.result(PATIENCE), 412)
     assert Throttle.objects.get().name == "hooks"
 

@@ -322,7 +322,7 @@ class TestWhoMay:
         strict.force_login(user)
         problem_of(strict.post("/api/throttles", BODY, content_type="application/json"), 403)
 
-    def test_nobody_and_who_is_no_staff_may_nothing(self) -> None:
+    def test_without_a_login_or_without_being_staff_nothing_is_allowed(self) -> None:
         problem_of(Client().get("/api/throttles"), 401)
         problem_of(Client().post("/api/throttles", BODY, content_type="application/json"), 401)
         problem_of(Program(make_user(is_staff=False, is_superuser=True)).get("throttles"), 403)

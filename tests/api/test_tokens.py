@@ -131,6 +131,14 @@ class TestRequests:
         client.force_login(user)
         problem_of(client.get("/api/me", headers={"Authorization": "Bearer bst_x"}), 401)
 
+    def test_a_token_counts_for_its_own_user_whatever_session_is_beside_it(self) -> None:
+        browser = Client()
+        browser.force_login(make_user(is_superuser=True))
+        program = Program(make_user("view_policy"))
+        program.client = browser
+        problem_of(program.get("sources"), 403)
+        assert program.get("policies").status_code == 200
+
     def test_a_token_needs_no_csrf_token(self) -> None:
         program = Program()
         program.client = Client(enforce_csrf_checks=True)

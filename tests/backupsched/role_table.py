@@ -1,7 +1,7 @@
 """Who may do what, as data: each page of the admin and each operation of the API, and which roles are let in."""
 
 MAY = {
-    "anybody": "nobody account staff looks operates edits restores superuser",
+    "anybody": "anonymous account staff looks operates edits restores superuser",
     "staff": "staff looks operates edits restores superuser",
     "looks": "looks operates edits restores superuser",
     "operates": "operates superuser",
@@ -137,3 +137,17 @@ OPERATIONS = {
     "GET me": "any staff",
 }  # fmt: skip
 """Operation, below /api/ → the scope that a token needs, and who may with it, or with a session."""
+
+COMMANDS = {
+    "api_tokens": ["", "--json", "revoke 999999999"], "apply": ["FILE --dry-run"], "backoff": ["", "--policy NAME"],
+    "backlog": ["", "--json", "list", "list --json", "show ID", "show ID --json", "errors", "errors --json"],
+    "breakers": ["", "--json", "close NAME"], "doctor": ["", "--json"], "endpoints": ["", "--json", "show NAME"],
+    "enrol": ["NAME"], "export_fleet": ["", "--json"], "import_fleet": ["FILE --dry-run"],
+    "install_schedules": ["--dry-run", "--dry-run --json"], "log": ["", "--json", "NAME"], "preview": ["NAME"],
+    "process_backlog": ["1 --dry-run"], "schedules": ["", "--json", "show NAME"],
+    "throttles": ["", "--json", "show NAME"], "secrets": ["", "--json"], "self_backup": ["", "--json"],
+    "self_restore": ["FILE --list"], "restore": ["NAME --list"], "held_back": ["", "--json", "accept NAME"],
+    "database": [], "demo": [], "web": [], "worker": [],
+}  # fmt: skip
+"""Command → how it is asked for what it shows; nothing, where it starts and ends processes. All are for an account of
+the host that can read the secret key, and for no other."""

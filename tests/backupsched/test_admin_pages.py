@@ -24,17 +24,17 @@ LOOKUPS = ["", "__year", *(["__exact", "__isnull", "__gte", "__in", "__regex", "
 ADMIN_OWN = ["o", "p", "all", "q", "e", "_popup", "_to_field", "_changelist_filters", "unknown"]
 SCRIPT = "<script>x"
 """Short: it has to fit."""
-SHAPED = ("window", "excluded_dates")
+SHAPED = ("window", "excluded_dates", "queues")
 """Pages rely on the shape of these."""
 
 
-def write_everywhere(model: Any) -> None:
-    """Scripts into all text that a row of `model` can hold, past its forms, as agents, engines and people might."""
+def write_everywhere(model: Any, text: str = SCRIPT) -> None:
+    """`text` into all text that a row of `model` can hold, past its forms, as agents, engines and people might."""
     for field in model._meta.concrete_fields:
         if isinstance(field, models.CharField | models.TextField | models.JSONField) and not field.choices:
-            value: object = SCRIPT
+            value: object = text
             if isinstance(field, models.JSONField):
-                value = [SCRIPT] if field.name == "addresses" else {SCRIPT: SCRIPT}
+                value = [text] if field.name == "addresses" else {text: text}
             if field.name not in SHAPED:
                 try:
                     model.objects.update(**{field.name: value})
@@ -86,7 +86,7 @@ def views(patterns: list[Any], before: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def test_no_page_takes_a_form_of_another_site() -> None:
-    """The API's operations ask for the token themselves: tests/api/sources/test_permissions.py."""
+    """The API's operations ask for the token themselves: tests/api/test_resources.py."""
     exempt = [path for path, view in views(get_resolver().url_patterns) if getattr(view, "csrf_exempt", False)]
     assert [path for path in exempt if not path.startswith("api/")] == []
     assert exempt

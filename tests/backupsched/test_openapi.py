@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 REFUSED = {400, 401, 404, 405, 411, 413, 415, 422}
-"""Where no request is let in. (An enrolment code is looked at for everybody.)"""
+"""Where no request is let in. (An enrolment code is looked at without one.)"""
 
 OnHand = dict[str, list[str | int]]
 

@@ -2,7 +2,10 @@
 `role_table.py` does not name fails here, so a new page cannot be left open."""
 
 import logging
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from copy import copy
 from functools import cache
@@ -12,6 +15,7 @@ import pytest
 from django.contrib import admin
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Permission, User
+from django.core.management import get_commands
 from django.db import transaction
 from django.template.response import SimpleTemplateResponse
 from django.test import Client, RequestFactory
@@ -24,7 +28,7 @@ from sources.agents import tokens
 from sources.models import Assignment
 from tests.api.asking import make_user
 from tests.backupsched.one_of_each import make_one_of_each
-from tests.backupsched.role_table import ACTIONS, MAY, OPERATIONS, PAGES
+from tests.backupsched.role_table import ACTIONS, COMMANDS, MAY, OPERATIONS, PAGES
 from tests.documents import ROOT, table_rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.timeout(240)]
@@ -45,7 +49,7 @@ def people() -> dict[str, User | None]:
     looks = permissions("view")
     edits = [f"{verb}_{model}" for verb in ("add", "change", "delete") for model in EDITED]
     return {
-        "nobody": None,
+        "anonymous": None,
         "account": make_user(is_staff=False),
         "staff": make_user(),
         "looks": make_user(*looks),
@@ -129,7 +133,7 @@ def test_each_role_at_each_page(people):
             continue
         table = name.rsplit("_", 1)[0]
         if table not in rows and name.endswith("_history"):
-            continue  # leads away from a row that is not there, whoever asks
+            continue  # leads away from a row that is not there, for every role
         key = next((rows[each] for each in rows if name.startswith(each + "_")), 1)
         address = re.sub(r"\^\(\?P<app_label>[^)]*\)/\$", "jobs/", route)
         address = re.sub(r"<[^>]*>", str(key), address)
@@ -178,7 +182,7 @@ def test_each_role_at_each_operation(people, on_hand):
     bearers = {scope: api_tokens.issue(root, scope, (scope,)).text for scope in SCOPES}
     bearers["agent"] = tokens.issue(assignment.source)
     sessions = {role: session_of(user) for role, user in people.items()}
-    nobody = Client()
+    anonymous = Client()
     wrong, seen = [], set()
     for name, method, address in operations(values):
         address = address.replace("/queues/" + values["name"], "/queues/callbacks")
@@ -190,10 +194,25 @@ def test_each_role_at_each_operation(people, on_hand):
         }
         for bearer, text in bearers.items():
             may = scope == bearer or (scope == "any" and (who == "anybody" or bearer != "agent"))
-            answers[f"token {bearer}"] = ask(nobody, method, address, "{}", Authorization=f"Bearer {text}"), may
+            answers[f"token {bearer}"] = ask(anonymous, method, address, "{}", Authorization=f"Bearer {text}"), may
         wrong += [f"{name} by {asker}: {status}" for asker, (status, may) in answers.items() if is_wrong(status, may)]
     assert not wrong, "\n".join(wrong)
     assert seen == set(OPERATIONS)
+
+
+def test_no_command_serves_an_account_that_cannot_read_the_key(tmp_path):
+    """Root can: without the right to pass over modes it is as any other account."""
+    (tmp_path / "secret_key").touch(mode=0)
+    as_another = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    environment = {name: text for name, text in os.environ.items() if name not in ("DATABASE_URL", "SECRET_KEY")}
+    environment |= {"BACKUPSCHED_VAR": str(tmp_path), "DJANGO_SETTINGS_MODULE": "backupsched.settings"}
+    ours = {name for name, app in get_commands().items() if app in (*OURS, "operations", "backupsched", "demo")}
+    assert ours == set(COMMANDS)
+    for name in sorted(ours):
+        argv = [*as_another, sys.executable, "manage.py", name]
+        ended = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        assert (ended.returncode, ended.stdout) == (2, ""), name
+        assert ended.stderr.startswith("Error: cannot keep a secret key in"), name
 
 
 def test_the_table_of_the_document_has_these_roles(people):

@@ -4,7 +4,6 @@ Nothing here depends on how fast the machine is: the instants are computed.
 """
 
 from dataclasses import replace
-from datetime import timedelta
 from functools import cache
 from typing import Any
 
@@ -14,14 +13,13 @@ from bench.fleets import outage, poison
 from bench.fleets.outage import Outage
 from bench.fleets.poison import Load
 from bench.parts.outage import is_called_less
-from bench.virtual import HOUR, MINUTE, START, Backlog, instant
+from bench.virtual import HOUR, MINUTE, Backlog, instant
 from jobs import conf
 from jobs.backlog import NewRecord, enqueue
 from jobs.handlers import Kind, registry
-from jobs.models import Attempt, BacklogRecord, Breaker, Decision, RetryPolicy
-from jobs.order import in_claim_order
+from jobs.models import Attempt, Breaker, Decision, RetryPolicy
 from jobs.outcomes import Claimed, Failed, Outcome, Succeeded
-from tests.factories import install_presets, make_record, make_retry_policy
+from tests.factories import install_presets, make_retry_policy
 
 pytestmark = pytest.mark.django_db
 
@@ -73,26 +71,6 @@ class TestVirtualTime:
         assert [tried.end - tried.start for tried in backlog.tried] == [TEN] * 6
         first = Attempt.objects.order_by("pk")[0]
         assert (first.started_at, first.ended_at) == (instant(0), instant(10))
-
-    def test_records_are_tried_in_claim_order(self):
-        days = [None, START.date(), START.date() + timedelta(days=1)]
-        for number in range(60):  # coprime, so that no key follows from another
-            tried_at = START - timedelta(minutes=number % 5) if number % 5 else None
-            make_record(
-                kind="bench",
-                queue="bench",
-                inserted_at=START,
-                run_after=START,
-                subject=f"{number}",
-                priority=number % 2,
-                rank_day=days[number % 3],
-                tried_at=tried_at,
-                expected_seconds=number % 7 or None,
-            )
-        backlog = Backlog(1, succeed)
-        backlog.run(HOUR)
-        expected = [record.subject for record in in_claim_order(BacklogRecord.objects.all())]
-        assert [tried.subject for tried in backlog.tried] == expected
 
 
 SMALL = Load(poison=300, batches=2)

@@ -43,7 +43,7 @@ def test_books_that_balance_have_no_discrepancy():
     [
         # records
         ("is lost", [], [], {"deeds": Deeds(subjects={"quick 7": "quick"})}),
-        ("nobody put it there", [record(1)], [ran(1, 10)], {"deeds": Deeds()}),
+        ("no enqueue put it there", [record(1)], [ran(1, 10)], {"deeds": Deeds()}),
         ("there 2 times", [record(1), record(2, subject="quick 1")], [ran(1, 10), ran(2, 10)], {}),
         ("still runs", [record(1, status=Status.RUNNING, leased=True), record(2)], [ran(2, 990)], {}),
         ("unfinished", [record(1, status=Status.READY, attempt=0), record(2)], [ran(2, 990)], {}),
@@ -79,7 +79,7 @@ def test_books_that_balance_have_no_discrepancy():
          [ran(1, 10, outcome=FAILED)], {}),
         ("claimed again, as attempt 2", [record(1, attempt=2, cancelled_at=10.5)],
          [ran(1, 10, outcome=RELEASED), ran(1, 20, number=2)], {}),
-        ("cancelled by nobody", [record(1, status=Status.CANCELLED, attempt=0)], [], {}),
+        ("cancelled without a request", [record(1, status=Status.CANCELLED, attempt=0)], [], {}),
         # bookings, which go with their success
         *[
             (message, [record(1, kind="booked")], [ran(1, 10)], {"bookings": bookings})

@@ -1,4 +1,4 @@
-"""A repository that fails for everybody, in a few words: records claimed, failed for it, refused, let through."""
+"""A repository that fails for every record, in a few words: records claimed, failed for it, refused, let through."""
 
 from datetime import datetime, timedelta
 

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.django_db
 
 
 class TestTrials:
-    def test_trials_in_vain_are_followed_by_others_after_fibonacci_numbers_up_to_the_longest(self):
+    def test_trials_that_fail_are_followed_by_others_after_fibonacci_numbers_up_to_the_longest(self):
         open_it()
         hold(3)
         tick(NOON + MINUTE - SECOND)

@@ -11,7 +11,7 @@ from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Released, Succeeded, Unavailable
 from jobs.states import AttemptOutcome, Status, WaitingFor
 from tests.factories import NOON, make_record, make_worker
-from tests.threads import another_connection, at_once, beside, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, another_connection, at_once, beside
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("kind_of_tests")]
@@ -121,7 +121,7 @@ class TestOpening:
         with another_connection() as other:
             other.execute("SELECT pg_advisory_xact_lock(4711)")
             under_way = beside(lambda: settling.settle([(running, Succeeded())], now=LATER))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
             BacklogRecord.objects.filter(pk=second.id).update(priority=1)
             other.commit()
             under_way.result(PATIENCE)

@@ -16,7 +16,7 @@ from jobs.worker.heartbeat import Heartbeat
 from jobs.worker.settler import Settler
 from tests.factories import make_record, make_retry_policy, make_worker
 from tests.jobs.held import Held
-from tests.threads import another_connection, beside, impatience, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, another_connection, beside, impatience
 from tests.waiting import PATIENCE, eventually
 
 HOLDS = {
@@ -101,7 +101,7 @@ class TestTheHeartbeat:
         heartbeat = Heartbeat(record.worker_id, Held(run))
         with being_edited(record) as edit:
             beat = beside(heartbeat.beat)
-            eventually(lambda: beat.done() or somebody_waits_for_a_lock())
+            eventually(lambda: beat.done() or a_lock_is_waited_for())
             edit.commit()
             beat.result(PATIENCE)
         assert not run.is_stopped

@@ -48,15 +48,6 @@ class TestLine:
         assert line.place(0, 0.9) == 0
         assert line.place(1, 0.5) == 4 + 0.5 * 14
 
-    @given(k=st.integers(1, 10**6), u=phases, line=lines)
-    def test_each_place_lies_between_two_starts(self, k, u, line):
-        assert line.start(k) <= line.place(k, u) <= line.start(k + 1) * (1 + SLACK)
-
-    @given(k=st.integers(1, 10**6), u=phases, line=lines)
-    def test_a_gap_is_the_way_from_a_place_to_the_next(self, k, u, line):
-        way = line.place(k, u) - line.place(k - 1, u)
-        assert line.gap(k, u) == pytest.approx(way, rel=1e-4, abs=line.start(k) * 1e-14)
-
     @given(k=st.integers(1, 10**15), u=phases, line=lines)
     def test_no_gap_is_shorter_than_the_one_before_nor_longer_than_the_cap(self, k, u, line):
         assert 0 < line.gap(k, u) <= line.gap(k + 1, u) * (1 + 1e-12)

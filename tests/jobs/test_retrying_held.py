@@ -13,7 +13,7 @@ from jobs.outcomes import Failed, Guarded, Held
 from jobs.retries import sweeps
 from jobs.states import Status, WaitingFor
 from tests.factories import NOON, make_record, make_worker
-from tests.threads import at_once, beside, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, at_once, beside
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("kind_of_tests")]
@@ -110,7 +110,7 @@ class TestAtTheSameMoment:
         with transaction.atomic():
             assert sweeps.process_backlog(1, now=LATER).ready == 1
             acting = beside(lambda: ACTIONS[verb]([record.pk]))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
         acting.result(timeout=PATIENCE)
         assert fresh(record).status == (Status.READY if verb == "retry" else Status.CANCELLED)
 

@@ -12,7 +12,7 @@ from jobs import claiming, rescuing, settling, throttles, wakeups
 from jobs.models import BacklogRecord, Lane, PausedQueue, Throttle
 from jobs.outcomes import Failed, Released, Succeeded
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
-from tests.threads import another_connection, at_once, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, another_connection, at_once
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -119,7 +119,7 @@ class TestOrder:
         records = {day: make_record(lane=lane, rank_day=date(2026, 3, day)).pk for lane, day in days}
         assert [record.id for record in claim()] == [records[1], records[2]]
 
-    def test_a_full_lane_holds_nobody_else_up(self):
+    def test_a_full_lane_holds_up_no_other(self):
         full = make_lane(make_throttle(1))
         for _ in range(20):
             make_record(lane=full, priority=100)
@@ -147,7 +147,7 @@ class TestPausedQueue:
         with another_connection() as other, ThreadPoolExecutor(1) as pool:
             other.execute("SELECT FROM jobs_throttle WHERE id = %s FOR UPDATE", [cap.pk])
             claimed = pool.submit(lambda: at_once(claim)[0])
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
             PausedQueue.objects.create(name="default")
             other.rollback()
             assert claimed.result(timeout=PATIENCE) == []

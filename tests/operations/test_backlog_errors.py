@@ -75,7 +75,7 @@ class TestLike:
             refused("retry", "--like", FULL, "--yes", *beside, code=1)
         assert statuses(record) == [Status.FAILED]
 
-    def test_a_group_that_nobody_is_in(self) -> None:
+    def test_a_group_without_records(self) -> None:
         failed("boom")
         assert refused("retry", "--like", "0" * 12, "--yes", code=1) == "no record matches"
 

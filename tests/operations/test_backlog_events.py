@@ -6,12 +6,9 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
 
 from delivery.models import Endpoint
-from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from operations.backlog.selection import filtered
 from tests.commands import command
 from tests.factories import NOON, make_record
 from tests.schedules import event_records
@@ -74,15 +71,6 @@ class TestList:
         last.save()
         make_record(kind="backup", subject="no-event-9", inserted_at=NOON)
         assert found(*filters) == expected
-
-    def test_what_has_ended_comes_by_an_index_without_sorting(self) -> None:
-        for number in (1, 2, 3):
-            delivered(make_event_schedule(), number)
-        rows = filtered(BacklogRecord.objects.all(), {"status": "succeeded"}).order_by("-finished_at", "-pk")
-        with connection.cursor() as cursor:
-            for way in ("seqscan", "bitmapscan", "sort"):  # what the planner prefers while there are few rows
-                cursor.execute(f"SET LOCAL enable_{way} = off")
-        assert "Index Scan Backward using backlog_done" in rows[:1].explain()
 
     def test_a_schedule_that_is_gone_is_found_by_the_name_that_its_events_carry(self) -> None:
         gone, other = make_event_schedule(name="gone"), make_event_schedule(name="other")

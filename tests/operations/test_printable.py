@@ -12,7 +12,7 @@ from operations.management.commands.doctor import report
 from operations.printable import PrintableFormatter, printable
 
 HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\rd\u202ee\x9b31m\x00"
-HARMLESS = r"a\x1b]0;title\x07b\x1b[2Jc\rd\u202ee\x9b31m\x00"
+HARMLESS = r"a\u001b]0;title\u0007b\u001b[2Jc\u000dd\u202ee\u009b31m\u0000"
 
 
 def test_control_characters_become_escapes_and_lines_stay_lines() -> None:
@@ -20,7 +20,8 @@ def test_control_characters_become_escapes_and_lines_stay_lines() -> None:
 
 
 def test_colours_stay_where_they_are_ours_and_nothing_else_does() -> None:
-    assert printable("\x1b[31mred\x1b[0m\x1b[2J", colours=True) == "\x1b[31mred\x1b[0m\\x1b[2J"
+    red = "\x1b[1;31mred\x1b[0m"
+    assert printable(f"{red}\x1b[2J\x1b[8m\x1b[30m", colours=True) == red + r"\u001b[2J\u001b[8m\u001b[30m"
 
 
 def test_a_log_line_with_its_traceback_steers_nothing() -> None:

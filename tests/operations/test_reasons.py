@@ -104,11 +104,11 @@ class TestReady:
         *_, last = [make_record() for _ in range(5)]
         assert why(last) == ["it is ready; more than 3 records of queue default come before it"]
 
-    def test_nobody_serves_its_queue(self):
+    def test_no_worker_serves_its_queue(self):
         record = make_record(queue="backups")
         assert why(record)[0] == "no worker that is alive serves its queue: `manage.py worker --queues backups`"
 
-    def test_a_worker_that_fell_silent_serves_nobody(self):
+    def test_a_worker_that_fell_silent_serves_no_queue(self):
         record = make_record()
         assert any("no worker that is alive" in reason for reason in why(record, NOON + HOUR))
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.utils import timezone
 
@@ -20,7 +19,6 @@ from schedules.models import Schedule, Trigger
 from tests.factories import NOON, make_record, make_retry_policy
 from tests.schedules.factories import emitter_beside, make_endpoint, make_events, make_throttle
 from tests.sources.factories import make_assignment, make_policy
-from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.django_db
 
@@ -49,13 +47,6 @@ def offered_on_the_page_of(schedule: Schedule, client: Client) -> list[str]:
     """The verbs that have a button there."""
     page = client.get(f"{SCHEDULES}{schedule.pk}/change/").content.decode()
     return [verb for verb in ("trigger", "pause", "resume") if f'{SCHEDULES}{schedule.pk}/{verb}/"' in page]
-
-
-def person(client: Client, *permissions: str) -> User:
-    user = User.objects.create_user(f"person {User.objects.count()}", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
-    client.force_login(user)
-    return user
 
 
 class TestSaving:
@@ -136,14 +127,6 @@ class TestThePlan:
         assert "<i>other" not in page
         assert "&lt;script&gt;" in page
 
-    def test_is_only_for_who_may_edit(self, client: Client) -> None:
-        schedule = make_events()
-        person(client, "view_schedule")
-        assert client.post(f"{SCHEDULES}preview/", form(endpoint="")).status_code == 403
-        page = client.get(f"{SCHEDULES}{schedule.pk}/change/").content.decode()
-        assert "<svg" in page
-        assert "hx-post" not in page
-
 
 class TestThatOfAPolicy:
     def test_is_looked_at_here_and_edited_with_its_policy(self, admin_client: Client) -> None:
@@ -191,15 +174,6 @@ class TestActions:
         note = LogEntry.objects.get(object_id=str(schedule.pk))
         assert note.change_message.startswith("Trigger now: triggered at ")
 
-    def test_a_second_trigger_in_the_same_second_is_refused_in_words(self, admin_client: Client) -> None:
-        schedule = make_events()
-        now = database_clock().replace(microsecond=0)
-        for seconds in range(int(PATIENCE)):
-            Trigger.objects.create(schedule=schedule, trigger_at=now + timedelta(seconds=seconds))
-        admin_client.post(f"{SCHEDULES}{schedule.pk}/trigger/", {"confirmed": "yes"})
-        assert "try again in a second" in found(admin_client)
-        assert not LogEntry.objects.filter(object_id=str(schedule.pk)).exists()
-
     def test_pause_and_resume_from_the_list(self, admin_client: Client) -> None:
         schedules = [make_events(name="a"), make_events(name="b", enabled=False)]
         chosen = {"_selected_action": [schedule.pk for schedule in schedules], "confirmed": "yes"}
@@ -214,17 +188,6 @@ class TestActions:
         self, is_paused: bool, offered: list[str], admin_client: Client
     ) -> None:
         assert offered_on_the_page_of(make_events(enabled=not is_paused), admin_client) == offered
-
-    def test_are_for_who_may_operate(self, client: Client) -> None:
-        schedule = make_events()
-        person(client, "view_schedule", "change_schedule")
-        for verb in ("trigger", "pause", "resume"):
-            assert client.post(f"{SCHEDULES}{schedule.pk}/{verb}/", {"confirmed": "yes"}).status_code == 403
-        assert not Trigger.objects.exists()
-        person(client, "view_schedule", "change_backlogrecord")
-        client.post(f"{SCHEDULES}{schedule.pk}/pause/", {"confirmed": "yes"})
-        schedule.refresh_from_db()
-        assert not schedule.enabled
 
 
 class TestDeleting:

@@ -13,7 +13,7 @@ from jobs.models import BacklogRecord
 from jobs.states import Status
 from schedules.models import Schedule, Trigger
 from tests.commands import command
-from tests.factories import NOON, make_record
+from tests.factories import NOON
 from tests.schedules.factories import make_endpoint, make_events, make_throttle
 from tests.sources.factories import make_policy
 
@@ -58,11 +58,6 @@ class TestLooking:
         assert facts["pace"] == 50
         assert len(facts["load"]["busiest_minute_of_each_hour"]) == 168
         assert max(facts["load"]["busiest_minute_of_each_hour"]) == facts["load"]["peak"] == 1_000_000
-
-    def test_plan_of_a_paused_throttle_has_no_verdict(self) -> None:
-        make_events(throttle=make_throttle(max_in_flight=0))
-        facts = shown("plan", "nightly")
-        assert (facts["verdict"], facts["pace"]) == (None, 0)
 
     def test_triggers_lists_what_has_been(self) -> None:
         schedule = make_events()
@@ -231,11 +226,6 @@ class TestRemoving:
         monkeypatch.setattr("builtins.input", lambda question: "Y")
         run("remove", "nightly")
         assert not Schedule.objects.exists()
-
-    def test_is_refused_while_events_are_unfinished(self) -> None:
-        make_record(Status.READY, origin=make_events(), trigger_at=NOON)
-        assert "1 of its events is unfinished" in refused("remove", "nightly", "--yes", code=1)
-        assert Schedule.objects.exists()
 
 
 class TestBadUsage:

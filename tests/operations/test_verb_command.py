@@ -92,7 +92,7 @@ class TestWithoutTheDatabase:
     @pytest.mark.parametrize(
         "error",
         [
-            OperationalError("somebody was faster"),
+            OperationalError("another was faster"),
             caused(OperationalError("too late"), psycopg.errors.QueryCanceled()),
             caused(ProgrammingError("syntax"), psycopg.errors.SyntaxError()),
         ],
@@ -124,14 +124,14 @@ class TestTheQuestion:
         assert Command().is_confirmed("Remove it?") is yes
 
     @pytest.mark.parametrize("ended", [EOFError, KeyboardInterrupt])
-    def test_whoever_leaves_has_not_said_yes(self, terminal, ended):
+    def test_a_person_who_leaves_has_not_agreed(self, terminal, ended):
         def leave(prompt: str) -> str:
             raise ended
 
         terminal.setattr("builtins.input", leave)
         assert Command().is_confirmed("Remove it?") is False
 
-    def test_where_nobody_is_there_it_says_what_to_add(self, monkeypatch):
+    def test_without_a_terminal_it_says_what_to_add(self, monkeypatch):
         monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
         with pytest.raises(CommandError, match=r"Remove it\? There is no terminal to ask at: add --yes$") as caught:
             Command().is_confirmed("Remove it?")

@@ -15,7 +15,7 @@ from operations.backlog.selection import locked_batches
 from schedules import batches, emitter
 from schedules.models import Schedule, Trigger
 from tests.factories import NOON, install_presets, make_record, make_schedule
-from tests.threads import another_connection, beside, impatience, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, another_connection, beside, impatience
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -70,7 +70,7 @@ class TestARetryBesideAFinish:
         with transaction.atomic():
             assert finish() == 1
             retrying = beside(lambda: backlog.retry([record.pk]))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
         assert retrying.result(PATIENCE).ready == [record.pk]
         assert finished_at() is None
 
@@ -95,7 +95,7 @@ class TestARetryBesideAFinish:
         with transaction.atomic():
             assert finish() == 1
             retrying = beside(lambda: backlog.retry([record.pk]))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
         assert retrying.result(PATIENCE).succeeded == [record.pk]
         assert finished_at() == NOON + SECOND
 
@@ -106,7 +106,7 @@ class TestARetryBesideOthers:
         with transaction.atomic():
             backlog.retry([first.pk])
             retrying = beside(lambda: backlog.retry([second.pk]))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
             transaction.set_rollback(True)
         assert retrying.result(PATIENCE).ready == [second.pk]
         assert finished_at() is None
@@ -138,7 +138,7 @@ class TestARetryBesideOthers:
         with another_connection() as other:
             other.execute("SELECT FROM schedules_trigger FOR UPDATE")
             retrying = beside(lock)
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
             other.execute("SET lock_timeout = '200ms'")
             assert other.execute("SELECT FROM jobs_backlogrecord FOR UPDATE").rowcount == 1
             other.rollback()

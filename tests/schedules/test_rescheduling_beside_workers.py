@@ -12,7 +12,7 @@ from jobs.tick import promote
 from schedules import rescheduling
 from tests.factories import NOON, build_record, make_record, make_retry_policy, make_worker
 from tests.jobs.backoffs import HOUR, LATER, MINUTE, failing, wait
-from tests.threads import another_connection, at_once, beside, impatience, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, another_connection, at_once, beside, impatience
 from tests.waiting import PATIENCE, eventually
 
 
@@ -25,7 +25,7 @@ class TestAnEditBesideWorkers:
         with transaction.atomic():
             BacklogRecord.objects.filter(pk=moved.pk).update(status=Status.READY, waiting_for=None, run_after=NOON)
             applying = beside(lambda: rescheduling.apply(policy, now=LATER))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
             assert len(claim("one", worker_id=worker.pk, limit=1, now=NOON)) == 1
         assert applying.result(PATIENCE) == 1
         moved.refresh_from_db()
@@ -39,7 +39,7 @@ class TestAnEditBesideWorkers:
         with transaction.atomic():
             BacklogRecord.objects.filter(pk=record.pk).update(failures=4, last_failure_at=NOON + 30 * MINUTE)
             applying = beside(lambda: rescheduling.apply(policy, now=LATER))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
         assert applying.result(PATIENCE) == 1
         assert wait(record) == (WaitingFor.BACKOFF, NOON + 30 * MINUTE + 2 * HOUR)
         assert record.failures == 4
@@ -50,7 +50,7 @@ class TestAnEditBesideWorkers:
         with transaction.atomic():
             BacklogRecord.objects.filter(pk=record.pk).update(run_after=NOON)
             applying = beside(lambda: rescheduling.apply(policy))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
             with connection.cursor() as cursor:
                 cursor.execute(
                     "UPDATE jobs_backlogrecord SET last_failure_at = clock_timestamp() WHERE id = %s"

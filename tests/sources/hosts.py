@@ -77,7 +77,7 @@ class Host:
         return self.come()
 
     def freeze(self) -> None:
-        """Stop in mid-air: its system still accepts connections, and nobody is at home."""
+        """Stop in mid-air: its system still accepts connections, and no process answers."""
         self._signal(signal.SIGSTOP)
         assert self.process is not None
         os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)  # all its threads

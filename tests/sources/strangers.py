@@ -1,4 +1,4 @@
-"""What else may be at a port: nobody, somebody who never speaks, somebody who says the wrong thing."""
+"""What else may be at a port: nothing, a host that never speaks, one that says the wrong thing."""
 
 import contextlib
 import socket
@@ -24,7 +24,7 @@ def black_hole() -> Iterator[int]:
         server.bind(("0.0.0.0", 0))
         server.listen(0)
         port = int(server.getsockname()[1])
-        # nobody accepts: once its queue is full, the system answers nothing any more
+        # nothing accepts: once its queue is full, the system answers nothing any more
         for _ in range(4):
             client = stack.enter_context(socket.socket())
             client.setblocking(False)
@@ -41,7 +41,7 @@ def mute_host() -> Iterator[tuple[str, int]]:
 
 @contextlib.contextmanager
 def talker(*message: bytes, hang_up: bool = False, address: str = "") -> Iterator[tuple[str, int]]:
-    """A host that says something to whoever comes, and waits (or hangs up). Yields address and port."""
+    """A host that says something to each caller, and waits (or hangs up). Yields address and port."""
     with socket.create_server((address or another_address(), 0)) as server:
         open_ones = []
 

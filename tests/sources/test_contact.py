@@ -27,9 +27,7 @@ class TestNames:
         assert not answer.present
         assert answer.text.startswith(f"{address}:22 did not answer")
 
-    def test_names_that_nobody_answers_for_do_not_hold_up_those_that_are_known(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_names_without_an_answer_do_not_hold_up_those_that_are_known(self, monkeypatch: pytest.MonkeyPatch) -> None:
         answering = threading.Event()
 
         def look_up(host: str, *arguments: Any, **named: Any) -> Any:
@@ -123,9 +121,9 @@ class TestTheFirstOf:
 
     def test_the_first_address_says_why_there_is_nothing_at_any(self) -> None:
         async def refuse(address: str) -> str:
-            raise OSError(f"nobody at {address}")
+            raise OSError(f"no host at {address}")
 
-        with pytest.raises(OSError, match="nobody at a"):
+        with pytest.raises(OSError, match="no host at a"):
             asyncio.run(first_of(["a", "b"], refuse))
 
 

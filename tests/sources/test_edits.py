@@ -12,7 +12,7 @@ from sources.edits import Policies, Repositories
 from sources.models import Policy, Repository
 from tests.api.asking import Program
 from tests.sources.factories import make_policy
-from tests.threads import beside, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, beside
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -68,7 +68,7 @@ class TestTwoEditsOfOnePolicy:
 
         def meet(self: Policies, row: Policy, changed: Any) -> dict[str, str]:
             others.append(beside(lambda: save(read(policy), enabled=False)))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
             return check(self, row, changed)
 
         monkeypatch.setattr(Policies, "problems", meet)
@@ -83,7 +83,7 @@ class TestTwoEditsOfOnePolicy:
         with transaction.atomic():
             schedule = Schedule.objects.select_for_update().get()
             asked = beside(lambda: program.patch(f"policies/{policy.pk}", {"priority": 7}, If_Match=etag))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
             schedule.enabled = False
             schedule.save()
         assert asked.result(PATIENCE).status_code == 412

@@ -4,16 +4,16 @@ import json
 from typing import Any
 
 import pytest
-from django.core.exceptions import ValidationError
+from django.test import Client
+from django.utils.html import escape
 
 from jobs.clock import database_clock
 from schedules.cron import Period
 from sources import previews
-from sources.edits import Policies
 from sources.models import Policy
 from tests.commands import command
 from tests.schedules.factories import make_events, make_throttle
-from tests.sources.factories import MONDAY, make_policy
+from tests.sources.factories import MONDAY, make_assignment, make_policy, make_source
 
 pytestmark = pytest.mark.django_db
 
@@ -35,6 +35,24 @@ run, refused = command("preview")
 def facts(*arguments: object) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(run(*arguments, "--json"))
     return found
+
+
+def test_what_is_not_kept_of_its_sources_is_told_beforehand(admin_client: Client) -> None:
+    policy = nightly()
+    assert facts("laptops")["not_kept"] == {}
+    for kind in ("postgresql", "sftp", "sftp"):
+        make_assignment(policy, make_source(kind=kind))
+    lost = facts("laptops")["not_kept"]
+    assert set(lost) == {"postgresql", "sftp"}
+    assert f"not kept of sftp sources: {'; '.join(lost['sftp'])}" in " ".join(run("laptops").split())
+    assert admin_client.get("/api/policies/laptops/preview").json()["not_kept"] == lost
+    page = admin_client.get(f"/admin/sources/policy/{policy.pk}/change/").content.decode()
+    assert f"Not kept of a PostgreSQL database: {escape('; '.join(lost['postgresql']))}." in page
+    source = policy.assignments.earliest("pk").source
+    assert (
+        escape("; ".join(lost["postgresql"]))
+        in admin_client.get(f"/admin/sources/source/{source.pk}/change/").content.decode()
+    )
 
 
 class TestPeriodsOfAPolicy:
@@ -69,6 +87,7 @@ class TestJson:
             "zone": "Europe/Berlin",
             "window": NIGHTS,
             "excluded_dates": [],
+            "not_kept": {},
             "periods": [
                 {
                     "begins_at": "2026-03-27T23:00:00+00:00",
@@ -157,18 +176,6 @@ class TestBadUsage:
     def test_a_count_that_is_not_1_to_1000_is_refused(self) -> None:
         nightly()
         assert refused("laptops", "--count=0") == "0 periods cannot be shown; ask for 1 to 1000"
-
-
-class TestWhatIsCheckedWhenAPolicyIsSaved:
-    def problems(self, **fields: Any) -> dict[str, list[str]]:
-        with pytest.raises(ValidationError) as caught:
-            Policies().fill(make_policy(), fields)
-        return caught.value.message_dict
-
-    def test_excluded_dates_that_leave_no_opening_are_said_on_their_field(self) -> None:
-        assert self.problems(window=NIGHTS, excluded_dates=["2020-01-01..2040-01-01"]) == {
-            "excluded_dates": ["leave no opening within two years; take some of them away"]
-        }
 
 
 class TestAScheduleOfEvents:

@@ -4,8 +4,9 @@ import getpass
 import io
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pydantic
@@ -19,7 +20,7 @@ from api.fields import partial
 from declarations.service import InUse
 from delivery import resealing
 from delivery.declarations import NewStoredSecret
-from delivery.encryption import seal, unseal
+from delivery.encryption import is_sealed_by_present_key, seal, unseal
 from delivery.models import Endpoint, SigningSecret, StoredSecret
 from delivery.signing import rotate
 from delivery.stored_secrets import StoredSecrets, store
@@ -27,14 +28,15 @@ from jobs.models import Decision
 from sources.backups.handler import specification_of
 from sources.edits import Sources
 from sources.fleet import FleetError, export_fleet, import_fleet
-from sources.models import Source
+from sources.models import Repository, Source
 from sources.processes.runner import Command
 from sources.secrets_by_reference import SecretNotFound, read_secret, store_secret
 from tests.api.asking import Program, fields_of, make_user, problem_of
 from tests.delivery.endpoint_rows import make_endpoint
+from tests.jobs.worker_processes import Programs
 from tests.people import staff
 from tests.sources.backups.test_reach import LAPTOP
-from tests.threads import beside, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, beside
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
@@ -60,6 +62,13 @@ def refused(*arguments: str) -> CommandError:
 @pytest.fixture
 def pipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return lambda text: monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[Programs]:
+    started = Programs(tmp_path)
+    yield started
+    started.end()
 
 
 def lines_of_the_log() -> list[str]:
@@ -259,8 +268,8 @@ class TestRotation:
 
     @staticmethod
     def opened() -> list[str]:
-        return [unseal(getattr(row, name)) for model, name, _ in resealing.SEALED
-                for row in model._default_manager.exclude(**{name: ""}).order_by("pk")]  # fmt: skip
+        fields = ((field.name, field.model._default_manager.order_by("pk")) for field in resealing.sealed_fields())
+        return [unseal(text) for name, rows in fields for row in rows if (text := getattr(row, name))]
 
     def test_afterwards_the_present_key_opens_everything(self, sealed_by_old_keys: list[str], settings: Any) -> None:
         changed_at = StoredSecret.objects.get(name="nas").changed_at
@@ -270,35 +279,61 @@ class TestRotation:
         assert StoredSecret.objects.get(name="nas").changed_at == changed_at
         assert json.loads(run("rotate", "--json")) == {"resealed": 0, "current": 4, "unopened": []}
 
-    def test_killed_in_between_the_next_run_goes_on(self, sealed_by_old_keys: list[str], settings: Any) -> None:
-        class Killed(BaseException):
-            pass
-
-        def kill(found: resealing.Resealing) -> None:
-            if found.done == 2:
-                raise Killed
-
-        with pytest.raises(Killed):
-            resealing.reseal_all(kill)
-        assert json.loads(run("rotate", "--json")) == {"resealed": 1, "current": 3, "unopened": []}
-        settings.SECRET_KEY_FALLBACKS = []
-        assert self.opened() == sealed_by_old_keys
-
     def test_what_no_key_opens_is_named_and_the_rest_is_done(
         self, sealed_by_old_keys: list[str], settings: Any
     ) -> None:
         settings.SECRET_KEY_FALLBACKS = ["old"]
         refusal = refused("rotate")
         assert refusal.returncode == 1
-        assert "1 cannot be opened: the Authorization of the endpoint hooks. Put the SECRET_KEY" in str(refusal)
+        assert "1 cannot be opened: hooks (endpoint, sealed authorization). Put the SECRET_KEY" in str(refusal)
         settings.SECRET_KEY_FALLBACKS = []
         assert unseal(SigningSecret.objects.get().sealed) == sealed_by_old_keys[1]
         assert Endpoint.objects.get(name="hooks").sealed_authorization
 
     def test_every_sealed_field_is_known(self) -> None:
-        fields = {(model, field.name) for model in apps.get_models() for field in model._meta.concrete_fields
-                  if "sealed" in field.name}  # fmt: skip
-        assert fields == {(model, name) for model, name, _ in resealing.SEALED}
+        of_age = "sources.RecoveryKey.sealed_identity"
+        fields = [field for model in apps.get_models() for field in model._meta.concrete_fields]
+        assert {str(field) for field in fields if "sealed" in field.name} - {of_age} == {
+            str(field) for field in resealing.sealed_fields()
+        }
+
+
+class TestOfARepository:
+    def test_its_key_is_not_replaced_and_what_it_uses_is_not_deleted(self) -> None:
+        key, password = store("key", SECRET), store("password", SECRET)
+        rows = {row.name: row for row in StoredSecret.objects.all()}
+        secrets = {"pass": password, "key_file_pass": password}
+        Repository.objects.create(name="vault", secrets=secrets, encrypted=True, key=key)
+        Source.objects.create(**LAPTOP | {"secret": "stored:key"})
+        program = Program()
+        refusal = fields_of(program.patch(f"stored-secrets/{rows['key'].pk}", {"value": "another"}))
+        assert refusal["value"].startswith("stays: what is in the repository vault opens with it alone")
+        assert program.patch(f"stored-secrets/{rows['password'].pk}", {"value": "another"}).status_code == 200
+        listed = program.get("stored-secrets").json()["items"]
+        assert {each["name"]: each["used_by"] for each in listed} == {
+            "key": {"source": ["laptop"], "repository": ["vault"]}, "password": {"repository": ["vault"]},
+        }  # fmt: skip
+        assert program.delete(f"stored-secrets/{rows['password'].pk}").status_code == 409
+        assert read_secret("stored:key") == SECRET
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_a_rotation_that_is_killed_goes_on_in_the_next_run(settings: Any, programs: Programs) -> None:
+    settings.SECRET_KEY = "old"
+    names = [f"secret-{number}" for number in range(1200)]
+    StoredSecret.objects.bulk_create(StoredSecret(name=name, sealed=seal(name)) for name in names)
+    keys = {"SECRET_KEY": "present", "SECRET_KEY_FALLBACKS": "old", "BACKUPSCHED_VAR": str(programs.directory)}
+    first = programs.run("manage.py", "secrets", "rotate", **keys)
+    eventually(lambda: "500 of 1,200" in programs.log())
+    first.kill()
+    first.wait(PATIENCE)
+    settings.SECRET_KEY = "present"
+    resealed = sum(map(is_sealed_by_present_key, StoredSecret.objects.values_list("sealed", flat=True)))
+    assert 500 <= resealed < 1200
+    assert programs.run("manage.py", "secrets", "rotate", **keys).wait(PATIENCE) == 0
+    assert f"{1200 - resealed:,} sealed anew, {resealed:,} were sealed" in programs.log(1)
+    assert [read_secret(f"stored:{name}") for name in names] == names
 
 
 @pytest.mark.django_db(transaction=True)
@@ -307,6 +342,6 @@ def test_a_secret_is_not_deleted_while_a_source_is_being_pointed_at_it() -> None
     with transaction.atomic():
         Sources().edit(Source(), LAPTOP | {"secret": "stored:nas"})
         deleting = beside(lambda: StoredSecrets().remove(list(StoredSecret.objects.all())))
-        eventually(somebody_waits_for_a_lock)
+        eventually(a_lock_is_waited_for)
     with pytest.raises(InUse, match="nas is used by the source laptop"):
         deleting.result(PATIENCE)

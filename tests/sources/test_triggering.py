@@ -1,4 +1,4 @@
-"""The schedule of a policy is triggered by nobody by itself: that would go past what the policy says."""
+"""The schedule of a policy is not triggered by itself: that would go past what the policy says."""
 
 import pytest
 

@@ -1,6 +1,6 @@
 """psycopg's connections, which hand over the baton before each round trip, and Django's wrapper that gives them out.
 
-Every round trip goes through `Connection.wait`, whoever asks for it: ORM, raw cursor, COMMIT. Threads that are no
+Every round trip goes through `Connection.wait`, for every caller: ORM, raw cursor, COMMIT. Threads that are no
 actors go straight through. Sound connections are used again, since a new one costs more than ten steps.
 """
 

@@ -89,7 +89,7 @@ class Command(BaseCommand):
         footer = f"{session.url}   logs: {session.home}   Ctrl-C ends the demo"
         deadline = time.monotonic() + session.options.timeout
         last_line = ""
-        with Live(console=Console(quiet=self.quiet), auto_refresh=False) as live:
+        with Live(console=Console(file=sys.__stdout__, quiet=self.quiet), auto_refresh=False) as live:
             while not self.signals:
                 session.look()
                 try:

@@ -1,3 +1,4 @@
+import sys
 import time
 from argparse import ArgumentParser
 from collections import Counter
@@ -76,7 +77,9 @@ class Command(VerbCommand):
                     self.stdout.write(as_json(summary_facts(found)) if json else text_of(summary_view(found)))
                     self.stdout.flush()
                     time.sleep(seconds)
-            with Live(summary_view(summary()), console=Console(), auto_refresh=False, screen=True) as live:
+            with Live(
+                summary_view(summary()), console=Console(file=sys.__stdout__), auto_refresh=False, screen=True
+            ) as live:
                 while True:
                     time.sleep(seconds)
                     live.update(summary_view(summary()), refresh=True)

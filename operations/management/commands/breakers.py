@@ -25,7 +25,7 @@ COLUMNS = columns(
 
 class Command(VerbCommand):
     help = (
-        "Show the circuit breakers: a repository that fails for everybody is held back, and tried every now and then. "
+        "Show the circuit breakers: a repository that fails for all sources is held back, and tried now and then. "
         "Alone: those there are, open ones first. close KEY: let everything that waits for it go on. probe KEY: let "
         "one record through as a trial now. Exit codes: 0; 1 when that breaker is not open; 2 for bad usage, or when "
         "the database does not answer."

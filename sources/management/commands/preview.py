@@ -20,7 +20,7 @@ from schedules.previews import ComingBatch, coming_batches
 from sources.domain.preview import PreviewedPeriod
 from sources.management.names import named
 from sources.models import Policy
-from sources.previews import LARGEST_COUNT, as_json, preview
+from sources.previews import LARGEST_COUNT, as_json, lost_of, preview
 
 YEARS = range(1970, 2200)
 """Of `--from`: in which the rules of time zones are known or can be continued."""
@@ -90,7 +90,8 @@ def _view(policy: Policy, periods: list[PreviewedPeriod]) -> Group:
     columns = [Column("period begins"), Column("UTC"), Column("lasts", number=True), Column("opens"), Column("closes")]
     columns += [Column("UTC"), Column("open for", number=True), Column("")]
     rows = [row for period in periods for row in _rows(period, zone)]
-    return Group(plain(title), table(columns, rows))
+    lost = (Text(f"not kept of {kind} sources: {'; '.join(each)}") for kind, each in lost_of(policy).items())
+    return Group(plain(title), table(columns, rows), *lost)
 
 
 def _view_of_schedule(schedule: Schedule, batches: list[ComingBatch], found: list[Message]) -> Group:

@@ -156,7 +156,7 @@ class TestBackups:
             assert list(fields_of(program.get("backups", since=no_instant))) == ["since"]
         assert list(fields_of(program.get("backups", sice=since))) == ["sice"]
 
-    def test_nobody_writes_one(self, program: Program) -> None:
+    def test_none_is_written_over_the_api(self, program: Program) -> None:
         backup = add_backup(make_assignment())
         for method, path in (("POST", "backups"), ("DELETE", f"backups/{backup.pk}"), ("PUT", f"backups/{backup.pk}")):
             problem_of(program.ask(method, path, {}), 405)

@@ -12,7 +12,7 @@ from sources.models import Assignment, Policy, Repository, Source
 from tests.api.asking import Program, fields_of, problem_of
 from tests.factories import install_presets
 from tests.sources.factories import make_policy, make_source
-from tests.threads import at_once, beside, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, at_once, beside
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -97,7 +97,7 @@ class TestCreating:
 
         def and_delete(*given: Any) -> None:
             deleted.append(beside(lambda: one.delete(f"policies/{policy.pk}")))
-            eventually(lambda: deleted[0].done() or somebody_waits_for_a_lock())
+            eventually(lambda: deleted[0].done() or a_lock_is_waited_for())
             write(*given)
 
         monkeypatch.setattr(history, "created", and_delete)
@@ -111,7 +111,7 @@ class TestCreating:
         with transaction.atomic():
             policy.delete()
             made = beside(lambda: programs[0].post("assignments", body))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
         problem_of(made.result(), 409, 422)
         assert not Assignment.objects.exists()
 
@@ -122,6 +122,6 @@ class TestCreating:
             with connection.cursor() as cursor:
                 cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
             deleted = beside(lambda: programs[0].delete(f"policies/{policy.pk}"))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
         problem_of(deleted.result(), 409)
         assert Assignment.objects.exists()

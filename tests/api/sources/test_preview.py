@@ -38,24 +38,6 @@ def test_the_next_periods_with_their_openings(admin_client: Client) -> None:
     assert second["begins_at"] > first["begins_at"]
 
 
-def test_ten_from_now_on_unless_told_otherwise(admin_client: Client) -> None:
-    named("laptops")
-    assert len(get(admin_client, "laptops").json()["periods"]) == 10
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "a/b",
-        "?count=1",
-    ],
-)
-def test_any_name_can_be_asked_for(admin_client: Client, name: str) -> None:
-    named(name)
-    answer = get(admin_client, name, count=1)
-    assert (answer.status_code, answer.json().get("policy")) == (200, name)
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -83,21 +65,6 @@ def test_a_bad_count_or_instant_is_refused_by_name(admin_client: Client, field: 
     answer = get(admin_client, "laptops", **{field: value})
     assert answer.status_code == 422
     assert problem_of(answer)["detail"].startswith(field)
-
-
-@pytest.mark.parametrize(
-    "instant",
-    [
-        "0001-01-01T00:00:00+14:00",
-        "9999-12-31T23:59:59-12:00",
-        "0001-01-01T00:00:00Z",
-    ],
-)
-@pytest.mark.parametrize("zone", ["Pacific/Apia", "America/Havana"])
-def test_the_ends_of_time_are_an_answer_or_refused(admin_client: Client, instant: str, zone: str) -> None:
-    named("laptops", zone=zone, window=NIGHTS)
-    answer = get(admin_client, "laptops", **{"from": instant})
-    assert answer.status_code in (200, 422)
 
 
 def test_a_policy_that_cannot_be_read(admin_client: Client) -> None:

@@ -57,14 +57,14 @@ def held_up(act: Callable[[], Any], holder: psycopg.Connection) -> Iterator[Futu
 
     blocked = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
 
-    def somebody_waits() -> bool:
+    def it_waits() -> bool:
         with connection.cursor() as cursor:
             cursor.execute(blocked, [holder.info.backend_pid])
             return bool(cursor.fetchone()[0])
 
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(work)
-        eventually(lambda: future.done() or somebody_waits())
+        eventually(lambda: future.done() or it_waits())
         assert not future.done(), f"it did not wait: {future.result()}"
         yield future
 

@@ -11,7 +11,7 @@ from jobs.states import Status
 from jobs.worker.claimer import shortage
 from tests.factories import NOON, build_record, make_lane, make_record, make_throttle, make_worker
 from tests.jobs.throttling.rated import claim
-from tests.threads import another_connection, beside, impatience, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, another_connection, beside, impatience
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
@@ -66,7 +66,7 @@ def test_what_is_claimed_is_not_lost_when_the_throttle_of_another_lane_is_not_ha
         closer.execute("UPDATE jobs_throttle SET max_in_flight = 0 WHERE id = %s", [closing.pk])
         holder.execute("SELECT FROM jobs_throttle WHERE id = %s FOR UPDATE", [held.pk])
         claimed = beside(hurried)
-        eventually(somebody_waits_for_a_lock)
+        eventually(a_lock_is_waited_for)
         closer.commit()
         assert [record.id for record in claimed.result(PATIENCE)] == [second.pk]
 

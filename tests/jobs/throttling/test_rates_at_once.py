@@ -14,7 +14,7 @@ from jobs.models import Throttle
 from jobs.outcomes import Succeeded
 from tests.factories import NOON, make_lane, make_record, make_throttle, make_worker
 from tests.jobs.throttling.rated import claim, make_rated, most_above, put, ready, tokens_of
-from tests.threads import another_connection, at_once, beside, impatience, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, another_connection, at_once, beside, impatience
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -75,7 +75,7 @@ class TestTwoConnections:
         with another_connection() as first, ThreadPoolExecutor(1) as pool:
             first.execute("SELECT FROM jobs_throttle FOR UPDATE")
             second = pool.submit(lambda: at_once(lambda: claim(limit=3))[0])
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
             first.execute("UPDATE jobs_throttle SET tokens = tokens - 2, tokens_at = %s", [NOON])
             first.commit()
             assert len(second.result(PATIENCE)) == 1
@@ -94,7 +94,7 @@ class TestTwoConnections:
         with another_connection() as claiming_now:
             claiming_now.execute(CLAIM, {"worker": make_worker().pk, "now": None})
             edited = beside(lambda: Throttle.objects.filter(pk=throttle.pk).update(rate=0.001))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
             claiming_now.commit()
             assert edited.result(PATIENCE) == 1
         assert 0 <= tokens_of(throttle) < PATIENCE

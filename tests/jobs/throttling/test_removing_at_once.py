@@ -18,7 +18,7 @@ from schedules import emitter
 from schedules.models import Schedule
 from tests.factories import NOON, install_presets, make_lane, make_record, make_schedule, make_throttle, make_worker
 from tests.people import staff
-from tests.threads import another_connection, beside, impatience, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, another_connection, beside, impatience
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -94,7 +94,7 @@ class TestARecordThatComesFirst:
         with transaction.atomic():
             make_record(lane=make_lane(throttle, other))
             removing = beside(lambda: remove(throttle))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
         with pytest.raises(throttles.InUse, match="1 are ready"):
             removing.result(PATIENCE)
         assert Throttle.objects.count() == 2
@@ -118,7 +118,7 @@ class TestARemovalThatComesFirst:
         with transaction.atomic():
             remove(throttle)
             entering: Future[None] = beside(lambda: enter(throttle))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
         entering.result(PATIENCE)
         assert not Throttle.objects.exists()
 
@@ -127,7 +127,7 @@ class TestARemovalThatComesFirst:
         with transaction.atomic():
             remove(throttle)
             retrying = beside(lambda: backlog.retry([record.pk]))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
         assert retrying.result(PATIENCE).ready == [record.pk]
 
 

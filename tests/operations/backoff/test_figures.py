@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.retries import ALGORITHMS, Rule, phases, tiers
+from jobs.retries import ALGORITHMS, Rule
 from operations.backoff.study import MOST_CALLS_OF_A_JOB, Study, check_size, giving_up, study
 from operations.backoff.waits import describe_calls
 
@@ -19,22 +19,6 @@ def jobs_of(rule: Rule, jobs: int, retries: int) -> tuple[tuple[float, ...], ...
 
 
 class TestRetries:
-    def test_fibonacci_counts_from_the_first_failure(self) -> None:
-        assert jobs_of(Rule("fibonacci", {"unit": 60}), 1, 5) == ((60, 120, 240, 420, 720),)
-
-    def test_phased_takes_the_places_of_each_records_own_phase(self) -> None:
-        line = phases.Line(15, 86_400)
-        for record_id, job in enumerate(jobs_of(Rule("phased", {"unit": 15}), 3, 4), 1):
-            assert job == pytest.approx([line.place(k, phases.phase(record_id)) for k in range(1, 5)])
-
-    def test_progressive_works_through_its_tiers_until_none_covers_it(self) -> None:
-        [job] = jobs_of(Rule("progressive"), 1, 1_000)
-        waits = [later - earlier for earlier, later in zip((0, *job), job, strict=False)]
-        assert job[:3] == (300, 600, 900)
-        assert {tier.every for tier in tiers.TIERS} <= set(waits)
-        assert job[-1] == 360 * DAY
-        assert sum(at <= DAY for at in job) == 288
-
     @pytest.mark.parametrize("name", sorted(ALGORITHMS))
     def test_retries_increase_and_their_waits_add_up_to_them(self, name: str) -> None:
         found = study(name, Rule(name), jobs=7, retries=20)

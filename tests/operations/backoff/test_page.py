@@ -2,7 +2,6 @@
 
 import html
 import io
-import json
 import re
 from typing import Any
 from xml.etree import ElementTree
@@ -62,12 +61,6 @@ def test_an_account_draws_so_many_pictures_a_minute_and_another_goes_on(
 
 
 class TestWhoSeesIt:
-    @pytest.mark.parametrize("path", ["", "picture.svg", "picture.png", "figures.json"])
-    def test_nobody_without_the_admins_login(self, path: str, client: Client) -> None:
-        assert client.get(PAGE + path)["Location"].startswith("/admin/login/")
-        client.force_login(User.objects.create_user("someone"))
-        assert client.get(PAGE + path)["Location"].startswith("/admin/login/")
-
     def test_staff_see_algorithms_and_policies_if_they_may(self, staff: Client) -> None:
         policy = make_retry_policy(name="a secret one")
         assert "a secret one" not in shown(staff)
@@ -120,12 +113,6 @@ class TestFiles:
         with Image.open(io.BytesIO(answer.content)) as image:
             assert image.convert("RGB").getpixel((1, 1)) == (17, 24, 39)
 
-    def test_json(self, admin_client: Client) -> None:
-        found = json.loads(admin_client.get(f"{PAGE}figures.json", self.ASKED).content)
-        expected = study("", Rule("buckets"), jobs=20, seed=4)
-        assert found["buckets"]["retries"] == [list(job) for job in expected.jobs]
-        assert json.loads(admin_client.get(f"{PAGE}figures.json").content)["horizon_seconds"] == 22_560
-
     def test_what_is_wrong_is_said_in_plain_text(self, admin_client: Client) -> None:
         answer = admin_client.get(f"{PAGE}picture.svg", {"jobs": "0"})
         assert answer.status_code == 400
@@ -148,15 +135,6 @@ class TestWhatIsWrong:
         page = admin_client.get(PAGE, asked).content.decode()
         [beside] = re.findall(rf'<div id="errors_{field}">(.*?)</ul>', page, re.DOTALL)
         assert "<li>" in beside
-
-    def test_a_policy_that_was_stored_past_its_form(self, admin_client: Client) -> None:
-        policy = make_retry_policy(algorithm="constant", parameters={"unit": 3})
-        [message] = wrong(admin_client, policy=policy.pk)["policy"]
-        assert "constant has no parameter 'unit'" in message
-
-    def test_the_largest_picture_is_drawn(self, admin_client: Client) -> None:
-        asked = {"algorithm": "phased", "jobs": 1000, "retries": 20, "compare": "buckets"}
-        assert len(admin_client.get(f"{PAGE}picture.svg", asked).content) < 1_000_000
 
 
 def test_htmx_gets_the_pictures_alone_and_errors_cleared(admin_client: Client) -> None:

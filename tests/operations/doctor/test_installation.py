@@ -74,7 +74,7 @@ class TestSettings:
         assert (found.severity, found.numbers["ids"]) == (WARNING, ["jobs.W016"])
         assert "'catch_up'" in found.do
 
-    def test_a_kind_that_nobody_can_run_is_a_problem(self, own_registry):
+    def test_a_kind_without_a_handler_is_a_problem(self, own_registry):
         own_registry.add(Kind("other", home_queue="nowhere"))
         assert finding("settings").severity is PROBLEM
 

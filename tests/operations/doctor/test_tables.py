@@ -207,7 +207,7 @@ class TestTheHeadOfTheClaimIndex:
         assert kept.severity is WARNING
         [head] = kept.numbers["heads"]
         assert (head["queue"], head["rows"]) == ("default", tables.BATCH)
-        assert head["in_vain"] >= 40
+        assert head["wasted"] >= 40
         assert "queue default" in kept.what
         run("VACUUM jobs_backlogrecord")
         removed = finding("claim_head")
@@ -239,11 +239,11 @@ class TestTheHeadOfTheClaimIndex:
             other.execute("LOCK TABLE jobs_backlogrecord IN ACCESS EXCLUSIVE MODE")
             assert finding("claim_head").severity is PROBLEM
 
-    @pytest.mark.parametrize(("in_vain", "severity"), [(39, OK), (40, WARNING), (9_999, WARNING), (10_000, PROBLEM)])
-    def test_the_worst_head_decides(self, in_vain, severity):
-        head = {"queue": "a", "lane": 0, "rows": 100, "buffers": 120, "milliseconds": 1.0, "sorts": False, "in_vain": 0}
-        worse = head | {"queue": "b", "lane": 7, "in_vain": in_vain}
-        found = tables.judge_heads([head | {"in_vain": 39}, worse], "never vacuumed", {})
+    @pytest.mark.parametrize(("wasted", "severity"), [(39, OK), (40, WARNING), (9_999, WARNING), (10_000, PROBLEM)])
+    def test_the_worst_head_decides(self, wasted, severity):
+        head = {"queue": "a", "lane": 0, "rows": 100, "buffers": 120, "milliseconds": 1.0, "sorts": False, "wasted": 0}
+        worse = head | {"queue": "b", "lane": 7, "wasted": wasted}
+        found = tables.judge_heads([head | {"wasted": 39}, worse], "never vacuumed", {})
         assert found.severity is severity
         assert severity is OK or "queue b lane 7" in found.what
 

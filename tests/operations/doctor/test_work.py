@@ -131,7 +131,7 @@ class TestThePeriodicTasks:
         assert "minutes is 60" in found.what
 
     @pytest.mark.parametrize(("minutes", "severity"), [(0, OK), (9, OK), (11, WARNING)])
-    def test_a_task_that_nobody_runs_is_a_warning_that_says_what_waits(self, minutes, severity):
+    def test_a_task_that_does_not_run_is_a_warning_that_says_what_waits(self, minutes, severity):
         found = finding("periodic_tasks", now=in_time(minutes=minutes))
         assert found.severity is severity
         if severity is WARNING:
@@ -139,7 +139,7 @@ class TestThePeriodicTasks:
             assert "qcluster" in found.do
             assert "only pruning waits" in found.what
 
-    def test_a_sweep_that_nobody_runs_is_late_ten_minutes_after_its_time_however_rare_it_is(self):
+    def test_a_sweep_that_does_not_run_is_late_ten_minutes_after_its_time_however_rare_it_is(self):
         name = "backlog sweep: up to 360 days old, every 192 hours"
         at = PeriodicTask.objects.get(name=name).next_run
         PeriodicTask.objects.exclude(name=name).update(next_run=at)

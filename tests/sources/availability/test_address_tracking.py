@@ -80,7 +80,7 @@ class TestWhereItIs:
         monkeypatch.setattr(address_tracking, "HEAD_START_SECONDS", 0)
         host = hosts().come()
         elsewhere = another_address()
-        with socket.create_server((elsewhere, host.port)):  # and nobody accepts
+        with socket.create_server((elsewhere, host.port)):  # and nothing accepts
             answer, address = ask(checked_in(host, elsewhere), timeout=3600)
         assert (answer.present, address) == (True, None)
 

@@ -47,7 +47,7 @@ def test_a_silent_source_that_is_locked_stops_no_question(units: Units, ended: E
     policy = make_policy(wake_allowed=True)
     locked = make_source(
         kind="sftp",
-        address=another_address(),  # nobody listens there: refused at once
+        address=another_address(),  # nothing listens there: refused at once
         port=9,
         mac_address="02:00:00:aa:bb:cc",
         wake_address="127.0.0.1",

@@ -117,7 +117,7 @@ class TestWhoseFaultItIs:
         assert outcome.fault_of is None
 
     @pytest.mark.parametrize("path", ["", "gone"])
-    def test_a_source_that_fails_by_itself_counts_for_nobody(self, path: str, folder: Path, tmp_path: Path) -> None:
+    def test_a_source_that_fails_by_itself_counts_for_no_other(self, path: str, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "vault").mkdir()
         source = (
             make_source(path=str(folder / "gone"))

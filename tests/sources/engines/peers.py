@@ -34,13 +34,13 @@ def loopback_address() -> str:
 
 
 LOWEST_PORT, HIGHEST_PORT = 10_000, 30_000
-"""Below those that systems give to who calls: there somebody's call could take the port before its server does."""
+"""Below those that systems give to callers: there a call could take the port before its server does."""
 
 _numbers = count(97 * os.getpid())
 
 
 def free_port(address: str) -> int:
-    """One that nobody listens at: not the same twice, and not the one that a process beside gets."""
+    """One without a listener: not the same twice, and not the one that a process beside gets."""
     for number in _numbers:
         port = LOWEST_PORT + number % (HIGHEST_PORT - LOWEST_PORT)
         with socket.socket() as probe, contextlib.suppress(OSError):

@@ -12,7 +12,7 @@ from jobs.outcomes import Succeeded
 from sources import planning, repository_breaker
 from sources.engines.base import EngineResult, Verdict
 from tests.sources.factories import MONDAY, handed_on, make_assignment, make_policy, record_of
-from tests.threads import another_connection, beside, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, another_connection, beside
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -74,7 +74,7 @@ def test_a_settle_reads_the_clock_after_the_last_lock_that_it_waits_for(clock, h
     with another_connection() as other:
         other.execute(HOLDS[hold], {"id": claimed.id, "key": claimed.exclusive_key})
         under_way = beside(settle)
-        eventually(somebody_waits_for_a_lock)
+        eventually(a_lock_is_waited_for)
         clock.set(NINE + DAY + SECOND)
         other.commit()
     under_way.result(PATIENCE)

@@ -25,7 +25,7 @@ from tests.sources.factories import (
     record_of,
     settle,
 )
-from tests.threads import beside, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, beside
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
@@ -187,7 +187,7 @@ def test_a_check_in_at_the_moment_of_the_settle_is_never_lost() -> None:
     under_way = beside(settle_slowly)
     assert settled.wait(PATIENCE)
     arriving = beside(lambda: announce(assignment.source, NINE + MINUTE))
-    eventually(somebody_waits_for_a_lock)
+    eventually(a_lock_is_waited_for)
     may_commit.set()
     under_way.result(PATIENCE)
     assert arriving.result(PATIENCE) == 1
@@ -211,7 +211,7 @@ def test_a_settle_at_the_moment_of_the_check_in_sees_it() -> None:
     arriving = beside(announce_slowly)
     assert arrived.wait(PATIENCE)
     under_way = beside(lambda: settle(asked, SILENT, NINE + MINUTE))
-    eventually(somebody_waits_for_a_lock)
+    eventually(a_lock_is_waited_for)
     may_commit.set()
     arriving.result(PATIENCE)
     under_way.result(PATIENCE)

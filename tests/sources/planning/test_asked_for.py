@@ -26,7 +26,7 @@ from tests.sources.factories import (
     settle,
     unfinished,
 )
-from tests.threads import at_once, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, at_once
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
@@ -155,7 +155,7 @@ def test_a_record_that_is_claimed_at_the_same_moment_is_left_to_its_claim() -> N
         with transaction.atomic():
             claim("availability", NINE)
             asked = pool.submit(ask)
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
         assert asked.result(timeout=PATIENCE) == 1  # once it is settled
     assert record_of(assignment).status == Status.RUNNING
 

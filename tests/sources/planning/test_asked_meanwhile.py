@@ -42,7 +42,7 @@ from tests.sources.factories import (
     record_of,
     settle,
 )
-from tests.threads import beside, meeting, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, beside, meeting
 from tests.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.django_db
@@ -250,7 +250,7 @@ class TestTwoAtOnce:
             planning.replan(Policy.objects.select_related("schedule").get(pk=policy.pk), NINE)
             done = Succeeded(EngineResult(Verdict.SUCCEEDED))
             under_way = beside(lambda: settle(copied, done, NINE + MINUTE))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
         under_way.result(PATIENCE)
         assignment.refresh_from_db()
         assert assignment.next_backup_at == NINE + HOUR
@@ -273,7 +273,7 @@ class TestTwoAtOnce:
                 Schedule.objects.filter(pk=first.policy.schedule_id).update(enabled=False)
                 planning.replan(Policy.objects.get(pk=first.policy_id), NINE)
             under_way = beside(lambda: settle(asked, to_backups, NINE))
-            eventually(somebody_waits_for_a_lock)
+            eventually(a_lock_is_waited_for)
         under_way.result(PATIENCE)
         assert record_of(second).status == Status.READY
 

@@ -1,4 +1,4 @@
-"""An edit of a policy of many assignments: it holds up nobody, and what is left of it goes on whatever happens."""
+"""An edit of a policy of many assignments: it holds up no other, and what is left of it goes on whatever happens."""
 
 import signal
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ from tests.api.asking import Program
 from tests.people import staff
 from tests.sources.factories import MONDAY, backed_up, claim, handed_on, make_assignment, make_policy, record_of, settle
 from tests.sources.worker_process import worker_process
-from tests.threads import beside, impatience, somebody_waits_for_a_lock
+from tests.threads import a_lock_is_waited_for, beside, impatience
 from tests.waiting import PATIENCE, eventually
 
 Patch = pytest.MonkeyPatch
@@ -109,7 +109,7 @@ def test_killed_in_the_middle_it_is_completed_by_another_worker(tmp_path: Path, 
     )
     with worker_process("default", tmp_path) as worker, transaction.atomic():  # the last batch waits for this one
         BacklogRecord.objects.select_for_update().get(kind="backup")
-        eventually(lambda: left(policy, now) == 1 and somebody_waits_for_a_lock())
+        eventually(lambda: left(policy, now) == 1 and a_lock_is_waited_for())
         worker.send_signal(signal.SIGKILL)
         worker.wait(PATIENCE)
     assert Program().get(f"policies/{policy.pk}").json()["edit_under_way"] == {"done": 2000, "of": 2001}
@@ -146,7 +146,7 @@ def test_an_edit_that_comes_in_a_batch_waits_for_none_of_its_locks_and_undoes_it
     with transaction.atomic():
         edits.lock_policy(policy.pk)
         going_on = beside(go_on)  # up to the last batch, which needs the schedule
-        eventually(somebody_waits_for_a_lock)
+        eventually(a_lock_is_waited_for)
         with impatience():
             edit(policy, "0 9 2 1 *")
     claimed, outcome = going_on.result(PATIENCE)

@@ -1,0 +1,27 @@
+"""What a backup does not keep, by kind of source and repository: said before the first one. Pure."""
+
+NOT_KEPT = {
+    "local": (
+        "owners and groups, access control lists and extended attributes",
+        "hard links: each name becomes a file of its own",
+        "sockets, pipes and devices",
+        "holes of sparse files: they are stored, and come back, in full size",
+    ),
+    "sftp": ("symbolic links", "owners, groups and modes", "hard links: each name becomes a file of its own"),
+    "s3": ("metadata, tags and access rules of objects", "older versions of objects", "storage classes"),
+    "webdav": ("properties other than the modification time", "access rules and locks", "older versions of files"),
+    "postgresql": (
+        "other databases of the server",
+        "the server's configuration, as postgresql.conf and pg_hba.conf",
+        "passwords of its roles, unless the user of the source may read them",
+        "what changes between two backups: no write-ahead log is kept",
+    ),
+}
+BUCKETS = ("azureblob", "b2", "google cloud storage", "oracleobjectstorage", "qingstor", "s3", "storj", "swift")
+"""Types of rclone's remotes that know no folders."""
+
+
+def not_kept(kind: str, remote: str = "") -> list[str]:
+    """What is lost of a source of this kind. `remote`: rclone's type of the repository's, empty for a directory."""
+    in_a_bucket = kind != "postgresql" and remote in BUCKETS
+    return [*NOT_KEPT[kind], *(["empty folders"] if in_a_bucket else [])]

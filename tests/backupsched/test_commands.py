@@ -1,0 +1,60 @@
+"""What rows and arguments hold cannot steer the terminal of the person who types a command, whichever it is."""
+
+import json
+import re
+import sys
+from contextlib import suppress
+
+import pytest
+from django.apps import apps
+from django_q.models import Schedule
+
+from backupsched.command_line import main
+from jobs.models import BacklogRecord
+from operations.management.commands.install_schedules import install
+from operations.printable import printable
+from sources import fleet_files
+from tests.backupsched.one_of_each import make_one_of_each
+from tests.backupsched.role_table import COMMANDS
+from tests.backupsched.test_admin_pages import write_everywhere
+from tests.backupsched.test_roles import OURS
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+HOSTILE = "x\x1b]0;t\x07\x1b[2J\x1b[8m\x9b2K\u202e\x7f"
+STEERS = re.compile(r"(?!\n)[\x00-\x1f\x7f-\x9f\u202e]")
+
+
+@pytest.fixture
+def _hostile_rows() -> None:
+    make_one_of_each()
+    install()
+    Schedule.objects.create(name="beside", func="jobs.periodic.prune")
+    for app in (*OURS, "django_q"):
+        for model in apps.get_app_config(app).get_models():
+            write_everywhere(model, HOSTILE)
+
+
+def test_a_fleet_that_is_printed_is_read_back_as_it_is(tmp_path):
+    file, data = tmp_path / "fleet", {"sources": [{"path": "a\u202eb", "name": HOSTILE, "host_key": "a\nb"}]}
+    for form in ("YAML", "JSON"):
+        file.write_text(printable(fleet_files.write(data, form)))
+        assert fleet_files.read(str(file)) == data
+
+
+@pytest.mark.usefixtures("_hostile_rows")
+def test_no_command_prints_what_steers_a_terminal(monkeypatch, capsys, tmp_path):
+    (tmp_path / "fleet.json").write_text(json.dumps({"sources": [{"name": HOSTILE, HOSTILE: HOSTILE}]}))
+    values = {"FILE": str(tmp_path / "fleet.json"), "NAME": HOSTILE, "ID": str(BacklogRecord.objects.first().pk)}
+    wrong = []
+    for name, ways in COMMANDS.items():
+        for way in ways:
+            monkeypatch.setattr(sys, "argv", ["manage.py", name, *(values.get(each, each) for each in way.split())])
+            with suppress(SystemExit):
+                main()
+            printed = "".join(capsys.readouterr())
+            if found := STEERS.search(printed):
+                wrong.append(f"{name} {way}: {printed[max(0, found.start() - 80) : found.end() + 40]!r}")
+            if "--json" in way:
+                [json.loads(line) for line in (printed.splitlines() if name == "log" else [printed])]
+    assert not wrong, "\n".join(wrong)
