@@ -18,7 +18,7 @@ from sources.engines.base import SourceSpec
 from sources.processes.programs import ProgramMissing
 from sources.restores import back, database
 from sources.storage import restoring, runs
-from sources.storage.location import of_directory
+from sources.storage.location import Location
 from sources.storage.manifests import ManifestDamaged
 from sources.storage.restoring import Report, Step, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
@@ -56,8 +56,8 @@ ORDERS = {each.__name__: each for each in (points, index, restore, put_back, cre
 
 def answer(order: dict[str, Any]) -> dict[str, Any]:
     """What comes of an order: *done*, or why it was not: *refused*, *failed*, *stopped*."""
-    location, do = order.pop("location"), ORDERS[order.pop("do")]
-    store = Store(of_directory(Path(location)), Stop(location))
+    location, do = Location.of_json(order.pop("location")), ORDERS[order.pop("do")]
+    store = Store(location, Stop(location.directory))
     if wish := order.get("wish"):
         order["wish"] = Wish(**wish | {"target": Path(wish["target"]), "paths": tuple(wish["paths"])})
     secret = None

@@ -77,7 +77,7 @@ def _ask(
     grace: float = 0.0,
     **facts: Any,
 ) -> Any:
-    """Give an order. Raises: Refused, StorageFailed, Stopped."""
+    """Give an order. Raises: Refused, StorageFailed, Stopped; ValueError, ProgramMissing for what cannot be reached."""
     answers: list[dict[str, Any]] = []
 
     def take(line: str) -> None:
@@ -90,7 +90,8 @@ def _ask(
         elif "step" in found:
             on_step(Step(**found["step"]))
 
-    order = {"do": do, "location": repository.location, **facts}
+    location = repositories.location_of(repository)
+    order = {"do": do, "location": location.as_json(), **facts}
     order |= {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20}
     command = Command(
         (sys.executable, "-I", "-c", PROGRAM, str(ROOT)),
@@ -109,6 +110,6 @@ def _ask(
     if answers or ended.ending is Ending.STOPPED:
         raise Stopped
     if ended.ending is Ending.STALLED:
-        raise StorageFailed(f"nothing has moved for {silent_for:g} s; is a share dead, of {repository.location}?")
+        raise StorageFailed(f"nothing has moved for {silent_for:g} s; is a share dead, as that of {location.outside}?")
     last = " ".join(ended.last_lines[-1:])
     raise StorageFailed(f"the process that restores ended with code {ended.exit_code}: {last}")
