@@ -88,14 +88,7 @@ class Store:
     def sizes(self, path: str) -> dict[str, int]:
         """The files below a folder, and their sizes in bytes. Empty where it is missing."""
         found: dict[str, int] = {}
-
-        def take(line: str) -> None:
-            if line.startswith('{"Path"'):
-                row = json.loads(line.rstrip(","))
-                found[row["Path"]] = row["Size"]
-
-        options = ("--recursive", "--files-only", "--no-mimetype", "--no-modtime")
-        self.run("lsjson", *options, self.location.at(path), missing_ok=True, on_line=take)
+        self.walk(path, lambda row: found.update({row["Path"]: row["Size"]}), "--files-only", "--no-modtime")
         return found
 
     def fetch(self, path: str, file: Path) -> bool:

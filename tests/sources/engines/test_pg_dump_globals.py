@@ -94,12 +94,19 @@ def test_a_role_with_its_password_and_its_grant_comes_back_on_a_fresh_server(
 ) -> None:
     result = dump(database, tmp_path / "copy")
     assert (result.verdict, result.warnings) == (Verdict.SUCCEEDED, ()), result.error
-    point = Path(result.snapshot).parent
+    point = tmp_path / "copy/points" / result.snapshot
     environment = {"PGHOST": str(fresh.layout.socket_directory), "PGUSER": "backupsched"}
     for password, program, *arguments in (
         (fresh.password(), "psql", "--quiet", "--dbname=postgres", f"--file={point / 'globals.sql'}"),
         # by now the role that restores has the password that it had on the old server
-        (shop.password(), "pg_restore", "--exit-on-error", "--create", "--dbname=postgres", result.snapshot),
+        (
+            shop.password(),
+            "pg_restore",
+            "--exit-on-error",
+            "--create",
+            "--dbname=postgres",
+            str(point / "database.dump"),
+        ),
     ):
         environment["PGPASSWORD"] = password or ""
         command = [find_postgresql_program(program), *arguments]
@@ -119,7 +126,7 @@ def test_who_may_not_read_passwords_keeps_the_roles_without_and_is_warned(databa
     assert result.verdict is Verdict.WARNINGS, result.error
     [warning] = result.warnings
     assert "without their passwords" in warning
-    roles = Path(result.snapshot).with_name("globals.sql").read_text()
+    roles = (tmp_path / "copy/points" / result.snapshot / "globals.sql").read_text()
     assert "CREATE ROLE dumper;" in roles
     assert "SCRAM-SHA-256" not in roles
 
@@ -145,6 +152,7 @@ from datetime import datetime
 from pathlib import Path
 from sources.engines import engine_for
 from sources.engines.base import BackupTask, SourceSpec
+from sources.storage.location import of_directory
 
 source, destination, started_at, left = eval(sys.argv[1])
 CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "subprocess.Popen")
@@ -157,7 +165,8 @@ def look(event, arguments):
         left -= 1
 
 sys.addaudithook(look)
-task = BackupTask(SourceSpec(**source), Path(destination), datetime.fromisoformat(started_at), keep_versions=0)
+place = Path(destination)
+task = BackupTask(SourceSpec(**source), of_directory(place.parent), place.name, datetime.fromisoformat(started_at), 0)
 result = engine_for("postgresql").run(task, on_progress=lambda progress: None, stop=threading.Event())
 print(result.verdict, result.error)
 """  # noqa: E501 - a program
