@@ -17,6 +17,7 @@ from django.conf import settings
 
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from sources.engines.results import STOPPED, GuardedProgress, failure, without_secret
+from sources.models import Repository
 from sources.processes import runner
 from sources.processes.programs import ProgramMissing
 from sources.processes.runner import Command, Ended, Ending, StopSignal

@@ -106,7 +106,8 @@ class Store:
                 os.fsync(written.fileno())
             new.replace(here)
             return
-        self.run("copyto", "--ignore-times", str(file), self.location.at(path))
+        # `file` may be a descriptor, which systems show as a link
+        self.run("copyto", "--ignore-times", "--copy-links", str(file), self.location.at(path))
 
     def move(self, source: str, target: str, paths: Collection[str] | None = None) -> None:
         """Move files from a folder to another one, over what is there; `paths`: only these, as far as they exist."""

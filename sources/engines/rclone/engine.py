@@ -15,7 +15,6 @@ taken for an empty source it would push everything out of `current`.
 
 import dataclasses
 import os
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Any
 
 from delivery.redaction import redacted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
-from sources.engines.limits import LeastRate, Space
+from sources.engines.limits import Later, LeastRate, Space
 from sources.engines.rclone.log import RcloneLog
 from sources.engines.rclone.options import check_options, option_arguments, option_environment
 from sources.engines.rclone.point import make_point
@@ -115,7 +114,7 @@ class _Run:
 
     def _heal(self, begun: Begun) -> None:
         """One that was stopped is healed all the same, as far as that goes in half of what is left of the grace."""
-        stop = _Later(self.stop, (self.task.grace - self.task.program_grace) / 2)
+        stop = Later(self.stop, (self.task.grace - self.task.program_grace) / 2)
         store = dataclasses.replace(self.store, stop=stop)
         with suppress(Stopped, StorageFailed):
             runs.heal(store, self.task.folder, begun.name)
@@ -176,16 +175,6 @@ class _Run:
         # how the two streams are compared, and a change under way is noticed; MD5 would take most of the time
         quick = {"hashes": "xxh3"} if task.source.kind == "local" and task.location.is_plain else {}
         return option_environment(task.options, task.zone) | self.way.environment(task.location, **quick)
-
-
-class _Later:
-    """A stop signal that gives so many seconds more."""
-
-    def __init__(self, stop: StopSignal, seconds: float) -> None:
-        self._stop, self._until = stop, time.monotonic() + seconds
-
-    def is_set(self) -> bool:
-        return self._stop.is_set() and time.monotonic() >= self._until
 
 
 def sync_arguments(task: BackupTask, run: str) -> tuple[str, ...]:
