@@ -8,6 +8,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.defaultfilters import filesizeformat
 from django.template.response import TemplateResponse
@@ -73,7 +74,7 @@ class Place:
 class BrowsesBackups:
     """The page `restore/` of a source. Needs the permission to restore."""
 
-    actions_detail = ("restore",)
+    actions_detail: tuple[str, ...] = ("restore",)
 
     def has_restore_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.has_perm(MAY_RESTORE))
@@ -84,7 +85,7 @@ class BrowsesBackups:
         permissions=["restore"],
         icon="settings_backup_restore",
     )
-    def restore(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    def restore(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         source: Source | None = self.get_object(request, object_id)  # type: ignore[attr-defined]
         if source is None:
             return redirect("admin:sources_source_changelist")
@@ -205,7 +206,7 @@ def _facts(place: Place, tree: Tree) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _download(request: HttpRequest, place: Place) -> HttpResponse:
+def _download(request: HttpRequest, place: Place) -> StreamingHttpResponse:
     """A file as it is; a folder as a tar archive."""
     repository, folder = place.assignment.policy.repository, place.assignment.directory
     with place.tree as tree:

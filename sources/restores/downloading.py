@@ -17,6 +17,7 @@ from sources.restores import process
 from sources.storage.files import PERMISSIONS, nanoseconds, path_in
 from sources.storage.manifests import Entry
 from sources.storage.restoring import Report, Wish
+from sources.storage.store import StorageFailed
 from sources.storage.trees import Tree
 
 LARGEST = 20 * 2**30
@@ -32,7 +33,7 @@ def file(repository: Repository, assignment: str, point: str, entry: Entry) -> I
     with _scratch() as scratch:
         report = _fetch(repository, Wish(assignment, point, Path(scratch) / "files", (entry.path,)))
         if report.failed:
-            raise process.StorageFailed(report.failed[0])
+            raise StorageFailed(report.failed[0])
         yield from _chunks(path_in(Path(report.target), entry.path))
 
 
