@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 from django.conf import settings
@@ -17,7 +16,6 @@ from sources import declarations
 from sources.backups import reach
 from sources.models import Assignment, Repository, Restore, Source, To
 from sources.models.source import SourceKind
-from sources.processes.programs import ProgramMissing
 from sources.restores import process
 from sources.storage import moments
 from sources.storage.store import StorageFailed
@@ -53,7 +51,7 @@ class Restores(Service[Restore]):
         row.asked_at, row.asked_by = database_clock(), self.by
         try:
             row.point = point_of(row.assignment, wish["at"], row.asked_at)
-        except (ValueError, StorageFailed, ProgramMissing) as error:
+        except (ValueError, StorageFailed) as error:
             raise ValidationError({"at": str(error)}) from None
         return None
 
@@ -109,9 +107,8 @@ def assignment_of(source: Source, policy_name: str | None) -> Assignment:
 
 
 def point_of(assignment: Assignment, at: str | None, now: datetime) -> str:
-    """Raises: ValueError, StorageFailed, ProgramMissing."""
-    store = process.store_of(assignment.policy.repository, Event())
-    points = moments.points_of(store, assignment.directory)
+    """Raises: ValueError, StorageFailed."""
+    points = process.points(assignment.policy.repository, assignment.directory)
     return moments.choose(points, at, now, assignment.policy.schedule.period.tzinfo)
 
 

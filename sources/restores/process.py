@@ -1,20 +1,25 @@
-"""Runs restores in processes that can be killed (`apart.py`), and reads what repositories hold."""
+"""Looks into repositories, and restores, in processes that can be killed (`apart.py`)."""
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from django.conf import settings
 
 from sources.backups import repositories
+from sources.engines.base import SourceSpec
 from sources.models import Repository
 from sources.processes import runner
 from sources.processes.runner import Command, Ending, StopSignal
+from sources.storage import trees
 from sources.storage.restoring import Refused, Report, Step, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.trees import Tree
 
 SILENT_SECONDS = 60.0
 ANSWER_SECONDS = 20.0
@@ -28,9 +33,21 @@ def cache() -> Path:
     return Path(settings.VAR_DIR) / "trees"
 
 
-def store_of(repository: Repository, stop: StopSignal) -> Store:
-    """A repository to look into, for as long as a person waits."""
-    return Store(repositories.location_of(repository), stop, stall_timeout=ANSWER_SECONDS)
+def points(repository: Repository, assignment: str) -> list[str]:
+    """The points of an assignment, by its folder, the oldest first. Raises: StorageFailed."""
+    found: list[str] = _ask("points", repository, Event(), ANSWER_SECONDS, assignment=assignment)
+    return found
+
+
+@contextmanager
+def tree_of(repository: Repository, assignment: str, point: str, stop: StopSignal | None = None) -> Iterator[Tree]:
+    """What a point holds. Its first look reads the manifest. Raises: Refused, StorageFailed, Stopped."""
+    location = repositories.location_of(repository)
+    if not trees.is_cached(location, assignment, point, cache()):
+        asked = stop or Event()
+        _ask("index", repository, asked, ANSWER_SECONDS, assignment=assignment, point=point, cache=cache())
+    with trees.opened(Store(location, Event()), assignment, point, cache()) as tree:
+        yield tree
 
 
 def restore(
@@ -39,11 +56,28 @@ def restore(
     stop: StopSignal,
     on_step: Callable[[Step], None] = lambda step: None,
     grace: float = 8.0,
+    *,
+    do: str = "restore",
+    source: SourceSpec | None = None,
 ) -> Report:
-    """Restore into a folder of this host; block until done.
+    """Restore into a folder of this host, or as `do` names it, to `source`; block until done.
 
     Raises: Refused before anything is written; StorageFailed, Stopped, after which the same restore goes on.
     """
+    facts = {"wish": asdict(wish), "cache": cache()} | ({"source": asdict(source)} if source else {})
+    return Report(**_ask(do, repository, stop, SILENT_SECONDS, on_step, grace, **facts))
+
+
+def _ask(
+    do: str,
+    repository: Repository,
+    stop: StopSignal,
+    silent_for: float,
+    on_step: Callable[[Step], None] = lambda step: None,
+    grace: float = 0.0,
+    **facts: Any,
+) -> Any:
+    """Give an order. Raises: Refused, StorageFailed, Stopped."""
     answers: list[dict[str, Any]] = []
 
     def take(line: str) -> None:
@@ -56,18 +90,18 @@ def restore(
         elif "step" in found:
             on_step(Step(**found["step"]))
 
-    order = {"location": repository.location, "wish": asdict(wish), "cache": cache()}
+    order = {"do": do, "location": repository.location, **facts}
     order |= {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20}
     command = Command(
         (sys.executable, "-I", "-c", PROGRAM, str(ROOT)),
-        stall_timeout=SILENT_SECONDS,
+        stall_timeout=silent_for,
         grace=grace,
         given=json.dumps(order, default=str).encode(),
     )
     ended = runner.run(command, stop=stop, on_line=take)
     for answer in answers:
-        if "report" in answer:
-            return Report(**answer["report"])
+        if "done" in answer:
+            return answer["done"]
         if "refused" in answer:
             raise Refused(answer["refused"])
         if "failed" in answer:
@@ -75,8 +109,6 @@ def restore(
     if answers or ended.ending is Ending.STOPPED:
         raise Stopped
     if ended.ending is Ending.STALLED:
-        raise StorageFailed(
-            f"nothing moved for {SILENT_SECONDS:g} s; is the share of {repository.location} or {wish.target} dead?"
-        )
+        raise StorageFailed(f"nothing has moved for {silent_for:g} s; is a share dead, of {repository.location}?")
     last = " ".join(ended.last_lines[-1:])
     raise StorageFailed(f"the process that restores ended with code {ended.exit_code}: {last}")

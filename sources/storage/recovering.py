@@ -11,18 +11,19 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sources.processes.programs import ProgramMissing
-from sources.storage import layout, manifests, moments, restoring, showing
+from sources.storage import layout, manifests, moments, restoring, runs, showing
 from sources.storage.location import Location, of_directory
 from sources.storage.manifests import ManifestDamaged
 from sources.storage.restoring import Wish
 from sources.storage.store import Stopped, StorageFailed, Store
-from sources.storage.trees import NotThere
+from sources.storage.trees import NotThere, opened
 
 ABOUT = (
     "Restore from a repository when the scheduler is gone: no database, no settings. It never writes over what "
@@ -81,7 +82,7 @@ def assignments_in(store: Store, name: str | None) -> dict[str, str]:
     found = {}
     folders = moments.assignments_of(store)
     for folder in [each for each in folders if name in (each, each.partition("/")[0])] or folders:
-        if points := moments.points_of(store, folder):
+        if points := runs.points(store, folder):
             found[folder] = _title(store, folder, points[-1])
     if not found:
         raise NotThere("this repository holds no point; is it the folder that holds RECOVER.txt?")
@@ -108,7 +109,8 @@ def _list(store: Store, options: dict[str, Any], scratch: Path) -> int:
     if (options["at"] or options["path"]) and len(assignments) > 1:
         raise ValueError(f"name one with --source: {', '.join(assignments)}")
     for folder, title in assignments.items():
-        found, line = showing.listed(store, folder, options, datetime.now(UTC), zone, scratch)
+        tree_of = partial(opened, store, folder, cache=scratch)
+        found, line = showing.listed(runs.points(store, folder), tree_of, options, datetime.now(UTC), zone)
         rows += [{"assignment": folder, **row} for row in found]
         if not options["json"]:
             _print("\n".join([showing.printable(f"{folder}: {title}"), *map(line, found)]))
@@ -124,7 +126,7 @@ def _restore(store: Store, options: dict[str, Any], scratch: Path) -> int:
     failed, target = 0, options["to"].absolute()
     for folder, title in assignments.items():
         try:
-            point = moments.choose(moments.points_of(store, folder), options["at"], now, zone)
+            point = moments.choose(runs.points(store, folder), options["at"], now, zone)
             into = target / folder if len(assignments) > 1 else target
             wish = Wish(folder, point, into, tuple(options["path"]), options["overwrite"], options["dry_run"])
             with showing.Shown(_print, as_json=options["json"]) as shown:

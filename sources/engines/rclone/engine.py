@@ -15,28 +15,19 @@ taken for an empty source it would push everything out of `current`.
 
 import dataclasses
 import os
-import subprocess
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from delivery.redaction import redacted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
 from sources.engines.limits import Later, LeastRate, Space
-from sources.engines.rclone.gate import gate_to
 from sources.engines.rclone.log import RcloneLog
 from sources.engines.rclone.options import check_options, option_arguments, option_environment
 from sources.engines.rclone.point import make_point
-from sources.engines.rclone.remotes import (
-    SourceIncomplete,
-    known_hosts_lines,
-    remote_environment,
-    remote_path,
-    remote_settings,
-    servers_of,
-)
+from sources.engines.rclone.reaching import Way, way_to
+from sources.engines.rclone.remotes import remote_path
 from sources.engines.rclone.verdicts import Judgement, judge
 from sources.engines.results import GuardedProgress, failure, judge_ending, result_of
 from sources.processes import runner
@@ -48,7 +39,6 @@ from sources.storage.runs import Begun
 from sources.storage.store import PARTIAL_SUFFIX, Stopped, StorageFailed, Store
 
 IDLE_SECONDS = 300.0
-OBSCURE_SECONDS = 30.0
 
 
 class RcloneEngine:
@@ -69,12 +59,8 @@ class RcloneEngine:
         def copy() -> EngineResult:
             _check_folder(task)
             program = find_rclone()
-            with (
-                locked(task.location, task.folder) as lock,
-                tempfile.TemporaryFile() as known_hosts,
-                gate_to(servers_of(task.source), task.connect_timeout) as gate,
-            ):
-                return _Run(task, program, lock, known_hosts, gate, GuardedProgress(on_progress), stop).copy_source()
+            with locked(task.location, task.folder) as lock, way_to(task.source, task.connect_timeout) as way:
+                return _Run(task, program, lock, way, GuardedProgress(on_progress), stop).copy_source()
 
         return result_of(task, copy)
 
@@ -87,12 +73,11 @@ class _Run:
         task: BackupTask,
         program: str,
         lock: tuple[int, ...],
-        known_hosts: IO[bytes],
-        gate: str,
+        way: Way,
         on_progress: Callable[[EngineProgress], None],
         stop: StopSignal,
     ) -> None:
-        self.task, self.program, self.lock, self.known_hosts, self.gate = task, program, lock, known_hosts, gate
+        self.task, self.program, self.lock, self.way = task, program, lock, way
         self.on_progress, self.stop = on_progress, stop
         self.store = Store(task.location, stop, task.stall_timeout, task.program_grace, lock)
         self.space = Space(task.location.directory, task.reserve)
@@ -162,7 +147,7 @@ class _Run:
             environment=self.environment,
             stall_timeout=self.task.stall_timeout,
             grace=self.task.program_grace,
-            inherited=(*self.lock, self.known_hosts.fileno()),
+            inherited=(*self.lock, *self.way.inherited),
         )
         self.log = self._new_log()
         return runner.run(command, stop=self.stop, on_line=on_line, sign_of_life=self._sign_of_life)
@@ -186,38 +171,10 @@ class _Run:
         return Judgement(verdict, text)
 
     def _environment(self) -> dict[str, str]:
-        task, source = self.task, self.task.source
-        if source.kind == "sftp":
-            self.known_hosts.write(known_hosts_lines(source).encode())
-            self.known_hosts.flush()
-            self.known_hosts.seek(0)
-        # a file without a name, which rclone inherits: a worker that is killed leaves nothing behind
-        known_hosts = f"/dev/fd/{self.known_hosts.fileno()}"
-        settings = remote_settings(source, self._obscure, known_hosts) | {"override.http_proxy": self.gate}
-        if task.source.kind == "local" and task.location.is_plain:
-            # how the two streams are compared, and a change under way is noticed; MD5 would take most of the time
-            settings |= {"hashes": "xxh3"}
-        # what rclone's libraries go by. A repository on a remote has a way of its own, not through the source's gate
-        ways_out = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), self.gate) if task.location.directory else {}
-        clock = option_environment(task.options, task.zone)
-        return remote_environment(settings) | ways_out | clock | dict(task.location.environment)
-
-    def _obscure(self, password: str) -> str:
-        """A password in rclone's form, which its environment wants. It goes in through a pipe, never argv."""
-        if "\n" in password or "\0" in password:
-            raise SourceIncomplete("the secret holds a line break, which no password may")
-        try:
-            ended = subprocess.run(
-                (self.program, "obscure", "-", "--config="),
-                input=password.encode(),
-                env=runner.program_environment({}),
-                capture_output=True,
-                timeout=OBSCURE_SECONDS,
-                check=True,
-            )
-        except subprocess.SubprocessError:
-            raise SourceIncomplete("rclone does not take the secret as a password") from None
-        return ended.stdout.decode().strip()
+        task = self.task
+        # how the two streams are compared, and a change under way is noticed; MD5 would take most of the time
+        quick = {"hashes": "xxh3"} if task.source.kind == "local" and task.location.is_plain else {}
+        return option_environment(task.options, task.zone) | self.way.environment(task.location, **quick)
 
 
 def sync_arguments(task: BackupTask, run: str) -> tuple[str, ...]:
