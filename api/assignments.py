@@ -168,14 +168,10 @@ assignments = Assignments()
 router = assignments.router()
 
 
-@router.post(
-    f"{assignments.one_path}/back-up-now",
-    auth=Staff(Scope.OPERATE, "sources.change_source"),
-    response=MovedAnswer,
-    operation_id="back_up_assignment_now",
-    summary="Back up now",
-    openapi_extra={"x-has": ["conflict"]},
-)
+@assignments.verb(
+    router, "back-up-now", Staff(Scope.OPERATE, "sources.change_source"), "Back up now",
+    answer=MovedAnswer, named="back_up_assignment_now", has=["conflict"],
+)  # fmt: skip
 def back_up_now(request: HttpRequest, assignment_id: int) -> dict[str, int]:
     """Out of its period and window; a snooze of its source is over. `moved` is 0 while it is copied already."""
     assignment = assignments.get(assignment_id)

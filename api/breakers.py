@@ -46,23 +46,15 @@ class Breakers(Resource[Breaker]):
 
 resource = Breakers()
 router = resource.router()
-WAY = "/breakers/{int:breaker_id}"
-CONFLICTS = {"x-has": ["conflict"]}
 
 
-@router.post(
-    f"{WAY}/close", auth=operating(), response=BreakerAnswer, operation_id="close_breaker",
-    summary="Close an open breaker", openapi_extra=CONFLICTS,
-)  # fmt: skip
+@resource.verb(router, "close", operating(), "Close an open breaker", has=["conflict"])
 def close(request: HttpRequest, breaker_id: int) -> HttpResponse:
     """Everything that waits for it becomes ready at the next tick. 409: it is not open."""
     return _do(request, breaker_id, verbs.close, "Closed")
 
 
-@router.post(
-    f"{WAY}/probe", auth=operating(), response=BreakerAnswer, operation_id="probe_breaker",
-    summary="Let one record through as a trial", openapi_extra=CONFLICTS,
-)  # fmt: skip
+@resource.verb(router, "probe", operating(), "Let one record through as a trial", has=["conflict"])
 def probe(request: HttpRequest, breaker_id: int) -> HttpResponse:
     """At the next tick; the others wait on. 409: it is not open."""
     return _do(request, breaker_id, verbs.probe_now, "Probed")

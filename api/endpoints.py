@@ -87,9 +87,9 @@ def create(request: HttpRequest, body: EndpointWithAuthorization) -> HttpRespons
     return JsonResponse(content, status=answer.status_code, headers=headers)
 
 
-@router.post(
-    "/endpoints/{int:endpoint_id}/rotate", auth=writing("change", "delivery.endpoint"), response={201: NewSecret},
-    operation_id="rotate_endpoint_secret", summary="Make a new signing secret", openapi_extra={"x-has": ["conflict"]},
+@resource.verb(
+    router, "rotate", writing("change", "delivery.endpoint"), "Make a new signing secret",
+    answer={201: NewSecret}, named="rotate_endpoint_secret", has=["conflict"],
 )  # fmt: skip
 def rotate(request: HttpRequest, endpoint_id: int, body: RotateRequest = USUAL_ROTATION) -> Status[dict[str, str]]:
     """Shown this once. Callbacks are signed with both for `keep_for` seconds, so that receivers can change over."""

@@ -84,14 +84,10 @@ policies = PoliciesOfTheApi()
 router = policies.router()
 
 
-@router.post(
-    f"{policies.one_path}/back-up-now",
-    auth=Staff(Scope.OPERATE, "sources.change_source"),
-    response=MovedAnswer,
-    operation_id="back_up_policy_now",
-    summary="Back up all its sources now",
-    openapi_extra={"x-has": ["conflict"]},
-)
+@policies.verb(
+    router, "back-up-now", Staff(Scope.OPERATE, "sources.change_source"), "Back up all its sources now",
+    answer=MovedAnswer, named="back_up_policy_now", has=["conflict"],
+)  # fmt: skip
 def back_up_now(request: HttpRequest, policy_id: int) -> dict[str, int]:
     """Out of its period and window. Paused sources are left out, and what is copied already is left alone."""
     policy = policies.get(policy_id)

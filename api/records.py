@@ -101,25 +101,13 @@ def retry(request: HttpRequest, body: RetryRequest) -> dict[str, Any]:
     return result | {"next": following}
 
 
-@router.post(
-    "/records/{int:record_id}/retry",
-    auth=operating(),
-    response=RetryAnswer,
-    operation_id="retry_record",
-    summary="Retry one record now",
-)
+@resource.verb(router, "retry", operating(), "Retry one record now", answer=RetryAnswer)
 def retry_one(request: HttpRequest, record_id: int) -> dict[str, Any]:
     """As for many."""
     return _one(request, "Retry now", backlog.retry, record_id)
 
 
-@router.post(
-    "/records/{int:record_id}/cancel",
-    auth=operating(),
-    response=CancelAnswer,
-    operation_id="cancel_record",
-    summary="Take one record off the backlog",
-)
+@resource.verb(router, "cancel", operating(), "Take one record off the backlog", answer=CancelAnswer)
 def cancel_one(request: HttpRequest, record_id: int) -> dict[str, Any]:
     """What runs is told to stop, and ends as cancelled unless it succeeds first."""
     return _one(request, "Cancel", backlog.cancel, record_id)

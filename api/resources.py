@@ -21,9 +21,8 @@
     resource = ThrottlesOfTheApi()
     router = resource.router()          # GET, POST /throttles; GET, PATCH, DELETE /throttles/{throttle_id}
 
-    @router.post("/throttles/{int:throttle_id}/pause", auth=operating(), response=ThrottleAnswer,
-                 operation_id="pause_throttle", summary="Pause a throttle", openapi_extra={"x-has": ["etag"]})
-    def pause(request, throttle_id: int) -> HttpResponse:       # what else it has
+    @resource.verb(router, "pause", operating(), "Pause a throttle", has=["etag"])
+    def pause(request, throttle_id: int) -> HttpResponse:       # what else it has: POST /throttles/{throttle_id}/pause
         throttle = resource.get(throttle_id)                    # 404 in words
         …
         return resource.respond(throttle)                       # with its ETag
@@ -35,7 +34,7 @@ References are names. The steps of a request are in `api/steps.py`; the statuses
 `api/document.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from django.db.models import Model, QuerySet
@@ -49,6 +48,7 @@ from api.choosing import ASK_FOR_LESS
 from declarations.service import Service
 
 Row = TypeVar("Row", bound=Model)
+View = TypeVar("View", bound=Callable[..., Any])
 
 
 class Resource(Generic[Row]):
@@ -161,3 +161,13 @@ class Resource(Generic[Row]):
     def router(self) -> Router:
         """A router with its operations; more may be added to it."""
         return operations.router_of(self)
+
+    def verb(
+        self, router: Router, verb: str, auth: Staff, summary: str, *,
+        answer: Any = None, named: str = "", has: Sequence[str] = (), method: str = "post",
+    ) -> Callable[[View], View]:  # fmt: skip
+        """An operation of its own on one row, as `pause`. `named`: its id, if that is not `pause_throttle`."""
+        return getattr(router, method)(  # type: ignore[no-any-return]
+            f"{self.one_path}/{verb}", auth=auth, response=answer or self.answer, summary=summary,
+            operation_id=named or f"{verb}_{self.name.replace(' ', '_')}", openapi_extra={"x-has": [*has]},
+        )  # fmt: skip

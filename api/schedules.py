@@ -58,12 +58,11 @@ class SchedulesOfTheApi(Resource[Schedule]):
 
 resource = SchedulesOfTheApi()
 router = resource.router()
-WAY = "/schedules/{int:schedule_id}"
 
 
-@router.post(
-    f"{WAY}/trigger", auth=operating(), response={201: TriggerAnswer}, operation_id="trigger_schedule",
-    summary="Trigger a schedule now", openapi_extra={"x-has": ["location", "etag", "idempotency", "conflict"]},
+@resource.verb(
+    router, "trigger", operating(), "Trigger a schedule now", answer={201: TriggerAnswer},
+    has=["location", "etag", "idempotency", "conflict"],
 )  # fmt: skip
 def trigger(request: HttpRequest, schedule_id: int) -> HttpResponse:
     """Its batch goes on the backlog now, beside what its cron triggers; what it emits is in the answer's `state`."""
@@ -82,28 +81,26 @@ def trigger(request: HttpRequest, schedule_id: int) -> HttpResponse:
     return once(request, fire)
 
 
-@router.post(
-    f"{WAY}/pause", auth=operating(), response=ScheduleAnswer, operation_id="pause_schedule",
-    summary="Pause a schedule", openapi_extra={"x-has": ["etag", "conflict"]},
-)  # fmt: skip
+@resource.verb(router, "pause", operating(), "Pause a schedule", has=["etag", "conflict"])
 def pause(request: HttpRequest, schedule_id: int) -> HttpResponse:
     """It triggers nothing until it is resumed. What it has emitted goes on."""
     return _switch(request, schedule_id, enabled=False)
 
 
-@router.post(
-    f"{WAY}/resume", auth=operating(), response=ScheduleAnswer, operation_id="resume_schedule",
-    summary="Resume a schedule", openapi_extra={"x-has": ["etag", "conflict"]},
-)  # fmt: skip
+@resource.verb(router, "resume", operating(), "Resume a schedule", has=["etag", "conflict"])
 def resume(request: HttpRequest, schedule_id: int) -> HttpResponse:
     """It triggers from now on. What it would have triggered while it was paused is not caught up."""
     return _switch(request, schedule_id, enabled=True)
 
 
-@router.get(
-    f"{WAY}/preview", auth=viewing("schedules.schedule"), response=PreviewAnswer, operation_id="preview_schedule",
-    summary="The next triggers of a schedule",
-)  # fmt: skip
+@resource.verb(
+    router,
+    "preview",
+    viewing("schedules.schedule"),
+    "The next triggers of a schedule",
+    answer=PreviewAnswer,
+    method="get",
+)
 def preview_schedule(request: HttpRequest, schedule_id: int, query: Query[PreviewQuery]) -> dict[str, Any]:
     """From now on, or from the instant `from`."""
     schedule = resource.get(schedule_id)
@@ -123,10 +120,9 @@ def preview_schedule(request: HttpRequest, schedule_id: int, query: Query[Previe
     }
 
 
-@router.get(
-    f"{WAY}/plan", auth=viewing("schedules.schedule"), response=PlanAnswer, operation_id="plan_schedule",
-    summary="The load of the next seven days",
-)  # fmt: skip
+@resource.verb(
+    router, "plan", viewing("schedules.schedule"), "The load of the next seven days", answer=PlanAnswer, method="get"
+)
 def plan(request: HttpRequest, schedule_id: int) -> dict[str, Any]:
     """And whether its batches complete in their windows at the pace of its throttle."""
     return _plan(resource.get(schedule_id))

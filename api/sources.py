@@ -60,16 +60,10 @@ class SourcesOfTheApi(Resource[Source]):
 
 sources = SourcesOfTheApi()
 router = sources.router()
-ONE = sources.one_path
 
 
-@router.post(
-    f"{ONE}/back-up-now",
-    auth=OPERATING,
-    response=MovedAnswer,
-    operation_id="back_up_source_now",
-    summary="Back up now",
-    openapi_extra={"x-has": ["conflict"]},
+@sources.verb(
+    router, "back-up-now", OPERATING, "Back up now", answer=MovedAnswer, named="back_up_source_now", has=["conflict"]
 )
 def back_up_now(request: HttpRequest, source_id: int) -> dict[str, int]:
     """Under all its policies that are enabled, out of period and window; a snooze is over. `moved`: how many backups.
@@ -84,9 +78,7 @@ def back_up_now(request: HttpRequest, source_id: int) -> dict[str, int]:
     return {"moved": moved}
 
 
-@router.post(
-    f"{ONE}/snooze", auth=OPERATING, response=SourceAnswer, operation_id="snooze_source", summary="No backups before"
-)
+@sources.verb(router, "snooze", OPERATING, "No backups before")
 def snooze(request: HttpRequest, source_id: int, body: StaffSnoozeBody) -> HttpResponse:
     """What runs already goes on."""
     source, now = sources.get(source_id), database_clock()
@@ -97,9 +89,7 @@ def snooze(request: HttpRequest, source_id: int, body: StaffSnoozeBody) -> HttpR
     return _done(request, source, f"Snoozed until {until:%Y-%m-%d %H:%M} UTC")
 
 
-@router.delete(
-    f"{ONE}/snooze", auth=OPERATING, response=SourceAnswer, operation_id="unsnooze_source", summary="End the snooze"
-)
+@sources.verb(router, "snooze", OPERATING, "End the snooze", named="unsnooze_source", method="delete")
 def unsnooze(request: HttpRequest, source_id: int) -> HttpResponse:
     """What waited for its end is ready."""
     source = sources.get(source_id)
@@ -107,9 +97,7 @@ def unsnooze(request: HttpRequest, source_id: int) -> HttpResponse:
     return _done(request, source, "Ended the snooze")
 
 
-@router.post(
-    f"{ONE}/pause", auth=OPERATING, response=SourceAnswer, operation_id="pause_source", summary="No more backups"
-)
+@sources.verb(router, "pause", OPERATING, "No more backups")
 def pause(request: HttpRequest, source_id: int, stop: bool = False) -> HttpResponse:
     """Until it is resumed. Backups that run already go on; with `stop`, they are stopped."""
     source = sources.get(source_id)
@@ -117,9 +105,7 @@ def pause(request: HttpRequest, source_id: int, stop: bool = False) -> HttpRespo
     return _done(request, source, "Paused and stopped" if stop else "Paused")
 
 
-@router.post(
-    f"{ONE}/resume", auth=OPERATING, response=SourceAnswer, operation_id="resume_source", summary="Back it up again"
-)
+@sources.verb(router, "resume", OPERATING, "Back it up again")
 def resume(request: HttpRequest, source_id: int) -> HttpResponse:
     """What is due is on the backlog at once."""
     source = sources.get(source_id)
@@ -127,13 +113,7 @@ def resume(request: HttpRequest, source_id: int) -> HttpResponse:
     return _done(request, source, "Resumed")
 
 
-@router.post(
-    f"{ONE}/check-in",
-    auth=OPERATING,
-    response=CheckedInAnswer,
-    operation_id="check_in_source",
-    summary="Say that it is here",
-)
+@sources.verb(router, "check-in", OPERATING, "Say that it is here", answer=CheckedInAnswer, named="check_in_source")
 def check_in(request: HttpRequest, source_id: int) -> dict[str, Any]:
     """For its agent: what is due is ready at its true place at once. Its addresses stay as its agent said them."""
     source, now = sources.get(source_id), database_clock()
@@ -146,12 +126,8 @@ def check_in(request: HttpRequest, source_id: int) -> dict[str, Any]:
     return {"checked_in_at": found.now, "moved": found.moved}
 
 
-@router.post(
-    f"{ONE}/enrolment-code",
-    auth=ENROLLING,
-    response={201: CodeAnswer},
-    operation_id="make_enrolment_code",
-    summary="New enrolment code",
+@sources.verb(
+    router, "enrolment-code", ENROLLING, "New enrolment code", answer={201: CodeAnswer}, named="make_enrolment_code"
 )
 def make_code(request: HttpRequest, source_id: int) -> Status[dict[str, Any]]:
     """An agent exchanges it for a token, once, within an hour. Tokens that the source has stay valid until then."""
@@ -170,12 +146,8 @@ def make_code(request: HttpRequest, source_id: int) -> Status[dict[str, Any]]:
     return Status(201, answer)
 
 
-@router.post(
-    f"{ONE}/revoke-tokens",
-    auth=ENROLLING,
-    response=RevokedAnswer,
-    operation_id="revoke_tokens_of_source",
-    summary="Revoke its tokens",
+@sources.verb(
+    router, "revoke-tokens", ENROLLING, "Revoke its tokens", answer=RevokedAnswer, named="revoke_tokens_of_source"
 )
 def revoke_tokens(request: HttpRequest, source_id: int) -> dict[str, int]:
     """Every agent of it is refused from now on, and an open enrolment code is void. Backups go on."""

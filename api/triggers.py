@@ -50,10 +50,7 @@ resource = Triggers()
 router = resource.router()
 
 
-@router.post(
-    "/triggers/{int:trigger_id}/cancel", auth=operating(), response=CancelledBatch, operation_id="cancel_trigger",
-    summary="Take a batch off the backlog",
-)  # fmt: skip
+@resource.verb(router, "cancel", operating(), "Take a batch off the backlog", answer=CancelledBatch)
 def cancel(request: HttpRequest, trigger_id: int) -> dict[str, int]:
     """What runs is told to stop. A trigger that waits behind an earlier batch emits nothing."""
     trigger = resource.get(trigger_id)

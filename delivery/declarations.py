@@ -11,6 +11,7 @@ from delivery import addresses
 from delivery.models import LONGEST_URL, EndpointKind
 from delivery.sqs.queues import LONGEST_GROUP, REGION, queue_at
 from delivery.targets import NOT_TO_BE_SET
+from jobs.conf import PROGRAM
 
 LONGEST_AUTHORIZATION = 8000
 LONGEST_SECRET = 65_536
@@ -145,7 +146,7 @@ def _whole_secret(value: str) -> str:
         raise ValueError("is missing")
     if value.startswith("-----BEGIN") and "\n" not in value:
         raise ValueError(
-            "is a key whose lines ran into one; send it as it is, as `manage.py secrets set NAME < FILE` does"
+            f"is a key whose lines ran into one; send it as it is, as `{PROGRAM} secrets set NAME < FILE` does"
         )
     return value
 

@@ -21,6 +21,7 @@ from delivery.encryption import Unsealable, seal, unseal
 from delivery.models import StoredSecret
 from jobs import decisions
 from jobs.clock import database_clock
+from jobs.conf import PROGRAM
 
 PREFIX = "stored:"
 
@@ -53,7 +54,7 @@ def read(name: str) -> str:
     try:
         return unseal(sealed)
     except Unsealable as error:
-        raise NotStored(f"the stored secret {name} cannot be opened: {error}: `manage.py secrets set {name}`") from None
+        raise NotStored(f"the stored secret {name} cannot be opened: {error}: `{PROGRAM} secrets set {name}`") from None
 
 
 def problem_with(name: str) -> str:
@@ -133,4 +134,4 @@ class StoredSecrets(Service[StoredSecret]):
 
 
 def _missing(name: str) -> str:
-    return f"there is no stored secret {name}: store it by `manage.py secrets set {name}`, or in the admin"
+    return f"there is no stored secret {name}: store it by `{PROGRAM} secrets set {name}`, or in the admin"

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db.backends.utils import CursorWrapper
 from django.db.models import Max
 
+from jobs.conf import PROGRAM
 from operations.doctor.finding import COUNT_TO, Answer, condition, listed, ok, several, warning
 from sources.backups import repositories
 from sources.models import Assignment, RecoveryKey, Repository, SelfBackup
@@ -29,7 +30,7 @@ def repository_modes(cursor: CursorWrapper, now: datetime) -> Answer:
 @condition(
     "no backup looks wrong beside those before it",
     "nothing is removed of what looked wrong: {}",
-    "look at those backups; if they are meant so, `manage.py held_back accept SOURCE`",
+    f"look at those backups; if they are meant so, `{PROGRAM} held_back accept SOURCE`",
 )
 def held_back(cursor: CursorWrapper, now: datetime) -> Answer:
     """Assignments whose backups a person has to look at."""

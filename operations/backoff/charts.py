@@ -5,7 +5,6 @@ bytes. One picture is drawn at a time in a process: requests for many wait, and 
 """
 
 import io
-import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,12 +19,13 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.font_manager import FontProperties, findfont, get_font
-from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from jobs.durations import span
 from operations.backlog.rendering import plain
 from operations.backoff import SIZES
-from operations.backoff.study import DAY, HOUR, MINUTE, Study, at_equal_load
+from operations.backoff.study import MINUTE, Study, at_equal_load
+from operations.backoff.ticks import set_ticks, ticks
 from operations.backoff.waits import describe, describe_calls, describe_giving_up
 
 PIXELS_PER_INCH = 144
@@ -41,16 +41,6 @@ LOG_FROM = 3_000
 """So many times the median first retry is the longest time that is read well on a linear axis."""
 SHORTEST = 1.0
 """Seconds: on a log axis, what is shorter is drawn here."""
-
-ROUND = (
-    *(n * unit for unit in (1, MINUTE) for n in (1, 2, 5, 10, 15, 30)), *(n * HOUR for n in (1, 2, 3, 6, 12)),
-    *(n * DAY for n in (1, 2, 5, 7, 14, 30, 60, 90, 180, 360, 720)), *(3_600 * DAY * 10**n for n in range(9)),
-)  # fmt: skip
-"""Distances between ticks that people know, in seconds, increasing."""
-ON_A_LOG_AXIS = (
-    0.001, 0.01, 0.1, 1, 3, 10, 30, MINUTE, 3 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR, 3 * HOUR, 12 * HOUR,
-    *(n * DAY for n in (1, 3, 10, 30, 90, 360, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -246,21 +236,6 @@ def _draw_waits(plot: Axes, study: Study, frame: Frame, theme: Theme, labels: in
 def _spread(waits: list[float]) -> tuple[float, ...]:
     """Least, quartiles (by linear interpolation) and most."""
     return min(waits), *quantiles(waits if len(waits) > 1 else waits * 2, n=4, method="inclusive"), max(waits)
-
-
-def ticks(start: float, end: float, most: int, *, log: bool) -> list[float]:
-    """Round instants from `start` to `end` seconds, about `most` of them, one at least."""
-    if log:
-        within = [tick for tick in ON_A_LOG_AXIS if start <= tick <= end * 1.001]
-        return within[:: max(1, math.ceil(len(within) / most))] or [round(math.sqrt(start * end), 2)]
-    step = next(step for step in ROUND if end / step <= most)
-    return [step * number for number in range(int(end / step) + 1)]
-
-
-def set_ticks(axis: Any, places: Sequence[float]) -> None:
-    axis.set_major_locator(FixedLocator(places))
-    axis.set_major_formatter(FixedFormatter([span(place) for place in places]))
-    axis.set_minor_locator(NullLocator())
 
 
 def drawable(text: str) -> str:

@@ -10,12 +10,13 @@ from unfold.widgets import UnfoldAdminPasswordWidget
 from delivery.declarations import LONGEST_SECRET, NewStoredSecret
 from delivery.models import StoredSecret
 from delivery.stored_secrets import PREFIX, StoredSecrets, users_of
+from jobs.conf import PROGRAM
 from operations.admin.base import WholePage, moment
 from operations.admin.declared import DeclaredAdmin, DeclaredForm
 from sources.backups.reach import SET_SECRET
 
 MOST_SHOWN = 20
-KEYS = "A key of several lines is stored by `manage.py secrets set NAME < FILE`, or over the API."
+KEYS = f"A key of several lines is stored by `{PROGRAM} secrets set NAME < FILE`, or over the API."
 
 
 class StoredSecretForm(DeclaredForm):

@@ -207,7 +207,7 @@ class Migration(migrations.Migration):
                 ('removed', models.BigIntegerField(help_text='Files of the last backup that are gone.', null=True)),
                 ('read', models.BigIntegerField(help_text='Bytes read from the source.', null=True)),
                 ('added', models.BigIntegerField(help_text='Bytes added to the repository.', null=True)),
-                ('snapshot', models.CharField(help_text='Where in the repository it lies.', max_length=500)),
+                ('snapshot', models.CharField(help_text='The name of the point that it made, in the repository.', max_length=500)),
                 ('warnings', models.JSONField(blank=True, default=list, help_text='The first 20.')),
                 ('assignment', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='backups', to='sources.assignment')),
                 ('repository', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='backups', to='sources.repository')),

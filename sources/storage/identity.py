@@ -31,7 +31,7 @@ def digest_of(key: str | None) -> str:
 
 
 def read(store: Store) -> Identity | None:
-    """Whose a repository is, of which `store` sees what is not encrypted; None: nobody's yet.
+    """Whose a repository is, of which `store` sees what is not encrypted; None: it does not say.
 
     Raises: Refused for what is none that can be read here; StorageFailed, Stopped.
     """
@@ -60,7 +60,7 @@ def check(found: Identity, ours: Identity, *, take_over: bool = False) -> None:
     if found.id != ours.id and not take_over:
         raise Refused(
             f"it is the repository {found.name} of another installation, which may still write there: name another "
-            f"place, or if that one is gone: `manage.py repositories add … --take-over`"
+            "place, or if that one is gone, take it over: `repositories add … --take-over`"
         )
     if found.encrypted != ours.encrypted:
         what = "encrypted" if found.encrypted else "not encrypted"

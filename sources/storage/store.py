@@ -77,7 +77,7 @@ class Store:
 
         # a large file is read for longer than any stall lasts
         patient = dataclasses.replace(self, stall_timeout=math.inf)
-        patient._with_paths(
+        patient.with_paths(
             paths,
             "lsjson", "--recursive", "--no-mimetype", "--no-modtime", "--hash", "--hash-type=sha256",
             self.location.at(path),
@@ -88,19 +88,19 @@ class Store:
     def sizes(self, path: str) -> dict[str, int]:
         """The files below a folder, and their sizes in bytes. Empty where it is missing."""
         found: dict[str, int] = {}
-
-        def take(line: str) -> None:
-            if line.startswith('{"Path"'):
-                row = json.loads(line.rstrip(","))
-                found[row["Path"]] = row["Size"]
-
-        options = ("--recursive", "--files-only", "--no-mimetype", "--no-modtime")
-        self.run("lsjson", *options, self.location.at(path), missing_ok=True, on_line=take)
+        self.walk(path, lambda row: found.update({row["Path"]: row["Size"]}), "--files-only", "--no-modtime")
         return found
 
     def fetch(self, path: str, file: Path) -> bool:
         """Copy a file out of the repository. Returns whether it was there."""
-        return self.run("copyto", self.location.at(path), str(file), missing_ok=True)
+        if (here := self._here(path)) is not None:
+            try:
+                shutil.copyfile(here, file)
+            except FileNotFoundError:
+                return False
+            return True
+        # of a bucket, a file that is missing is copied like a folder that is empty: with success
+        return self.run("copyto", self.location.at(path), str(file), missing_ok=True) and file.is_file()
 
     def put(self, file: Path, path: str) -> None:
         """Copy a file into the repository, where it is seen whole or not at all."""
@@ -113,11 +113,12 @@ class Store:
                 os.fsync(written.fileno())
             new.replace(here)
             return
-        self.run("copyto", "--ignore-times", str(file), self.location.at(path))
+        # `file` may be a descriptor, which systems show as a link
+        self.run("copyto", "--ignore-times", "--copy-links", str(file), self.location.at(path))
 
     def move(self, source: str, target: str, paths: Collection[str] | None = None) -> None:
         """Move files from a folder to another one, over what is there; `paths`: only these, as far as they exist."""
-        self._with_paths(
+        self.with_paths(
             paths, "move", "--ignore-times", "--no-traverse", self.location.at(source), self.location.at(target)
         )
 
@@ -145,7 +146,7 @@ class Store:
                 on_progress(*done[:2])
 
         arguments = ("copy", "--no-traverse", "--stats=500ms", "--stats-log-level=ERROR", *options)
-        self._with_paths(paths, *arguments, self.location.at(path), target, on_line=take, sign_of_life=lambda: done)
+        self.with_paths(paths, *arguments, self.location.at(path), target, on_line=take, sign_of_life=lambda: done)
 
     def delete(self, path: str, paths: Collection[str] | None = None) -> None:
         """Delete files in a folder; `paths`: only these, else the folder with all that it holds. Missing is fine."""
@@ -155,7 +156,7 @@ class Store:
             if self.run("lsf", at, missing_ok=True):
                 self.run("purge", at, missing_ok=True)
         else:
-            self._with_paths(paths, "delete", self.location.at(path), missing_ok=True)
+            self.with_paths(paths, "delete", self.location.at(path), missing_ok=True)
 
     def remove_empty_folders(self, path: str) -> None:
         """Below a folder: a file does not go where a folder is."""
@@ -200,7 +201,7 @@ class Store:
         at = self.location.at(path)
         self.run("lsjson", "--no-mimetype", *options, at, missing_ok=True, on_line=_rows_to(take))
 
-    def _with_paths(self, paths: Collection[str] | None, *arguments: str, **watched: Any) -> None:
+    def with_paths(self, paths: Collection[str] | None, *arguments: str, **watched: Any) -> None:
         if paths is None:
             self.run(*arguments, **watched)
         elif paths:

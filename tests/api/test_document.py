@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from api.auth import Staff
 from api.document import ALWAYS, OF_AUTH
+from api.models import Scope
+from api.root import api
+from operations.web.permissions import may_operate
 from tests.api.asking import Program, fields_of, make_user, problem_of
 
 pytestmark = pytest.mark.django_db
@@ -92,6 +96,32 @@ def test_who_may_is_said_with_the_scope(document: dict[str, Any], operations: di
         assert operations[name]["security"] == [{"session": []}, {"token": [scope]}]
     assert operations["POST /api/check-in"]["security"] == [{"agent": []}]
     assert "security" not in operations["POST /api/enrol"]
+
+
+APP = {
+    "sources": "sources", "policies": "sources", "repositories": "sources", "assignments": "sources",
+    "schedules": "schedules", "throttles": "jobs", "endpoints": "delivery", "retry-policies": "jobs",
+}  # fmt: skip
+"""Of what is edited; all else that changes something is for who may operate records."""
+MODEL = {"policies": "policy", "repositories": "repository", "retry-policies": "retrypolicy"}
+
+
+def test_each_operation_takes_the_permission_of_what_it_changes() -> None:
+    seen = 0
+    for path, views in ((path, views) for _, router in api._routers for path, views in router.path_operations.items()):
+        for operation in views.operations:
+            for auth in operation.auth_callbacks:
+                if not isinstance(auth, Staff) or auth.scope in (Scope.READ, None):
+                    continue
+                _, of, *rest = path.split("/")
+                verb = {"POST": "add", "PATCH": "change", "DELETE": "delete"}[operation.methods[0]]
+                if rest and not rest[-1].startswith("{"):  # an operation of its own, as /pause
+                    verb, of = "change", "sources" if rest[-1] == "back-up-now" else of
+                edits = of in APP and (of, auth.scope) != ("schedules", Scope.OPERATE)
+                wanted = f"{APP.get(of)}.{verb}_{MODEL.get(of, of[:-1])}" if edits else may_operate
+                assert auth.allowed == (wanted,), (operation.methods, path)
+                seen += 1
+    assert seen > 40
 
 
 def test_updates_take_if_match_and_creates_a_key(operations: dict[str, dict[str, Any]]) -> None:

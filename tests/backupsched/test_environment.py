@@ -1,5 +1,6 @@
 """What the environment sets: numbers, and where a checkout and an installed package keep what they write."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -78,3 +79,27 @@ def test_a_checkout_is_known_by_its_manage_py(tmp_path):
     (tmp_path / "manage.py").touch()
     assert checkout_of(tmp_path / "backupsched") == tmp_path
     assert settings.AGENT.is_file()
+
+
+def test_messages_name_the_command_line_as_the_installation_has_it():
+    """A wheel has no manage.py: `jobs.conf.PROGRAM` says what it has."""
+    allowed = {"backupsched/places.py", "jobs/conf.py", "operations/checks.py"}
+    found = set()
+    for package in (
+        "jobs",
+        "declarations",
+        "delivery",
+        "schedules",
+        "operations",
+        "sources",
+        "api",
+        "demo",
+        "backupsched",
+    ):
+        for file in (ROOT / package).rglob("*.py"):
+            tree = ast.parse(file.read_text())
+            prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+            texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+            if any("manage.py" in node.value and id(node) not in prose for node in texts):
+                found.add(str(file.relative_to(ROOT)))
+    assert found == allowed

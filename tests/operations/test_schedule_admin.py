@@ -19,7 +19,6 @@ from schedules.models import Schedule, Trigger
 from tests.factories import NOON, make_record, make_retry_policy
 from tests.schedules.factories import emitter_beside, make_endpoint, make_events, make_throttle
 from tests.sources.factories import make_assignment, make_policy
-from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.django_db
 
@@ -174,15 +173,6 @@ class TestActions:
         assert "100 events" in found(admin_client)
         note = LogEntry.objects.get(object_id=str(schedule.pk))
         assert note.change_message.startswith("Trigger now: triggered at ")
-
-    def test_a_second_trigger_in_the_same_second_is_refused_in_words(self, admin_client: Client) -> None:
-        schedule = make_events()
-        now = database_clock().replace(microsecond=0)
-        for seconds in range(int(PATIENCE)):
-            Trigger.objects.create(schedule=schedule, trigger_at=now + timedelta(seconds=seconds))
-        admin_client.post(f"{SCHEDULES}{schedule.pk}/trigger/", {"confirmed": "yes"})
-        assert "try again in a second" in found(admin_client)
-        assert not LogEntry.objects.filter(object_id=str(schedule.pk)).exists()
 
     def test_pause_and_resume_from_the_list(self, admin_client: Client) -> None:
         schedules = [make_events(name="a"), make_events(name="b", enabled=False)]

@@ -101,13 +101,6 @@ class TestPauseAndResume:
         assert begun.events == 3
         assert queued.skipped_for == verbs.PAUSED
 
-    def test_an_edit_that_disables_it_leaves_nothing_in_its_queue(self):
-        schedule = make_daily(enabled=False)
-        queued = Trigger.objects.create(schedule=schedule, trigger_at=NINE)
-        verbs.saved(schedule, {"enabled"}, NOON)
-        queued.refresh_from_db()
-        assert queued.skipped_for == verbs.PAUSED
-
     def test_a_policy_emits_the_period_in_which_it_is_resumed(self):
         schedule = make_schedule(enabled=False, next_trigger_at=NINE)
         verbs.resume(schedule, NOON + DAY)

@@ -3,6 +3,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from jobs.conf import PROGRAM
 from jobs.formatting import moment
 from operations.backlog.facts import as_json
 from operations.backlog.rendering import columns, plain, table
@@ -41,7 +42,7 @@ class Command(VerbCommand):
 
     def _accept(self, options: dict[str, Any]) -> None:
         if not options["source"]:
-            raise ValueError("say which: `manage.py held_back accept SOURCE`")
+            raise ValueError(f"say which: `{PROGRAM} held_back accept SOURCE`")
         source = named(Source.objects, options["source"], "source")
         ids = list(source.assignments.values_list("pk", flat=True))
         if not held_back.accept(ids, by="a person at the command line"):

@@ -13,6 +13,7 @@ from delivery.declarations import LONGEST_SECRET
 from delivery.models import StoredSecret
 from delivery.resealing import Resealing, reseal_all
 from delivery.stored_secrets import StoredSecrets, users_of
+from jobs.conf import PROGRAM
 from jobs.formatting import moment
 from operations.backlog.arguments import Examples
 from operations.backlog.facts import as_json
@@ -38,7 +39,7 @@ class Command(VerbCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.formatter_class = Examples
-        parser.epilog = "examples:\n  manage.py secrets set nas\n  manage.py secrets set laptop-key < id_ed25519"
+        parser.epilog = f"examples:\n  {PROGRAM} secrets set nas\n  {PROGRAM} secrets set laptop-key < id_ed25519"
         parser.add_argument("--json", action="store_true", help="print JSON")
         verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", parser_class=CommandParser)
         made = {name: verbs.add_parser(name, help=what, description=f"{what}.") for name, what in VERBS.items()}
@@ -58,7 +59,7 @@ class Command(VerbCommand):
             facts = ({"name": row.name, "changed_at": row.changed_at, "used_by": users[row.name]} for row in rows)
             self.stdout.write(as_json(list(facts)))
         elif not rows:
-            self.stdout.write("There are no stored secrets. `manage.py secrets set NAME` stores one.")
+            self.stdout.write(f"There are no stored secrets. `{PROGRAM} secrets set NAME` stores one.")
         else:
             columns = [Column("name"), Column("changed (UTC)"), Column("used by")]
             shown = ((row.name, moment(row.changed_at), _describe(users[row.name]) or "nothing") for row in rows)

@@ -1,7 +1,7 @@
 """POST /api/check-in and what else an agent may ask for."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -203,27 +203,6 @@ class TestWhatIsStored:
 
 
 class TestWhatMoves:
-    def test_a_record_that_waits_for_its_re_check_is_ready(self) -> None:
-        agent = Agent()
-        assignment = make_assignment(None, agent.source)
-        planning.emit_due()
-        later = timezone.now() + timedelta(hours=1)
-        BacklogRecord.objects.update(status=Status.WAITING, waiting_for=WaitingFor.RECHECK, run_after=later)
-
-        answer = agent.check_in().json()
-
-        assert answer["assignments"][0]["backlog"] == "ready"
-        assert record_of(assignment).status == Status.READY
-
-    def test_a_paused_source_is_written_down_and_nothing_moves(self) -> None:
-        agent = Agent(make_source(paused_at=datetime(2026, 1, 1, tzinfo=UTC)))
-        make_assignment(None, agent.source)
-        answer = agent.check_in()
-        assert answer.status_code == 200
-        assert answer.json()["paused"] is True
-        assert refreshed(agent).checked_in_at is not None
-        assert not BacklogRecord.objects.exists()
-
     def test_back_up_now_moves_its_own_source_only(self) -> None:
         agent = Agent()
         own, others = make_assignment(None, agent.source), make_assignment()
@@ -231,11 +210,6 @@ class TestWhatMoves:
         assert record_of(own).priority == planning.BACK_UP_NOW_PRIORITY
         assert not BacklogRecord.objects.exclude(subject=planning.subject_of(own.pk)).exists()
         assert others.source.pk != own.source.pk
-
-    def test_back_up_now_of_a_paused_source_moves_nothing(self) -> None:
-        agent = Agent(make_source(paused_at=datetime(2026, 1, 1, tzinfo=UTC)))
-        make_assignment(None, agent.source)
-        assert agent.post("agent/back-up-now").json() == {"moved": 0}
 
 
 class TestSnooze:
@@ -271,6 +245,7 @@ class TestSnooze:
             {"for": -1},
             {"for": 7 * 86_400 + 1},
             {"for": "NaN"},
+            {"for": True},
             {"for": 60, "until": "2099-01-01T00:00:00Z"},
             {"until": "2001-01-01T00:00:00Z"},
             {"until": "9999-12-31T23:59:59Z"},
@@ -290,7 +265,3 @@ class TestSnooze:
         answer = Agent().post("agent/snooze", {"for": 3600, "until": until})
         assert answer.status_code == 422
         assert "either `until`" in problem_of(answer)["detail"]
-
-    def test_infinity_is_refused(self) -> None:
-        for number in ("Infinity", "-Infinity", "NaN", "1e999"):
-            problem_of(Agent().post("agent/snooze", f'{{"for": {number}}}'), 400)

@@ -12,6 +12,7 @@ from jobs.durations import span
 from jobs.retries import Rule
 from operations.backoff import FORMATS, charts
 from operations.backoff.study import Study, study
+from operations.backoff.ticks import ticks
 from tests.waiting import PATIENCE
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -92,15 +93,15 @@ def test_a_rule_that_retries_nothing_has_a_picture_that_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "ticks"),
+    ("end", "marks"),
     [
         (10, ["0 s", "2 s", "4 s", "6 s", "8 s", "10 s"]),
         (3_600, ["0 s", "10 min", "20 min", "30 min", "40 min", "50 min", "1 h"]),
         (360 * 86_400, ["0 s", "60 d", "120 d", "180 d", "240 d", "300 d", "360 d"]),
     ],
 )
-def test_seconds_to_a_year_are_read_in_units_that_people_know(end: float, ticks: list[str]) -> None:
-    assert [span(tick) for tick in charts.ticks(0, end, 6, log=False)] == ticks
+def test_seconds_to_a_year_are_read_in_units_that_people_know(end: float, marks: list[str]) -> None:
+    assert [span(tick) for tick in ticks(0, end, 6, log=False)] == marks
 
 
 def test_two_side_by_side_share_their_axes() -> None:

@@ -4,10 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import DELETION, LogEntry
-from django.contrib.auth.models import Permission, User
 from django.db import OperationalError
-from django.db.models import ProtectedError
 from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
@@ -16,7 +13,6 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from jobs.models import BacklogRecord, RetryPolicy
 from jobs.retries import ALGORITHMS
 from jobs.states import Status, WaitingFor
-from operations.admin.declared import DeclaredAdmin
 from schedules import rescheduling
 from tests.factories import make_record, make_retry_policy, make_schedule
 
@@ -30,11 +26,6 @@ def form(**fields: Any) -> dict[str, Any]:
         "name": "x", "algorithm": "constant", "parameters": '{"base": 60}', "max_delay": "86400",
         "max_failures": "", "give_up_after": "", **fields,
     }  # fmt: skip
-
-
-def messages_to(client: Client) -> str:
-    """What messages the next page shows."""
-    return " ".join(str(message) for message in client.get(POLICIES).context["messages"])
 
 
 def make_waiting(policy: RetryPolicy, **fields: Any) -> BacklogRecord:
@@ -92,20 +83,6 @@ class TestThePicture:
         page = admin_client.post(f"{POLICIES}preview/", form(parameters='{"unit": 3}')).content.decode()
         assert "parameters: constant has no parameter" in page
         assert "<img" not in page
-
-    def test_is_only_for_who_may_edit(self, client: Client) -> None:
-        policy = make_retry_policy()
-        paths = (f"{POLICIES}preview/", f"{POLICIES}{policy.pk}/preview/")
-        for path in paths:
-            assert client.post(path, form())["Location"].startswith("/admin/login/")
-        viewer = User.objects.create_user("viewer", is_staff=True)
-        viewer.user_permissions.add(Permission.objects.get(codename="view_retrypolicy"))
-        client.force_login(viewer)
-        for path in paths:
-            assert client.post(path, form()).status_code == 403
-        page = client.get(f"{POLICIES}{policy.pk}/change/").content.decode()
-        assert f"Backoff: {policy.name}" in page
-        assert "hx-post" not in page
 
     def test_is_asked_for_by_post_and_of_what_there_is(self, admin_client: Client) -> None:
         assert admin_client.get(f"{POLICIES}preview/").status_code == 405
@@ -178,21 +155,3 @@ class TestDeleting:
         for each, there in ((policy, True), (other, False)):
             admin_client.post(f"{POLICIES}{each.pk}/delete/", {"post": "yes"})
             assert RetryPolicy.objects.filter(pk=each.pk).exists() == there
-
-    def test_one_that_comes_into_use_meanwhile_is_kept(
-        self, admin_client: Client, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        policy = make_retry_policy()
-        make_schedule(retry_policy=policy)
-        monkeypatch.setattr(DeclaredAdmin, "obstacles_to_deleting", lambda admin, rows: [])
-        response = admin_client.post(f"{POLICIES}{policy.pk}/delete/", {"post": "yes"})
-        assert response.status_code == 302
-        assert "It has come into use meanwhile" in messages_to(admin_client)
-        action = {"action": "delete_selected", "_selected_action": [policy.pk], "post": "yes"}
-        admin_client.post(POLICIES, action)
-        text = messages_to(admin_client)
-        assert "One has come into use meanwhile" in text
-        assert "Successfully" not in text
-        assert not LogEntry.objects.filter(action_flag=DELETION).exists()
-        with pytest.raises(ProtectedError):
-            policy.delete()

@@ -108,14 +108,6 @@ def test_a_real_pooler_is_noticed(pooled_url):
     assert found["isolation"]["severity"] == "ok"
 
 
-@pytest.mark.slow
-def test_as_a_process_it_names_a_database_that_is_away():
-    ended = run_doctor("postgresql://127.0.0.1:1/none")
-    assert "the database 'none' at 127.0.0.1:1 does not answer" in ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert ended.returncode == 2
-
-
 def test_the_worst_comes_first_and_what_to_do_below_it():
     findings = [
         Finding("a", OK, "fine"),

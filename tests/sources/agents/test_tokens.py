@@ -6,29 +6,16 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, transaction
 from pytest_django import DjangoAssertNumQueries
 
-from jobs.clock import database_clock
 from sources.agents import tokens
 from sources.models import AgentToken, EnrolmentCode
-from tests.factories import NOON
+from tests.factories import NOON, everything_stored
 from tests.sources.factories import make_source
 from tests.threads import another_connection, at_once, impatience
 
 SECOND = timedelta(seconds=1)
-
-
-def texts_of_all_tables() -> str:
-    """Every row of every table of the test's database, as text."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public'")
-        tables = [row[0] for row in cursor.fetchall()]
-        rows = []
-        for table in tables:
-            cursor.execute(f"SELECT t::text FROM {table} t")
-            rows += [row[0] for row in cursor.fetchall()]
-    return "\n".join(rows)
 
 
 @pytest.mark.django_db
@@ -65,13 +52,6 @@ class TestToken:
         assert AgentToken.objects.get().used_at == NOON
         tokens.authenticate(text, NOON + timedelta(hours=1))
         assert AgentToken.objects.get().used_at == NOON + timedelta(hours=1)
-
-    def test_without_an_instant_the_databases_clock_counts(self) -> None:
-        before = database_clock()
-        agent = tokens.authenticate(tokens.issue(make_source()))
-        assert agent is not None
-        assert before <= agent.now <= database_clock()
-        assert AgentToken.objects.get().used_at == agent.now
 
 
 @pytest.mark.django_db
@@ -167,7 +147,7 @@ class TestSecrecy:
         _, token = tokens.redeem(code)
         tokens.authenticate(token)
         rotated = tokens.rotate(AgentToken.objects.get())
-        stored = texts_of_all_tables()
+        stored = everything_stored()
         assert "marker-of-this-source" in stored
         assert hashlib.sha256(token.encode()).hexdigest() in stored
         for secret in (token, rotated, code, code.replace("-", "")):

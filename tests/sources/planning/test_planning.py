@@ -116,14 +116,6 @@ class TestEmission:
         # the next period finds it on the backlog still
         assert emitter.emit_triggers(NINE + DAY) == 1
 
-    def test_three_days_of_downtime_are_caught_up_once(self) -> None:
-        policy = make_policy()
-        assignment = backed_up(policy, NINE - DAY)
-        emitter.emit_triggers(NINE - DAY + HOUR)
-        assert emitter.emit_triggers(NINE + 3 * DAY) == 1
-        record = record_of(assignment)
-        assert (record.trigger_at, record.due_day) == (NINE + 3 * DAY, NINE.date())
-
     def test_many_periods_of_many_policies_are_one_statement(self, django_assert_max_num_queries) -> None:  # type: ignore[no-untyped-def]
         for _ in range(20):
             policy = make_policy(seeding_limit=3, throttle=make_throttle(5))
