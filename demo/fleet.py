@@ -46,7 +46,7 @@ def clear(home: Path) -> None:
         policies.delete()
         Schedule.objects.filter(name__in=names).delete()
         Repository.objects.filter(name__in=[REPOSITORY, ENCRYPTED]).delete()
-        StoredSecret.objects.filter(name=f"repository-{ENCRYPTED}").delete()
+        StoredSecret.objects.filter(name__startswith=f"repository-{ENCRYPTED}").delete()
         RetryPolicy.objects.filter(name=RETRY).delete()
     for folder in (home, secrets_directory()):
         shutil.rmtree(folder, ignore_errors=True)

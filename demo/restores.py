@@ -12,9 +12,7 @@ from demo.hosts import Host
 from sources.models import Assignment
 from sources.planning.requests import back_up_now
 from sources.restores import process
-from sources.storage import moments
 from sources.storage.restoring import Wish
-from sources.storage.store import Store
 
 PATIENCE_SECONDS = 60.0
 CHANGED = b"nobody wanted this\n"
@@ -41,7 +39,7 @@ def file_before_its_change(host: Host, home: Path, look: Callable[[], None]) -> 
     original.write_bytes(CHANGED)
     assignment = Assignment.objects.select_related("policy__repository").get(source__name=host.name)
     _back_up_once_more(assignment, look)
-    first, *_, newest = moments.points_of(_store(assignment), assignment.directory)
+    first, *_, newest = process.points(assignment.policy.repository, assignment.directory)
     is_changed = _bring_back(assignment, newest, (path,), home / "newest")[0].read_bytes() == CHANGED
     began = time.monotonic()
     file, *_ = _bring_back(assignment, first, (path,), home / "first")
@@ -53,7 +51,7 @@ def whole_database(source: str, home: Path, differences: Callable[[Path], list[s
     """Bring the newest dump of a database back, and the database from it; `differences` does that and compares."""
     assignment = Assignment.objects.select_related("policy__repository").get(source__name=source)
     began = time.monotonic()
-    newest = moments.points_of(_store(assignment), assignment.directory)[-1]
+    newest = process.points(assignment.policy.repository, assignment.directory)[-1]
     files = _bring_back(assignment, newest, (), home)
     dump = next(each for each in files if each.suffix == ".dump")
     found = differences(dump)
@@ -63,7 +61,7 @@ def whole_database(source: str, home: Path, differences: Callable[[Path], list[s
 
 def newest(assignment: Assignment, target: Path) -> Path:
     """Bring the newest point of a source back into `target`. Returns that."""
-    _bring_back(assignment, moments.points_of(_store(assignment), assignment.directory)[-1], (), target)
+    _bring_back(assignment, process.points(assignment.policy.repository, assignment.directory)[-1], (), target)
     return target
 
 
@@ -85,7 +83,3 @@ def _bring_back(assignment: Assignment, point: str, paths: tuple[str, ...], targ
     if report.failed_files:
         raise DemoError(f"{assignment.source} did not come back whole: {report}")
     return sorted(each for each in target.rglob("*") if each.is_file())
-
-
-def _store(assignment: Assignment) -> Store:
-    return process.store_of(assignment.policy.repository, threading.Event())
