@@ -60,6 +60,7 @@ PAGES = {
     **{f"schedules_schedule_{verb}": "operates" for verb in ("trigger_this_now", "pause_this", "resume_this")},
     "schedules_trigger_cancel_this_batch": "operates",
     "sources_assignment_accept_this": "operates",
+    "sources_repository_show_key": "superuser",
     **dict.fromkeys(("sources_source_enrol", "sources_source_revoke_tokens"), "edits"),
     **dict.fromkeys(("backoff", "backoff-svg", "backoff-png", "backoff-json"), "staff"),
 }  # fmt: skip
@@ -144,7 +145,7 @@ COMMANDS = {
     "breakers": ["", "--json", "close NAME"], "doctor": ["", "--json"], "endpoints": ["", "--json", "show NAME"],
     "enrol": ["NAME"], "export_fleet": ["", "--json"], "import_fleet": ["FILE --dry-run"],
     "install_schedules": ["--dry-run", "--dry-run --json"], "log": ["", "--json", "NAME"], "preview": ["NAME"],
-    "process_backlog": ["1 --dry-run"], "schedules": ["", "--json", "show NAME"],
+    "process_backlog": ["1 --dry-run"], "repositories": ["", "--json", "show NAME"], "schedules": ["", "--json", "show NAME"],
     "throttles": ["", "--json", "show NAME"], "secrets": ["", "--json"], "self_backup": ["", "--json"],
     "self_restore": ["FILE --list"], "restore": ["NAME --list"], "held_back": ["", "--json", "accept NAME"],
     "database": [], "demo": [], "web": [], "worker": [],
