@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
@@ -27,6 +27,9 @@ from sources.storage.identity import Identity, digest_of
 from sources.storage.location import Location
 from sources.storage.store import Stopped, StorageFailed
 
+if TYPE_CHECKING:
+    from sources.models import Repository
+
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
 ANSWER_SECONDS = 20.0
@@ -39,9 +42,16 @@ class Unanswered(Exception):
     """There is no answer from a repository. The message is for people."""
 
 
-def back_up(task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
-    """Run the engine of `task`. Blocks until it has ended, as `Engine.run` does."""
-    order = {"do": "back_up", "task": asdict(task)}
+def back_up(
+    task: BackupTask,
+    *,
+    on_progress: Callable[[EngineProgress], None],
+    stop: StopSignal,
+    ours: Identity | None = None,
+) -> EngineResult:
+    """Run the engine of `task`. Blocks until it has ended, as `Engine.run` does. `ours`: what the repository has to say
+    of itself; None: anything."""
+    order = {"do": "back_up", "task": asdict(task), "ours": ours and asdict(ours)}
     try:
         ended, answers = _run(order, stop, SILENT_SECONDS, task.grace, GuardedProgress(on_progress))
     except OSError as error:
@@ -136,9 +146,10 @@ def key_of(repository: Repository) -> str | None:
     return read_secret_in_time(repository.key) if repository.encrypted else None
 
 
-def identity_of(repository: Repository, key: str | None) -> Identity:
-    """Who a repository is, as it is to say itself."""
-    return Identity(str(repository.identity), repository.name, repository.encrypted, digest_of(key))
+def identity_of(repository: Repository, new_key: str | None = None) -> Identity:
+    """Who a repository is, as it is to say itself. `new_key`: see `location_of`. Raises: SecretNotFound."""
+    digest = digest_of(new_key or key_of(repository))
+    return Identity(str(repository.identity), repository.name, repository.encrypted, digest)
 
 
 def _run(

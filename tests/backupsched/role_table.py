@@ -61,6 +61,7 @@ PAGES = {
     "schedules_trigger_cancel_this_batch": "operates",
     "sources_assignment_accept_this": "operates",
     "sources_repository_show_key": "superuser",
+    "sources_source_restore": "restores",
     **dict.fromkeys(("sources_source_enrol", "sources_source_revoke_tokens"), "edits"),
     **dict.fromkeys(("backoff", "backoff-svg", "backoff-png", "backoff-json"), "staff"),
 }  # fmt: skip
