@@ -100,7 +100,8 @@ class Store:
             except FileNotFoundError:
                 return False
             return True
-        return self.run("copyto", self.location.at(path), str(file), missing_ok=True)
+        # of a bucket, a file that is missing is copied like a folder that is empty: with success
+        return self.run("copyto", self.location.at(path), str(file), missing_ok=True) and file.is_file()
 
     def put(self, file: Path, path: str) -> None:
         """Copy a file into the repository, where it is seen whole or not at all."""
