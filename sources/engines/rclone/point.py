@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,7 @@ def make_point(task: BackupTask, store: Store, begun: Begun, *, complete: bool) 
     with tempfile.TemporaryDirectory() as scratch:
         before, warnings = _fetch(store, task.folder, begun.newest, Path(scratch))
         entries = _entries(task, store, begun.name)
-        if task.location.is_plain:
-            current = f"{task.folder}/{layout.CURRENT}"
-            entries = runs.with_digests(
-                entries, _read(before), lambda paths: store.digests(current, paths), digest_from="copy"
-            )
+        entries = runs.with_digests(entries, _read(before), partial(_read_back, task, store), digest_from="copy")
         changes = manifests.compare(_read(before), entries)
         header = Header(
             source=task.source.name,
@@ -47,6 +44,11 @@ def make_point(task: BackupTask, store: Store, begun: Begun, *, complete: bool) 
         totals = runs.write_point(store, task.folder, begun.name, header, entries)
         runs.end(store, task.folder, begun.name)
     return totals, changes, warnings
+
+
+def _read_back(task: BackupTask, store: Store, paths: list[str]) -> dict[str, str]:
+    """Digests of what was copied, where that costs no way through a network: a check reads the rest."""
+    return store.digests(f"{task.folder}/{layout.CURRENT}", paths) if task.location.is_plain else {}
 
 
 def _fetch(store: Store, folder: str, point: str | None, scratch: Path) -> tuple[Path | None, list[str]]:
