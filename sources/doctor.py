@@ -4,12 +4,15 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.backends.utils import CursorWrapper
-from django.db.models import Max
+from django.db.models import F, Max, Min
+from django.db.models.functions import Coalesce
 
 from jobs.conf import PROGRAM
 from operations.doctor.finding import COUNT_TO, Answer, condition, listed, ok, several, warning
 from sources.backups import repositories
-from sources.models import Assignment, RecoveryKey, Repository, SelfBackup
+from sources.backups.check import in_words
+from sources.models import Assignment, CheckRound, RecoveryKey, Repository, SelfBackup
+from sources.storage.checking import Damage
 
 
 @condition("")
@@ -38,6 +41,32 @@ def held_back(cursor: CursorWrapper, now: datetime) -> Answer:
     held = Assignment.objects.filter(held_back_since__isnull=False).order_by("held_back_since")
     rows = held.values_list("source__name", "held_back_why")[:COUNT_TO]
     return [f"{source}, {why}" for source, why in rows], {"held_back": [source for source, _ in rows]}
+
+
+@condition(
+    "nothing in a repository is known to be damaged",
+    "files in repositories are damaged: {}",
+    "look at the disk; what the source still has is fetched again by its next backup (docs/operations.md, Checks)",
+)
+def damage(cursor: CursorWrapper, now: datetime) -> Answer:
+    """What checks found that is not as its manifest says."""
+    rows = CheckRound.objects.exclude(damage=[]).order_by("pk").values_list("assignment__source__name", "damage")
+    found = [f"{source}, {in_words([Damage(**each) for each in damage])}" for source, damage in rows[:COUNT_TO]]
+    return found, {"damaged": [source for source, _ in rows[:COUNT_TO]]}
+
+
+@condition(
+    "all repositories are read and compared in time",
+    "not read and compared in time: {}",
+    "look at `backlog list --kind check`: its window, its throttle, its last error; or raise `check_within`",
+)
+def checks(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Assignments whose policy wants all of it read in a time that has passed since that was last done."""
+    since = Coalesce("check_round__ended_at", Min("backups__started_at"))
+    late = Assignment.objects.active().filter(policy__check_within__isnull=False).annotate(since=since)
+    rows = late.filter(since__lt=now - timedelta(seconds=1) * F("policy__check_within")).order_by("since")
+    found = [f"{each} since {each.since:%Y-%m-%d}" for each in rows.select_related("source", "policy")[:COUNT_TO]]
+    return found, {"late": found}
 
 
 MISSED_AFTER = timedelta(days=2)
