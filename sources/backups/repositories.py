@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
@@ -26,6 +26,9 @@ from sources.storage import remotes
 from sources.storage.identity import Identity, digest_of
 from sources.storage.location import Location
 from sources.storage.store import Stopped, StorageFailed
+
+if TYPE_CHECKING:
+    from sources.models import Repository
 
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from sources.engines import engine_for, probing
-from sources.engines.base import BackupTask, EngineProgress, SourceSpec, Verdict
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.engines.limits import Space
-from sources.engines.results import failure
+from sources.engines.results import failure, result_of
 from sources.processes.programs import ProgramMissing
-from sources.storage import identity, merging
+from sources.storage import identity, merging, recovery
 from sources.storage.identity import Identity
 from sources.storage.location import Location
 from sources.storage.locks import Busy, locked
@@ -66,8 +66,13 @@ def back_up(task: dict[str, Any]) -> dict[str, Any]:
     if location.directory and (reason := missing(str(location.directory))):
         return asdict(failure(Verdict.REPOSITORY_FAILED, reason))
     source, started_at = SourceSpec(**task.pop("source")), datetime.fromisoformat(task.pop("started_at"))
-    whole = BackupTask(source=source, started_at=started_at, location=location, **task)
-    return asdict(engine_for(source.kind).run(whole, on_progress=_say_progress, stop=Stop(location.directory)))
+    whole, stop = BackupTask(source=source, started_at=started_at, location=location, **task), Stop(location.directory)
+
+    def run() -> EngineResult:
+        recovery.keep_true(Store(location, stop))
+        return engine_for(source.kind).run(whole, on_progress=_say_progress, stop=stop)
+
+    return asdict(result_of(whole, run))
 
 
 def remove_points(location: dict[str, Any], folder: str, points: list[str]) -> dict[str, Any]:

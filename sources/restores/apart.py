@@ -17,8 +17,8 @@ from sources.engines.apart import Stop, bound_memory, say
 from sources.engines.base import SourceSpec
 from sources.processes.programs import ProgramMissing
 from sources.restores import back, database
-from sources.storage import restoring, runs
-from sources.storage.location import of_directory
+from sources.storage import file_versions, restoring, runs
+from sources.storage.location import Location
 from sources.storage.manifests import ManifestDamaged
 from sources.storage.restoring import Report, Step, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
@@ -36,6 +36,11 @@ def index(store: Store, assignment: str, point: str, cache: str) -> None:
         pass
 
 
+def versions(store: Store, assignment: str, path: str, cache: str) -> list[dict[str, Any]]:
+    """The versions of a file."""
+    return file_versions.versions_of(store, assignment, path, Path(cache))
+
+
 def restore(store: Store, wish: Wish, cache: str) -> Report:
     """Restore into a folder of this host."""
     return restoring.restore(wish, store, Path(cache), _say_step)
@@ -51,13 +56,13 @@ def create_database(store: Store, wish: Wish, cache: str, source: SourceSpec) ->
     return database.create(wish, store, source, Path(cache), _say_step)
 
 
-ORDERS = {each.__name__: each for each in (points, index, restore, put_back, create_database)}
+ORDERS = {each.__name__: each for each in (points, index, versions, restore, put_back, create_database)}
 
 
 def answer(order: dict[str, Any]) -> dict[str, Any]:
     """What comes of an order: *done*, or why it was not: *refused*, *failed*, *stopped*."""
-    location, do = order.pop("location"), ORDERS[order.pop("do")]
-    store = Store(of_directory(Path(location)), Stop(location))
+    location, do = Location.of_json(order.pop("location")), ORDERS[order.pop("do")]
+    store = Store(location, Stop(location.directory))
     if wish := order.get("wish"):
         order["wish"] = Wish(**wish | {"target": Path(wish["target"]), "paths": tuple(wish["paths"])})
     secret = None

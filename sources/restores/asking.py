@@ -16,6 +16,7 @@ from sources import declarations
 from sources.backups import reach
 from sources.models import Assignment, Repository, Restore, Source, To
 from sources.models.source import SourceKind
+from sources.processes.programs import ProgramMissing
 from sources.restores import process
 from sources.storage import moments
 from sources.storage.store import StorageFailed
@@ -51,7 +52,7 @@ class Restores(Service[Restore]):
         row.asked_at, row.asked_by = database_clock(), self.by
         try:
             row.point = point_of(row.assignment, wish["at"], row.asked_at)
-        except (ValueError, StorageFailed) as error:
+        except (ValueError, StorageFailed, ProgramMissing) as error:
             raise ValidationError({"at": str(error)}) from None
         return None
 
@@ -84,7 +85,10 @@ class Restores(Service[Restore]):
         if not folder:
             return
         for form in (Path(folder), Path(folder).resolve()):
-            ours = [settings.VAR_DIR, *(Path(each) for each in Repository.objects.values_list("location", flat=True))]
+            ours = [
+                settings.VAR_DIR,
+                *(Path(each) for each in Repository.objects.filter(remote={}).values_list("location", flat=True)),
+            ]
             if inside := next((each for each in ours if form.is_relative_to(each)), None):
                 raise ValidationError({"target": f"{folder} lies in {inside}, which holds backups or our own data"})
         if self.account:

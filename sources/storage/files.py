@@ -6,7 +6,7 @@ import re
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 
@@ -18,6 +18,7 @@ READ_BYTES = 2**20
 PERMISSIONS = 0o777
 """What is restored of a mode: owners are not, and a program that runs as another account would run as ours."""
 
+TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)?")
 SHOWN = re.compile("\u201b([\u2400-\u241f\u2421])|([\u2401-\u241f])|(\u2421)")
 """Control characters in the names that rclone shows (https://rclone.org/overview/#restricted-filenames)."""
 
@@ -102,10 +103,11 @@ def is_same_time(found: int, wanted: int) -> bool:
 
 def nanoseconds(written: str) -> int:
     """A time of a manifest since 1970. Raises: ValueError."""
-    whole, _, fraction = written.removesuffix("Z").partition(".")
-    at = datetime.fromisoformat(whole)
-    seconds = int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
-    return seconds * 10**9 + int((fraction + "0" * 9)[:9])
+    if not (found := TIME.fullmatch(written)):
+        raise ValueError(f"{written!r} is no time")
+    whole, fraction, zone = found.groups()
+    seconds = int(datetime.fromisoformat(whole + (zone or "+00:00").replace("Z", "+00:00")).timestamp())
+    return seconds * 10**9 + int(((fraction or "") + "0" * 9)[:9])
 
 
 def _put_time(entry: Entry, path: bytes) -> list[str]:

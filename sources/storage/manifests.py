@@ -102,7 +102,8 @@ def write(file: Path, header: Header, entries: Iterable[Entry]) -> Totals:
     with gzip.open(file, "wb", compresslevel=3) as out:
 
         def put(row: dict[str, Any]) -> None:
-            line = json.dumps(row, separators=(",", ":")).encode() + b"\n"
+            # characters as they are: `RECOVER.txt` reads paths out of it with sed
+            line = json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
             digest.update(line)
             out.write(line)
 

@@ -93,7 +93,14 @@ class Store:
 
     def fetch(self, path: str, file: Path) -> bool:
         """Copy a file out of the repository. Returns whether it was there."""
-        return self.run("copyto", self.location.at(path), str(file), missing_ok=True)
+        if (here := self._here(path)) is not None:
+            try:
+                shutil.copyfile(here, file)
+            except FileNotFoundError:
+                return False
+            return True
+        # of a bucket, a file that is missing is copied like a folder that is empty: with success
+        return self.run("copyto", self.location.at(path), str(file), missing_ok=True) and file.is_file()
 
     def put(self, file: Path, path: str) -> None:
         """Copy a file into the repository, where it is seen whole or not at all."""

@@ -82,7 +82,7 @@ class _Run:
         self.store = Store(task.location, stop, task.stall_timeout, task.program_grace, lock)
         self.space = Space(task.location.directory, task.reserve)
         self.least_rate = LeastRate(task.least_rate)
-        self.log = self._new_log()
+        self.log, self.read = self._new_log(), 0
         self.environment = self._environment()
 
     def copy_source(self) -> EngineResult:
@@ -93,8 +93,7 @@ class _Run:
         begun = runs.begin(self.store, self.task.folder, self.task.started_at)
         judgement = Judgement(Verdict.STOPPED)
         try:
-            ended = self._start(sync_arguments(self.task, begun.name), self._take)
-            judgement = self._judge(ended)
+            judgement = self._sync(begun)
         finally:
             if judgement.verdict is not Verdict.SUCCEEDED:
                 self._heal(begun)
@@ -107,10 +106,20 @@ class _Run:
             size=totals.size,
             files=totals.files,
             **dataclasses.asdict(changes),
-            read=self.log.transferred,
+            read=self.read,
             snapshot=begun.name,
             warnings=warnings,
         )
+
+    def _sync(self, begun: Begun) -> Judgement:
+        arguments = sync_arguments(self.task, begun.name)
+        judgement = self._judge(self._start(arguments, self._take))
+        self.read = self.log.transferred
+        if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.STOPPED) and self.log.clashes:
+            # a file is a folder now, or a folder a file: the old one has to go first, which takes a second listing
+            judgement = self._judge(self._start((*arguments, "--delete-before"), self._take))
+            self.read += self.log.transferred
+        return judgement
 
     def _heal(self, begun: Begun) -> None:
         """One that was stopped is healed all the same, as far as that goes in half of what is left of the grace."""

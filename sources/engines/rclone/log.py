@@ -22,6 +22,11 @@ IGNORED = " - ignoring"
 """Ends what rclone says of an entry that it leaves out: a path out of the source, or one that another one equals."""
 BREAKDOWN = re.compile(r"^(fatal error: |SIGSEGV|panic: )")
 """Go's words, before a page of traces."""
+CLASH = re.compile(
+    r"not a directory|is a directory|incompatible remotes|file exists|directory not empty|simple update failed",
+    re.IGNORECASE,
+)
+"""What local folders, SFTP and WebDAV say of a file where a folder is, and the other way round."""
 SKIPPED_LINK = "Can't follow symlink"
 
 
@@ -68,6 +73,11 @@ class RcloneLog:
         elif level in ("error", "critical", "alert", "emergency") or message.endswith(IGNORED):
             self._take_problem(message, entry)
         return None
+
+    @property
+    def clashes(self) -> bool:
+        """Whether a file may have met a folder in its place."""
+        return any(CLASH.search(problem.message) for problem in self.problems)
 
     @property
     def everything(self) -> list[Problem]:

@@ -1,6 +1,5 @@
 """The way of an rclone to a source: the remote that it is, the file of its host keys, and the gate for HTTP."""
 
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,17 +8,13 @@ from dataclasses import dataclass, field
 from sources.engines.base import SourceSpec
 from sources.engines.rclone.gate import gate_to
 from sources.engines.rclone.remotes import (
-    SourceIncomplete,
     known_hosts_lines,
     remote_environment,
     remote_settings,
     servers_of,
 )
-from sources.processes import runner
-from sources.processes.programs import find_rclone
 from sources.storage.location import Location
-
-OBSCURE_SECONDS = 30.0
+from sources.storage.remotes import obscure
 
 
 @dataclass(frozen=True)
@@ -39,7 +34,7 @@ class Way:
 
 @contextmanager
 def way_to(source: SourceSpec, connect_timeout: float) -> Iterator[Way]:
-    """Open a way to a source for as long as the block lasts. Raises: SourceIncomplete, ProgramMissing, OSError."""
+    """Open a way to a source for as long as the block lasts. Raises: ValueError, ProgramMissing, OSError."""
     with (
         # a file without a name, which rclone inherits: a worker that is killed leaves nothing behind
         tempfile.TemporaryFile() as known_hosts,
@@ -50,23 +45,5 @@ def way_to(source: SourceSpec, connect_timeout: float) -> Iterator[Way]:
             known_hosts.flush()
             known_hosts.seek(0)
         number = known_hosts.fileno()
-        settings = remote_settings(source, obscured, f"/dev/fd/{number}") | {"override.http_proxy": gate}
+        settings = remote_settings(source, obscure, f"/dev/fd/{number}") | {"override.http_proxy": gate}
         yield Way(settings, (number,), gate)
-
-
-def obscured(password: str) -> str:
-    """A password in rclone's form, which its environment wants. It goes in through a pipe, never argv."""
-    if "\n" in password or "\0" in password:
-        raise SourceIncomplete("the secret holds a line break, which no password may")
-    try:
-        ended = subprocess.run(
-            (find_rclone(), "obscure", "-", "--config="),
-            input=password.encode(),
-            env=runner.program_environment({}),
-            capture_output=True,
-            timeout=OBSCURE_SECONDS,
-            check=True,
-        )
-    except subprocess.SubprocessError:
-        raise SourceIncomplete("rclone does not take the secret as a password") from None
-    return ended.stdout.decode().strip()

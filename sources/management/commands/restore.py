@@ -1,4 +1,5 @@
 import json
+import math
 from argparse import ArgumentParser
 from dataclasses import asdict
 from functools import partial
@@ -38,7 +39,7 @@ class Command(TerminalCommand):
         try:
             points = process.points(repository, assignment.directory)
             if options["list"]:
-                tree_of = partial(process.tree_of, repository, assignment.directory)
+                tree_of = partial(process.tree_of, repository, assignment.directory, patience=math.inf)
                 rows, line = showing.listed(points, tree_of, options, now, zone)
                 self.stdout.write(json.dumps(rows) if options["json"] else "\n".join(map(line, rows)) or "nothing")
                 return

@@ -1,6 +1,5 @@
 """Restores to where it came from, with the real programs: SFTP, S3, WebDAV, a folder, PostgreSQL."""
 
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,9 +12,7 @@ import pytest
 from django.db import connection
 
 from sources.engines.base import SourceSpec
-from sources.processes.programs import find_rclone
 from sources.restores import back, database
-from sources.storage.location import Location
 from sources.storage.restoring import Refused, Report, Wish
 from sources.storage.store import Store
 from tests.sources.engines import peers
@@ -67,14 +64,20 @@ def first(built: Built) -> dict[str, str]:
 
 def test_a_source_gets_back_what_it_had(built: Built, served: tuple[SourceSpec, Path]) -> None:
     source, folder = served
+    if source.kind == "s3":  # rclone's own server of buckets takes no such names
+        for name in ("new\nline", "-dash", "#hash"):
+            (built.source / "docs" / name).unlink()
+        built.points.insert(0, built.points[0])
+        built.write("docs/a", "docs/a, first")
+        built.points[0] = built.back_up()
     (folder / "other").write_text("stays")
 
     report = put_back(built, source)
     assert contents(folder) == first(built) | {"other": "stays"}
-    assert (report.files, report.failed, report.present) == (5, [], 0)
+    assert (report.files, report.failed, report.present) == (len(first(built)), [], 0)
 
     again = put_back(built, source)
-    assert (again.files, again.present) == (0, 5)
+    assert (again.files, again.present) == (0, len(first(built)))
     if source.kind != "s3":
         assert (folder / "empty").is_dir()
 
@@ -115,15 +118,7 @@ def test_an_encrypted_repository_gives_back_the_same(tmp_path: Path, served: tup
     source, folder = served
     if source.kind not in ("sftp", "local"):
         pytest.skip("the way to the source has nothing to do with that to the repository")
-    built = Built(tmp_path / "built")
-    key = subprocess.run(
-        (find_rclone(), "obscure", "the key"), capture_output=True, text=True, check=True
-    ).stdout.strip()
-    below = f"{built.folder / 'repository'}/encrypted"
-    settings = {"TYPE": "crypt", "REMOTE": below, "PASSWORD": key}
-    environment = {f"RCLONE_CONFIG_CRYPT_{name}": value for name, value in settings.items()}
-    built.location = Location("crypt:", str(built.folder / "repository"), environment, built.folder / "repository")
-    built.digests = False
+    built = Built(tmp_path / "built", key="the key", digests=False)
     built.write("docs/" + "n" * 140, "content")
     built.back_up()
 
