@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.backends.utils import CursorWrapper
-from django.db.models import F, Max, Min
+from django.db.models import DurationField, ExpressionWrapper, F, Max, Min, Value
 from django.db.models.functions import Coalesce
 
 from jobs.conf import PROGRAM
@@ -13,6 +13,7 @@ from sources.backups import repositories
 from sources.backups.check import in_words
 from sources.models import Assignment, CheckRound, RecoveryKey, Repository, SelfBackup
 from sources.storage.checking import Damage
+from sources.storage.store import StorageFailed
 
 
 @condition("")
@@ -64,8 +65,9 @@ def checks(cursor: CursorWrapper, now: datetime) -> Answer:
     """Assignments whose policy wants all of it read in a time that has passed since that was last done."""
     since = Coalesce("check_round__ended_at", Min("backups__started_at"))
     late = Assignment.objects.active().filter(policy__check_within__isnull=False).annotate(since=since)
-    rows = late.filter(since__lt=now - timedelta(seconds=1) * F("policy__check_within")).order_by("since")
-    found = [f"{each} since {each.since:%Y-%m-%d}" for each in rows.select_related("source", "policy")[:COUNT_TO]]
+    second = ExpressionWrapper(Value(timedelta(seconds=1)) * F("policy__check_within"), DurationField())
+    rows = late.filter(since__lt=Value(now) - second).order_by("since").values_list("source__name", "since")
+    found = [f"{source} since {since:%Y-%m-%d}" for source, since in rows[:COUNT_TO]]
     return found, {"late": found}
 
 
