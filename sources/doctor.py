@@ -10,6 +10,7 @@ from jobs.conf import PROGRAM
 from operations.doctor.finding import COUNT_TO, Answer, condition, listed, ok, several, warning
 from sources.backups import repositories
 from sources.models import Assignment, RecoveryKey, Repository, SelfBackup
+from sources.storage.store import StorageFailed
 
 
 @condition("")

@@ -61,8 +61,10 @@ class Stop:
 
 
 def back_up(task: dict[str, Any], ours: dict[str, Any] | None) -> dict[str, Any]:
-    """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one. `ours`: the `Identity`
-    that the repository has to have; None: any."""
+    """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one.
+
+    `ours`: the `Identity` that the repository has to have; None: any.
+    """
     location = Location.of_json(task.pop("location"))
     if location.directory and (reason := missing(str(location.directory))):
         return asdict(failure(Verdict.REPOSITORY_FAILED, reason))

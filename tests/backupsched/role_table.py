@@ -146,7 +146,7 @@ COMMANDS = {
     "breakers": ["", "--json", "close NAME"], "doctor": ["", "--json"], "endpoints": ["", "--json", "show NAME"],
     "enrol": ["NAME"], "export_fleet": ["", "--json"], "import_fleet": ["FILE --dry-run"],
     "install_schedules": ["--dry-run", "--dry-run --json"], "log": ["", "--json", "NAME"], "preview": ["NAME"],
-    "process_backlog": ["1 --dry-run"], "repositories": ["", "--json", "show NAME"], "schedules": ["", "--json", "show NAME"],
+    "process_backlog": ["1 --dry-run"], "repositories": ["", "--json"], "schedules": ["", "--json", "show NAME"],
     "throttles": ["", "--json", "show NAME"], "secrets": ["", "--json"], "self_backup": ["", "--json"],
     "self_restore": ["FILE --list"], "restore": ["NAME --list"], "held_back": ["", "--json", "accept NAME"],
     "database": [], "demo": [], "web": [], "worker": [],
