@@ -13,12 +13,14 @@ from sources.backups import repositories
 from sources.backups.check import in_words
 from sources.models import Assignment, CheckRound, RecoveryKey, Repository, SelfBackup
 from sources.storage.checking import Damage
+from sources.storage.store import StorageFailed
 
 
 @condition("")
 def repository_modes(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether copies are open to accounts of the host that `BACKUPSCHED_UMASK` closes them to."""
-    found = [(each, repositories.why("open_to_others", each.location)) for each in Repository.objects.order_by("name")]
+    rows = Repository.objects.filter(remote={}).order_by("name")
+    found = [(each, repositories.why("open_to_others", each.location)) for each in rows]
     is_open = {each.name: why for each, why in found if why}
     if not is_open:
         return ok("no repository is open to accounts that the umask keeps out", open=[])
@@ -88,3 +90,26 @@ def self_backup(cursor: CursorWrapper, now: datetime) -> Answer:
         text = "the scheduler is backed up each day, and cannot be restored: its passphrase was never printed"
         return warning(text, "run `self_backup passphrase`, and keep the paper away from this machine")
     return ok(f"the scheduler itself was backed up at {last:%Y-%m-%d %H:%M} UTC", last=last.isoformat())
+
+
+@condition("")
+def repositories_usable(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Whether each repository can be written now. A file is tried there; nothing of it stays."""
+    found = {each.name: _why_not(each) for each in Repository.objects.order_by("name")}
+    lost = {name: why for name, why in found.items() if why}
+    if not lost:
+        return ok("every repository can be written", lost=[])
+    where = listed([f"{name}: {why}" for name, why in lost.items()])
+    return warning(
+        f"{len(lost)} of {several(len(found), 'place')} for backups cannot be written: {where}",
+        "mount or correct what is named; `manage.py repositories test NAME` tries it again",
+        lost=sorted(lost),
+    )
+
+
+def _why_not(repository: Repository) -> str | None:
+    try:
+        location = repositories.location_of(repository)
+    except StorageFailed as error:
+        return str(error)
+    return repositories.why("not_writable", location, reserve=settings.RESERVE_PERCENT)

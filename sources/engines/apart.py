@@ -61,8 +61,9 @@ class Stop:
         self._stopped = True
 
 
-def back_up(task: dict[str, Any]) -> dict[str, Any]:
-    """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one."""
+def back_up(task: dict[str, Any], ours: dict[str, Any] | None) -> dict[str, Any]:
+    """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one. `ours`: the
+    `Identity` that the repository has to have; None: any."""
     location = Location.of_json(task.pop("location"))
     if location.directory and (reason := missing(str(location.directory))):
         return asdict(failure(Verdict.REPOSITORY_FAILED, reason))
@@ -70,7 +71,7 @@ def back_up(task: dict[str, Any]) -> dict[str, Any]:
     whole, stop = BackupTask(source=source, started_at=started_at, location=location, **task), Stop(location.directory)
 
     def run() -> EngineResult:
-        recovery.keep_true(Store(location, stop))
+        recovery.keep_true(Store(location, stop), Identity(**ours) if ours else None)
         return engine_for(source.kind).run(whole, on_progress=_say_progress, stop=stop)
 
     return asdict(result_of(whole, run))

@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -247,10 +248,17 @@ class Store:
         if paths is None:
             self.run(*arguments, **watched)
         elif paths:
-            with tempfile.NamedTemporaryFile() as listed:
-                listed.write(b"".join(path.encode() + b"\0" for path in paths))
-                listed.flush()
-                self.run(*arguments, f"--files-from0={listed.name}", **watched)
+            with path_list(paths) as file:
+                self.run(*arguments, f"--files-from0={file}", **watched)
+
+
+@contextmanager
+def path_list(paths: Iterable[str]) -> Iterator[str]:
+    """A file that names these paths, for rclone's --files-from0, as long as the block lasts."""
+    with tempfile.NamedTemporaryFile() as listed:
+        listed.write(b"".join(path.encode() + b"\0" for path in paths))
+        listed.flush()
+        yield listed.name
 
 
 def _rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:
