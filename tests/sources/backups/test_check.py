@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.test import Client
 
 from jobs.handlers import Run
-from jobs.models import BacklogRecord, Decision
+from jobs.models import Decision
 from jobs.outcomes import Failed, Handoff, Succeeded
 from sources.backups import check
 from sources.models import Assignment, Backup, CheckRound, Repository
@@ -71,8 +71,8 @@ def test_a_flipped_bit_is_found_and_shown_at_its_source_until_it_is_mended(
     out = StringIO()
     with pytest.raises(SystemExit):
         call_command("doctor", "--json", stdout=out)
-    [found] = [each for each in json.loads(out.getvalue())["findings"] if each["name"] == "damage"]
-    assert f"'b' of {played.points()[-1]} in current" in found["text"]
+    [found] = [each for each in json.loads(out.getvalue()) if each["name"] == "damage"]
+    assert f"'b' of {played.points()[-1]} in current" in found["what"]
     assert file.stat().st_mtime == 946_684_800, "the next backup takes it for changed"
     file.write_text("the same")
     checked(NOW + timedelta(days=2))
@@ -84,7 +84,7 @@ def test_it_waits_for_nothing_that_was_never_backed_up_and_fails_without_its_rep
 ) -> None:
     Backup.objects.all().delete()
     assert check.plan(NOW) == 0
-    add_backup(assignment, layout.name_after(BEGAN), 7)
+    add_backup(assignment, layout.name_of(BEGAN), 7)
     assignment.policy.check_within = None
     assignment.policy.save()
     assert check.plan(NOW) == 0
@@ -92,4 +92,4 @@ def test_it_waits_for_nothing_that_was_never_backed_up_and_fails_without_its_rep
     assignment.policy.save()
     tmp_path.rename(tmp_path.with_name(f"{tmp_path.name}-away"))
     assert isinstance(checked(NOW), Failed)
-    assert BacklogRecord.objects.get(kind=check.KIND).priority == check.PRIORITY
+    assert "is it mounted?" in Decision.objects.get(what="failed").text
