@@ -4,12 +4,15 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.backends.utils import CursorWrapper
-from django.db.models import Max
+from django.db.models import DateTimeField, ExpressionWrapper, F, Max, Value
+from django.db.models.functions import Coalesce
 
 from jobs.conf import PROGRAM
 from operations.doctor.finding import COUNT_TO, Answer, condition, listed, ok, several, warning
 from sources.backups import repositories
-from sources.models import Assignment, RecoveryKey, Repository, SelfBackup
+from sources.backups.check import in_words
+from sources.models import Assignment, CheckRound, RecoveryKey, Repository, SelfBackup
+from sources.storage.checking import Damage
 from sources.storage.store import StorageFailed
 
 
@@ -39,6 +42,34 @@ def held_back(cursor: CursorWrapper, now: datetime) -> Answer:
     held = Assignment.objects.filter(held_back_since__isnull=False).order_by("held_back_since")
     rows = held.values_list("source__name", "held_back_why")[:COUNT_TO]
     return [f"{source}, {why}" for source, why in rows], {"held_back": [source for source, _ in rows]}
+
+
+@condition(
+    "nothing in a repository is known to be damaged",
+    "files in repositories are damaged: {}",
+    "look at the disk; what the source still has is fetched again by its next backup (docs/operations.md, Checks)",
+)
+def damage(cursor: CursorWrapper, now: datetime) -> Answer:
+    """What checks found that is not as its manifest says."""
+    rows = CheckRound.objects.exclude(damage=[]).order_by("pk").values_list("assignment__source__name", "damage")
+    found = [f"{source}, {in_words([Damage(**each) for each in damage])}" for source, damage in rows[:COUNT_TO]]
+    return found, {"damaged": [source for source, _ in rows[:COUNT_TO]]}
+
+
+@condition(
+    "all repositories are read and compared in time",
+    "not read and compared in time: {}",
+    "look at `backlog list --kind check`: its window, its throttle, its last error; or raise `check_within`",
+)
+def checks(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Assignments whose policy wants all of it read in a time that has passed since that was last done."""
+    within = Value(timedelta(seconds=1)) * F("policy__check_within")
+    wanted = ExpressionWrapper(Value(now) - within, output_field=DateTimeField())
+    backed_up = Assignment.objects.active().filter(last_backup_at__isnull=False, policy__check_within__isnull=False)
+    late = backed_up.annotate(since=Coalesce("check_round__ended_at", "inserted_at")).filter(since__lt=wanted)
+    rows = late.order_by("since").values_list("source__name", "since")[:COUNT_TO]
+    found = [f"{source} since {since:%Y-%m-%d}" for source, since in rows]
+    return found, {"late": found}
 
 
 MISSED_AFTER = timedelta(days=2)

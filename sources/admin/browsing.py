@@ -39,7 +39,7 @@ class RestoreForm(forms.Form):
 
     to = forms.ChoiceField(choices=To.choices, widget=UnfoldAdminSelectWidget, label="Restore to")
     target = forms.CharField(
-        required=False, max_length=500, widget=UnfoldAdminTextInputWidget, label="Folder, or name of the new database",
+        required=False, max_length=500, widget=UnfoldAdminTextInputWidget, label="Folder",
         help_text="On the worker's host: an absolute path. In the source: a folder below its path; empty: in place.",
     )  # fmt: skip
     overwrite = forms.BooleanField(
@@ -49,8 +49,14 @@ class RestoreForm(forms.Form):
 
     def __init__(self, source: Source, *args: Any) -> None:
         super().__init__(*args)
-        back = To.DATABASE if source.kind == SourceKind.POSTGRESQL else To.SOURCE
+        is_database = source.kind == SourceKind.POSTGRESQL
+        back = To.DATABASE if is_database else To.SOURCE
         self.fields["to"].choices = [each for each in To.choices if each[0] in (To.FOLDER, back)]  # type: ignore[attr-defined]
+        if is_database:
+            self.fields["target"].label = "Folder, or name of the new database"
+            self.fields[
+                "target"
+            ].help_text = "On the worker's host an absolute path. A new database is never one there is."
 
 
 @dataclass
@@ -125,8 +131,8 @@ class BrowsesBackups:
     ) -> HttpResponse:
         assignments = [each for each in source.assignments.select_related("policy__schedule") if each.directory]
         page = admin.site.each_context(request) | {
-            "title": f"{source}: backups", "opts": source._meta, "source": source, "place": place, "form": form,
-            "assignments": assignments, **context,
+            "title": f"{source}: backups", "opts": source._meta, "original": source, "source": source, "place": place,
+            "form": form, "assignments": assignments, **context,
         }  # fmt: skip
         return TemplateResponse(request, "sources/browse.html", page)
 
@@ -156,17 +162,11 @@ def _folder(place: Place, request: HttpRequest) -> dict[str, Any]:
         rows = []
         for each in listed[:PAGE]:
             path = each.entry.path
-            links = [(place.address(path=path, what="download"), "download")]
-            name = each.name
-            if each.entry.kind == "folder":
-                name, files = (
-                    format_html('<a class="text-link" href="{}">{}/</a>', place.address(path=path), name),
-                    each.files,
-                )
-            else:
-                files = ""
-                links.insert(0, (place.address(path=path), "versions, restore"))
-            rows.append((name, filesizeformat(each.entry.size), files, _time(each.entry.modified), _links(links)))
+            is_folder = each.entry.kind == "folder"
+            name = _links([(place.address(path=path), f"{each.name}/" if is_folder else each.name)])
+            files = str(each.files) if is_folder else ""
+            download = _links([(place.address(path=path, what="download"), "download")])
+            rows.append((name, filesizeformat(each.entry.size), files, _time(each.entry.modified), download))
         more = place.address(after=listed[PAGE - 1].name) if len(listed) > PAGE else ""
         headers = ("name", "size", "files", "changed (UTC)", "")
         return _facts(place, tree) | {"table": {"headers": headers, "rows": rows}, "more": more, "is_folder": True}

@@ -126,7 +126,7 @@ OPERATIONS = {
     "POST policies/{policy_id}/back-up-now": "operate edits",
     "POST assignments/{assignment_id}/back-up-now": "operate edits",
     "POST assignments/{assignment_id}/accept": "operate operates",
-    "GET policies/{name}/preview": "read looks",
+    **dict.fromkeys(("GET policies/{name}/preview", "GET assignments/{assignment_id}/retention"), "read looks"),
     **{f"POST schedules/{{schedule_id}}/{verb}": "operate operates" for verb in ("trigger", "pause", "resume")},
     **{f"GET schedules/{{schedule_id}}/{what}": "read looks" for what in ("preview", "plan")},
     "POST schedules/plan": "read edits",
@@ -146,9 +146,10 @@ COMMANDS = {
     "breakers": ["", "--json", "close NAME"], "doctor": ["", "--json"], "endpoints": ["", "--json", "show NAME"],
     "enrol": ["NAME"], "export_fleet": ["", "--json"], "import_fleet": ["FILE --dry-run"],
     "install_schedules": ["--dry-run", "--dry-run --json"], "log": ["", "--json", "NAME"], "preview": ["NAME"],
-    "process_backlog": ["1 --dry-run"], "repositories": ["", "--json"], "schedules": ["", "--json", "show NAME"],
+    "process_backlog": ["1 --dry-run"], "schedules": ["", "--json", "show NAME"],
     "throttles": ["", "--json", "show NAME"], "secrets": ["", "--json"], "self_backup": ["", "--json"],
     "self_restore": ["FILE --list"], "restore": ["NAME --list"], "held_back": ["", "--json", "accept NAME"],
+    "retention": ["NAME --dry-run"], "repositories": ["", "--json", "show NAME"],
     "database": [], "demo": [], "web": [], "worker": [],
 }  # fmt: skip
 """Command → how it is asked for what it shows; nothing, where it starts and ends processes. All are for an account of
