@@ -92,7 +92,7 @@ class RcloneLog:
         whole_run = message.startswith("error reading source root") or "objectType" not in entry
         path = "" if whole_run else PIECE.sub("", str(entry.get("object", "")))
         text = OF_THE_GATE.sub(_of_the_gate, PREAMBLE.sub("", message))
-        self.problems.append(Problem(self.shortened(text), self.shortened(path)))
+        self.problems.append(Problem(self._shortened(text), self._shortened(path)))
         if len(self.problems) > MAX_PROBLEMS:
             del self.problems[MAX_PROBLEMS // 2]
 
@@ -106,16 +106,20 @@ class RcloneLog:
     def _largest(self, transferring: Any) -> str:
         files = [each for each in transferring or [] if isinstance(each, dict)]
         largest = max(files, key=lambda each: float(each.get("bytes", 0)), default={})
-        name = self.shortened(str(largest.get("name", "")))
+        name = self._shortened(str(largest.get("name", "")))
         return f"{name} ({largest.get('bytes', 0):,} bytes so far)" if name else ""
 
     def _clean(self, text: str) -> str:
         return self._redacted(OF_A_STRANGER.sub(r"\1", text))
 
-    def shortened(self, text: str) -> str:
-        """Without its middle, if it is long: a message ends with its reason, after paths of up to 4,096 characters."""
-        text, half = self._clean(text), MESSAGE_LENGTH // 2
-        return text if len(text) <= MESSAGE_LENGTH else f"{text[:half]} … {text[-half:]}"
+    def _shortened(self, text: str) -> str:
+        return cut(self._clean(text))
+
+
+def cut(text: str) -> str:
+    """Without its middle, if it is long: a message ends with its reason, after paths of up to 4,096 characters."""
+    half = MESSAGE_LENGTH // 2 - 2
+    return text if len(text) <= MESSAGE_LENGTH else f"{text[:half]} … {text[-half:]}"
 
 
 def _of_the_gate(found: re.Match[str]) -> str:

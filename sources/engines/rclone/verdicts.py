@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from sources.engines.base import Verdict
-from sources.engines.rclone.log import BREAKDOWN, IGNORED, REDIRECTED, Problem, RcloneLog, shortened
+from sources.engines.rclone.log import BREAKDOWN, IGNORED, REDIRECTED, Problem, RcloneLog, cut
 from sources.storage.store import PARTIAL_SUFFIX
 
 EXIT_CODES = {
@@ -131,4 +131,4 @@ def _words(problem: Problem) -> str:
 
 
 def _describe(problem: Problem) -> str:
-    return shortened(f"{problem.path}: {problem.message}") if problem.path else problem.message
+    return cut(f"{problem.path}: {problem.message}") if problem.path else problem.message
