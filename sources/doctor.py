@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.backends.utils import CursorWrapper
-from django.db.models import DateTimeField, ExpressionWrapper, F, Max
+from django.db.models import DateTimeField, ExpressionWrapper, F, Max, Value
 from django.db.models.functions import Coalesce
 
 from jobs.conf import PROGRAM
@@ -63,11 +63,12 @@ def damage(cursor: CursorWrapper, now: datetime) -> Answer:
 )
 def checks(cursor: CursorWrapper, now: datetime) -> Answer:
     """Assignments whose policy wants all of it read in a time that has passed since that was last done."""
-    wanted = ExpressionWrapper(now - timedelta(seconds=1) * F("policy__check_within"), output_field=DateTimeField())
+    within = Value(timedelta(seconds=1)) * F("policy__check_within")
+    wanted = ExpressionWrapper(Value(now) - within, output_field=DateTimeField())
     backed_up = Assignment.objects.active().filter(last_backup_at__isnull=False, policy__check_within__isnull=False)
     late = backed_up.annotate(since=Coalesce("check_round__ended_at", "inserted_at")).filter(since__lt=wanted)
-    rows = late.select_related("source", "policy__schedule").order_by("since")[:COUNT_TO]
-    found = [f"{each} since {each.since:%Y-%m-%d}" for each in rows]
+    rows = late.order_by("since").values_list("source__name", "since")[:COUNT_TO]
+    found = [f"{source} since {since:%Y-%m-%d}" for source, since in rows]
     return found, {"late": found}
 
 
