@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--remote", action="append", default=[], metavar="OPTION=VALUE",
         help="of the remote that holds it, as rclone calls it: type=s3, endpoint=… and so on; OPTION=@FILE for a "
-        "secret that a file holds",
+        "secret that a file holds. Or set what RECOVER.txt names, and call the repository base:PATH",
     )  # fmt: skip
     showing.add_options(parser, "this host")
     return parser
@@ -82,12 +82,18 @@ def location_of(options: dict[str, Any]) -> Location:
             remote[name] = value
     if (remote or secrets) and "type" not in remote:
         raise ValueError("--remote type=… is missing: s3, sftp, webdav, …, as rclone calls it")
-    path = options["repository"]
+    path, key = options["repository"], _key(options)
+    if not remote and path.startswith("base:"):
+        given = {name: value for name, value in os.environ.items() if name.startswith("RCLONE_CONFIG_BASE_")}
+        if "RCLONE_CONFIG_BASE_TYPE" not in given:
+            raise ValueError(f"RCLONE_CONFIG_BASE_TYPE is not set; set what {layout.RECOVER} names, or use --remote")
+        found = remotes.location_of(path, {}, {}, key, remotes.obscure)
+        return replace(found, environment={**given, **found.environment}, directory=None)
     if not remote:
         path = str(Path(path).absolute())
         if not Path(path).is_dir():
             raise ValueError(f"{path} is no folder here; name the one that holds {layout.RECOVER}")
-    return remotes.location_of(path, remote, secrets, _key(options), remotes.obscure)
+    return remotes.location_of(path, remote, secrets, key, remotes.obscure)
 
 
 def check_key(store: Store, options: dict[str, Any]) -> None:
