@@ -35,7 +35,7 @@ ABOUT = (
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command. Returns the exit code."""
-    options = vars(_parser().parse_args(arguments))
+    options = vars(parser().parse_args(arguments))
     stop = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -54,18 +54,19 @@ def main(arguments: Sequence[str]) -> int:
         return _complain("stopped; the same command goes on where it was", 1)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="backupsched recover", description=ABOUT)
-    parser.add_argument("repository", metavar="REPOSITORY", help="a folder, or a path in the remote of --remote")
-    parser.add_argument("--source", metavar="NAME", help="one source, or one assignment as nas-7/nightly (all)")
-    parser.add_argument("--key-file", type=Path, metavar="FILE", help="holds the key of an encrypted repository")
-    parser.add_argument(
+def parser() -> argparse.ArgumentParser:
+    """Of its arguments."""
+    made = argparse.ArgumentParser(prog="backupsched recover", description=ABOUT)
+    made.add_argument("repository", metavar="REPOSITORY", help="a folder, or a path in the remote of --remote")
+    made.add_argument("--source", metavar="NAME", help="one source, or one assignment as nas-7/nightly (all)")
+    made.add_argument("--key-file", type=Path, metavar="FILE", help="holds the key of an encrypted repository")
+    made.add_argument(
         "--remote", action="append", default=[], metavar="OPTION=VALUE",
         help="of the remote that holds it, as rclone calls it: type=s3, endpoint=… and so on; OPTION=@FILE for a "
         "secret that a file holds. Or set what RECOVER.txt names, and call the repository base:PATH",
     )  # fmt: skip
-    showing.add_options(parser, "this host")
-    return parser
+    showing.add_options(made, "this host")
+    return made
 
 
 def location_of(options: dict[str, Any]) -> Location:
