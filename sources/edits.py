@@ -102,7 +102,7 @@ class Repositories(Service[Repository]):
         key = row.new_key or repositories.key_of(row)
         if key is not None and len(key) < LEAST_KEY:
             return {"field": "key", "problem": f"has fewer than {LEAST_KEY} characters; leave it empty: one is made"}
-        ours = asdict(repositories.identity_of(row, key))
+        ours = asdict(repositories.identity_of(row, row.new_key))
         try:
             found: dict[str, Any] = repositories.ask("probe", location, ours=ours, take_over=self.take_over)
         except repositories.Unanswered as error:
@@ -286,7 +286,7 @@ def _first_messages(error: ValidationError) -> dict[str, str]:
 def _claim(row: Repository) -> None:
     """Write down in a repository whose it is."""
     try:
-        location, ours = repositories.location_of(row), repositories.identity_of(row, repositories.key_of(row))
+        location, ours = repositories.location_of(row), repositories.identity_of(row)
         reason = repositories.why("not_claimed", location, ours=asdict(ours))
     except StorageFailed as error:
         reason = str(error)

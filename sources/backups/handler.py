@@ -69,6 +69,7 @@ def _copy(run: Run) -> Outcome:
         return held
     try:
         specification, location = specification_of(source), repositories.location_of(policy.repository)
+        ours = repositories.identity_of(policy.repository)
     except SecretNotFound as error:
         return Failed(f"source {source.name}: {error}")
     except StorageFailed as error:
@@ -94,7 +95,7 @@ def _copy(run: Run) -> Outcome:
     closes_in = _seconds_to_close(policy, assignment, run.record)
     with LivenessMonitor(source, policy, run.stop, closes_in=closes_in) as monitor:
         on_progress = monitor.watching(ProgressWriter(run.record))
-        result = repositories.back_up(task, on_progress=on_progress, stop=monitor)
+        result = repositories.back_up(task, on_progress=on_progress, stop=monitor, ours=ours)
     return _outcome(result, assignment, monitor)
 
 

@@ -42,9 +42,16 @@ class Unanswered(Exception):
     """There is no answer from a repository. The message is for people."""
 
 
-def back_up(task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
-    """Run the engine of `task`. Blocks until it has ended, as `Engine.run` does."""
-    order = {"do": "back_up", "task": asdict(task)}
+def back_up(
+    task: BackupTask,
+    *,
+    on_progress: Callable[[EngineProgress], None],
+    stop: StopSignal,
+    ours: Identity | None = None,
+) -> EngineResult:
+    """Run the engine of `task`. Blocks until it has ended, as `Engine.run` does. `ours`: what the repository has to say
+    of itself; None: anything."""
+    order = {"do": "back_up", "task": asdict(task), "ours": ours and asdict(ours)}
     try:
         ended, answers = _run(order, stop, SILENT_SECONDS, task.grace, GuardedProgress(on_progress))
     except OSError as error:
@@ -139,9 +146,10 @@ def key_of(repository: Repository) -> str | None:
     return read_secret_in_time(repository.key) if repository.encrypted else None
 
 
-def identity_of(repository: Repository, key: str | None) -> Identity:
-    """Who a repository is, as it is to say itself."""
-    return Identity(str(repository.identity), repository.name, repository.encrypted, digest_of(key))
+def identity_of(repository: Repository, new_key: str | None = None) -> Identity:
+    """Who a repository is, as it is to say itself. `new_key`: see `location_of`. Raises: SecretNotFound."""
+    digest = digest_of(new_key or key_of(repository))
+    return Identity(str(repository.identity), repository.name, repository.encrypted, digest)
 
 
 def _run(

@@ -26,7 +26,8 @@ from sources.engines.base import BackupTask, EngineProgress, EngineResult, Sourc
 from sources.engines.limits import Space
 from sources.engines.results import failure, result_of
 from sources.processes.programs import ProgramMissing
-from sources.storage import identity, merging, recovery
+from sources.storage import checking, identity, merging, recovery
+from sources.storage.checking import Damage
 from sources.storage.identity import Identity
 from sources.storage.location import Location
 from sources.storage.locks import Busy, locked
@@ -60,8 +61,9 @@ class Stop:
         self._stopped = True
 
 
-def back_up(task: dict[str, Any]) -> dict[str, Any]:
-    """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one."""
+def back_up(task: dict[str, Any], ours: dict[str, Any] | None) -> dict[str, Any]:
+    """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one. `ours`: the
+    `Identity` that the repository has to have; None: any."""
     location = Location.of_json(task.pop("location"))
     if location.directory and (reason := missing(str(location.directory))):
         return asdict(failure(Verdict.REPOSITORY_FAILED, reason))
@@ -69,7 +71,7 @@ def back_up(task: dict[str, Any]) -> dict[str, Any]:
     whole, stop = BackupTask(source=source, started_at=started_at, location=location, **task), Stop(location.directory)
 
     def run() -> EngineResult:
-        recovery.keep_true(Store(location, stop))
+        recovery.keep_true(Store(location, stop), Identity(**ours) if ours else None)
         return engine_for(source.kind).run(whole, on_progress=_say_progress, stop=stop)
 
     return asdict(result_of(whole, run))
@@ -83,6 +85,20 @@ def remove_points(location: dict[str, Any], folder: str, points: list[str]) -> d
 
     return _at_work(
         location, folder, lambda store: asdict(merging.remove(store, folder, points, on_progress=on_progress))
+    )
+
+
+def check_files(location: dict[str, Any], folder: str, known: list[dict[str, str]], **facts: Any) -> dict[str, Any]:
+    """Read some of what an assignment has, and compare. Returns `checking.Checked` as a dictionary, or why not."""
+
+    def on_progress(files: int, size: int) -> None:
+        _say_progress(EngineProgress(size, 0, files))
+
+    damage = [Damage(**each) for each in known]
+    return _at_work(
+        location,
+        folder,
+        lambda store: asdict(checking.check(store, folder, known=damage, on_progress=on_progress, **facts)),
     )
 
 
@@ -201,6 +217,7 @@ ORDERS = {
     for each in (
         back_up,
         remove_points,
+        check_files,
         missing,
         not_writable,
         not_usable,

@@ -29,7 +29,8 @@ class Entry:
     permission bits, None where they are not known; `target`: of a link.
 
     `digest`: SHA-256 in hex, or None; `digest_from`: *source* as the source's side told it, *copy* read back from the
-    repository when it was made, *earlier* taken over from the manifest before, since the file had not changed.
+    repository when it was made, *earlier* taken over from the manifest before, since the file had not changed, *check*
+    read back later.
     """
 
     path: str

@@ -9,26 +9,31 @@ from dataclasses import replace
 from pathlib import Path
 
 from sources.storage import identity, layout
+from sources.storage.identity import Identity
 from sources.storage.location import Location
 from sources.storage.store import StorageFailed, Store
 
 TYPE = "RCLONE_CONFIG_BASE_TYPE"
 
 
-def keep_true(store: Store) -> None:
-    """Write `RECOVER.txt` where it is missing or says something else.
+def keep_true(store: Store, ours: Identity | None = None) -> None:
+    """Write `RECOVER.txt` where it is missing or says something else, and whose the repository is.
 
-    Raises: StorageFailed, also for a repository of another layout version, before anything is written; Stopped,
-    OSError.
+    Raises: StorageFailed, also for a repository of another installation, layout version or key, before anything is
+    written; Stopped, OSError.
     """
     text, outside = text_of(store.location), replace(store, location=store.location.bare)
     try:
-        identity.read(outside)
+        found = identity.read(outside)
+        if found and ours:
+            identity.check(found, ours)
     except identity.Refused as error:
         raise StorageFailed(str(error)) from None
+    if ours and not found:
+        identity.write(outside, ours)
     with tempfile.TemporaryDirectory() as scratch:
-        found, file = Path(scratch) / "found", Path(scratch) / layout.RECOVER
-        if outside.fetch(layout.RECOVER, found) and found.read_bytes() == text.encode():
+        written, file = Path(scratch) / "found", Path(scratch) / layout.RECOVER
+        if outside.fetch(layout.RECOVER, written) and written.read_bytes() == text.encode():
             return
         file.write_bytes(text.encode())
         outside.put(file, layout.RECOVER)

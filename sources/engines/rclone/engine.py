@@ -14,6 +14,7 @@ taken for an empty source it would push everything out of `current`.
 """
 
 import dataclasses
+import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,9 +24,11 @@ from typing import Any
 from delivery.redaction import redacted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
 from sources.engines.limits import Later, LeastRate, Space
+from sources.engines.rclone.arguments import common_arguments, sync_arguments
+from sources.engines.rclone.compared import Seen, changed, in_the_way, seen
 from sources.engines.rclone.log import RcloneLog
 from sources.engines.rclone.options import check_options, option_arguments, option_environment
-from sources.engines.rclone.point import make_point
+from sources.engines.rclone.point import fetched, make_point, read
 from sources.engines.rclone.reaching import Way, way_to
 from sources.engines.rclone.remotes import remote_path
 from sources.engines.rclone.verdicts import Judgement, judge
@@ -36,9 +39,7 @@ from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage import layout, runs
 from sources.storage.locks import locked
 from sources.storage.runs import Begun
-from sources.storage.store import PARTIAL_SUFFIX, Stopped, StorageFailed, Store
-
-IDLE_SECONDS = 300.0
+from sources.storage.store import Stopped, StorageFailed, Store, path_list
 
 
 class RcloneEngine:
@@ -83,6 +84,7 @@ class _Run:
         self.space = Space(task.location.directory, task.reserve)
         self.least_rate = LeastRate(task.least_rate)
         self.log, self.read = self._new_log(), 0
+        self.times, self.doubtful = dict[str, str](), set[str]()
         self.environment = self._environment()
 
     def copy_source(self) -> EngineResult:
@@ -98,8 +100,13 @@ class _Run:
             if judgement.verdict is not Verdict.SUCCEEDED:
                 self._heal(begun)
         if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
+            self._blame_the_repository(judgement)
             return failure(judgement.verdict, judgement.text)
-        totals, changes, more = make_point(self.task, self.store, begun, complete=not judgement.warnings)
+        if judgement.verdict is Verdict.WARNINGS:
+            # one of these may be what was not copied: the next run is to see that it differs
+            self.times |= dict.fromkeys(self.doubtful, "")
+        complete = not judgement.warnings
+        totals, changes, more = make_point(self.task, self.store, begun, self.times, complete=complete)
         warnings = (*judgement.warnings, *more)
         return EngineResult(
             Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
@@ -112,14 +119,57 @@ class _Run:
         )
 
     def _sync(self, begun: Begun) -> Judgement:
-        arguments = sync_arguments(self.task, begun.name)
-        judgement = self._judge(self._start(arguments, self._take))
-        self.read = self.log.transferred
+        arguments, location = sync_arguments(self.task, "sync", begun.name), self.task.location
+        first = Judgement(Verdict.SUCCEEDED)
+        if location.directory is None or not location.sees_changes:
+            first = self._align(begun)
+            if first.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
+                return first
+        judgement = self._copy(arguments)
         if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.STOPPED) and self.log.clashes:
             # a file is a folder now, or a folder a file: the old one has to go first, which takes a second listing
-            judgement = self._judge(self._start((*arguments, "--delete-before"), self._take))
-            self.read += self.log.transferred
+            judgement = self._copy((*arguments, "--delete-before"))
+        return first if judgement.verdict is Verdict.SUCCEEDED else judgement
+
+    def _copy(self, arguments: tuple[str, ...]) -> Judgement:
+        judgement = self._judge(self._start(arguments, self._take))
+        self.read += self.log.transferred
         return judgement
+
+    def _align(self, begun: Begun) -> Judgement:
+        """What a sync to this repository would not do, or not well (`compared.py`)."""
+        task, source, copy = self.task, dict[str, Seen](), list[str]()
+
+        def take(line: str) -> None:
+            if line.startswith('{"Path"'):
+                row = json.loads(line.rstrip(","))
+                source[row["Path"]] = seen(row)
+            else:
+                self._take(line)
+
+        options = ("--recursive", "--no-mimetype", *common_arguments(task), *option_arguments(task.options))
+        listed = self._judge(self._start(("lsjson", remote_path(task.source), *options), take))
+        if listed.verdict in (Verdict.STOPPED, Verdict.UNAVAILABLE):
+            return listed  # of all else the sync says what it is
+        current = f"{task.folder}/{layout.CURRENT}"
+        self.store.walk(current, lambda row: copy.append(row["Path"]), "--files-only", "--no-modtime")
+        if paths := in_the_way(source, copy):
+            self.store.move(current, f"{task.folder}/{layout.VERSIONS}/{begun.name}", paths)
+            self.store.remove_empty_folders(current)
+        with fetched(self.store, task.folder, begun.newest) as (point, _):
+            paths = changed(source, copy, read(point))
+        self.times = {path: each.modified for path, each in source.items()}
+        self.doubtful = {*paths, *source.keys() - copy}
+        if task.location.sees_changes or not paths:
+            return Judgement(Verdict.SUCCEEDED)
+        with path_list(paths) as file:
+            arguments = sync_arguments(task, "copy", begun.name)
+            return self._copy((*arguments, "--ignore-times", "--no-traverse", f"--files-from0={file}"))
+
+    def _blame_the_repository(self, judgement: Judgement) -> None:
+        """A remote says the same as a source: it is asked. Raises: StorageFailed, when it does not answer."""
+        if self.task.location.directory is None and judgement.verdict is not Verdict.STOPPED:
+            self.store.run("lsf", self.task.location.root, "--max-depth=1", "--low-level-retries=1", missing_ok=True)
 
     def _heal(self, begun: Begun) -> None:
         """One that was stopped is healed all the same, as far as that goes in half of what is left of the grace."""
@@ -184,43 +234,6 @@ class _Run:
         # how the two streams are compared, and a change under way is noticed; MD5 would take most of the time
         quick = {"hashes": "xxh3"} if task.source.kind == "local" and task.location.is_plain else {}
         return option_environment(task.options, task.zone) | self.way.environment(task.location, **quick)
-
-
-def sync_arguments(task: BackupTask, run: str) -> tuple[str, ...]:
-    """The arguments that mirror the source into `current`, with what that replaces moved to the run's version. Pure.
-
-    Raises: ValueError on a bad option.
-    """
-    return (
-        "sync",
-        remote_path(task.source),
-        task.location.at(f"{task.folder}/{layout.CURRENT}"),
-        f"--backup-dir={task.location.at(f'{task.folder}/{layout.VERSIONS}/{run}')}",
-        f"--partial-suffix={PARTIAL_SUFFIX}",
-        "--create-empty-src-dirs",
-        "--delete-excluded",
-        "--skip-specials",
-        # a source that names a huge size would get all free space before its first byte
-        "--local-no-preallocate",
-        *common_arguments(task),
-        *option_arguments(task.options),
-    )
-
-
-def common_arguments(task: BackupTask) -> tuple[str, ...]:
-    """The arguments of every rclone that talks to a source: no configuration file, no retries of its own."""
-    return (
-        "--config=",
-        "--use-json-log",
-        "--stats=500ms",
-        "--stats-log-level=NOTICE",
-        "--retries=1",
-        # rclone sorts longer listings in /var/tmp, whose space nothing bounds; its memory is bounded
-        "--list-cutoff=1000000000000",
-        "--low-level-retries=3",
-        f"--contimeout={task.connect_timeout:g}s",
-        f"--timeout={min(IDLE_SECONDS, task.stall_timeout):g}s",
-    )
 
 
 def _check_folder(task: BackupTask) -> None:

@@ -78,3 +78,14 @@ def test_a_remote_that_is_gone_is_the_repositorys_fault_and_not_the_sources(tmp_
         "`manage.py secrets set cloud`, or in the admin"
     )
     assert outcome.fault_of == guarded_by(repository)
+
+
+def test_a_backup_by_another_key_writes_nothing(tmp_path: Path) -> None:
+    row = Repositories().edit(Repository(), {"name": "x", "location": str(tmp_path / "vault"), "encrypted": True}).row
+    before = tree(tmp_path / "vault")
+    Repository.objects.update(key=stored_secrets.store("another", "a" * 64))
+    assignment = make_assignment(make_policy(repository=row), make_source(path=str(tmp_path)))
+    outcome = copy_source(Run(claimed_for(assignment, queue=planning.BACKUPS)))
+    assert isinstance(outcome, Failed)
+    assert "the key is not the one that it was made with" in outcome.error
+    assert tree(tmp_path / "vault") == before
