@@ -46,7 +46,7 @@ def enqueue(kind: str, assignments: Iterable[Assignment], now: datetime) -> int:
 
 def _record(kind: str, assignment: Assignment, now: datetime) -> BacklogRecord:
     source, schedule = assignment.source, assignment.policy.schedule
-    opens_at, closes_at = planning.opening(assignment.policy, now)
+    opens_at, closes_at = assignment.policy.opening(now)
     today = now.astimezone(ZoneInfo(schedule.zone)).date()
     return BacklogRecord(
         kind=kind,
