@@ -110,9 +110,9 @@ class SnoozeRequest(Schema):
     """No backups before `until`, or for so long, in seconds or as `7d`: one of the two, at most seven days."""
 
     until: Instant | None = None
-    seconds: Annotated[float, Field(gt=0, le=LONGEST_SNOOZE_SECONDS, allow_inf_nan=False), DURATION] | None = Field(
-        None, alias="for"
-    )
+    seconds: (
+        Annotated[float, Field(gt=0, le=LONGEST_SNOOZE_SECONDS, allow_inf_nan=False, strict=True), DURATION] | None
+    ) = Field(None, alias="for")
 
     @model_validator(mode="after")
     def _one_of_two(self) -> "SnoozeRequest":

@@ -50,6 +50,15 @@ class RecordOfAssignment(Schema):
     failures: int
 
 
+class DamageAnswer(Schema):
+    """A file of a point that is not what its manifest says, and why. `place`: where it lies in its folder."""
+
+    point: str
+    path: str
+    place: str
+    why: str
+
+
 class AssignmentAnswer(Schema):
     """A source under a policy. Instants, durations and numbers are of its last success, but for the failures since."""
 
@@ -72,6 +81,9 @@ class AssignmentAnswer(Schema):
     held_back_since: datetime | None = Field(description="Since when nothing of it is removed: a backup looked wrong")
     held_back_why: str
     directory: str = Field(description="Where in the repository its backups lie")
+    checked_at: datetime | None = Field(description="When it was last read in its repository, and compared")
+    checked_whole_at: datetime | None = Field(description="When all of it had been read for the last time")
+    damage: list[DamageAnswer] = Field(description="What was not as its manifest says")
     inserted_at: datetime
     record: RecordOfAssignment | None
 
@@ -123,7 +135,9 @@ class Assignments(Resource[Assignment]):
     moving = tuple(sorted(set(AssignmentAnswer.model_fields) - {"id", "source", "policy"}))
 
     def rows(self) -> QuerySet[Any]:
-        return with_alert_state(Assignment.objects.select_related("source", "policy__schedule"), present())
+        return with_alert_state(
+            Assignment.objects.select_related("source", "policy__schedule", "check_round"), present()
+        )
 
     def filtered(self, rows: QuerySet[Any], asked: dict[str, Any]) -> QuerySet[Any]:
         failing, held = asked.pop("failing", None), asked.pop("held_back", None)
@@ -142,8 +156,15 @@ class Assignments(Resource[Assignment]):
                 "policy_name": row.policy.schedule.name,
                 "record": records.get(planning.subject_of(row.pk)),
             }
+            | _check_of(row)
             for row in rows
         ]
+
+
+def _check_of(row: Assignment) -> dict[str, Any]:
+    found = getattr(row, "check_round", None)
+    names = {"checked_at": "checked_at", "checked_whole_at": "ended_at", "damage": "damage"}
+    return {name: getattr(found, column, [] if name == "damage" else None) for name, column in names.items()}
 
 
 def _unfinished_records(assignments: Sequence[Assignment]) -> dict[str, dict[str, Any]]:

@@ -37,7 +37,7 @@ class BackupAnswer(Schema):
     removed: int | None = Field(description="Files of the last backup that are gone")
     read: int | None = Field(description="Bytes from the source")
     added: int | None = Field(description="Bytes to the repository")
-    snapshot: str = Field(description="Where in the repository it lies")
+    snapshot: str = Field(description="The name of the point that it made, in the repository")
     warnings: list[str] = Field(description="The first 20")
 
 

@@ -1,10 +1,14 @@
-"""Repositories, with what their circuit breakers say."""
+"""Repositories, with what their circuit breakers say. The key that is made for an encrypted one is answered once."""
 
+import json
 from typing import Any, Literal
 
 from django.db.models import Case, CharField, QuerySet, Value, When
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Schema
 
+from api import steps
+from api.auth import writing
 from api.fields import Name
 from api.resources import Resource
 from sources import models
@@ -20,10 +24,20 @@ class RepositoryAnswer(Repository):
     breaker: Literal["closed", "open"]
 
 
+class NewRepositoryAnswer(RepositoryAnswer):
+    """`new_key`: of an encrypted one, shown this once: without it no backup there can be read. Keep it elsewhere."""
+
+    new_key: str | None
+
+
 class RepositoryFilters(Schema):
     """Which repositories."""
 
     name: Name | None = None
+
+
+MADE_HERE = "sources.new_key_of_repository"
+"""Where a request carries the key that it made, until it is answered."""
 
 
 class RepositoriesOfTheApi(Resource[models.Repository]):
@@ -31,6 +45,7 @@ class RepositoriesOfTheApi(Resource[models.Repository]):
     answer, filters = RepositoryAnswer, RepositoryFilters
     orderings = ("id", "name")
     moving = ("breaker",)
+    creates = False  # see create
 
     def rows(self) -> QuerySet[Any]:
         opened = models.Repository.objects.annotate(open_breaker=OPEN_BREAKER_OF_REPOSITORY)
@@ -39,5 +54,23 @@ class RepositoriesOfTheApi(Resource[models.Repository]):
         )
         return opened.annotate(breaker=state)
 
+    def saved(self, request: HttpRequest, row: models.Repository, changed: set[str] | None) -> None:
+        request.META[MADE_HERE] = row.new_key
 
-router = RepositoriesOfTheApi().router()
+
+resource = RepositoriesOfTheApi()
+router = resource.router()
+
+
+@router.post(
+    "/repositories", auth=writing("add", "sources.repository"), response={201: NewRepositoryAnswer},
+    operation_id="create_repository", summary="Create a repository",
+    openapi_extra={"x-has": ["etag", "location", "idempotency", "conflict"]},
+)  # fmt: skip
+def create(request: HttpRequest, body: Repository) -> HttpResponse:
+    """It is written, read, changed and deleted there first. Sent again with the same idempotency key, the answer has no
+    key of the repository."""
+    answer = steps.create(resource, request, body)  # stores it, without the key
+    content = json.loads(answer.content) | {"new_key": request.META.pop(MADE_HERE, None)}
+    headers = {name: value for name, value in answer.items() if name not in ("Content-Type", "Content-Length")}
+    return JsonResponse(content, status=answer.status_code, headers=headers)

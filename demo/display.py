@@ -58,5 +58,12 @@ def summary_table(summary: Summary) -> RenderableType:
             "" if source.seconds is None else f"{source.seconds:.1f}",
             {None: "", True: "yes", False: "NO"}[source.identical],
         )
+    back = [
+        Text(
+            f"restored {each.path} of {each.source} by {each.engine}: {each.bytes:,} bytes in {each.seconds:.1f} s, "
+            + ("identical" if each.identical else "NOT IDENTICAL")
+        )
+        for each in summary.restored
+    ]
     protected = f"{summary.protected} of {summary.reachable} reachable sources protected in {summary.seconds:.0f} s"
-    return Group(table, Text(protected, style="bold green" if summary.complete else "bold red"))
+    return Group(table, *back, Text(protected, style="bold green" if summary.complete else "bold red"))

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import transaction
 
+from delivery.models import StoredSecret
 from demo import shop
 from demo.hosts import Host, secrets_directory
 from jobs.models import BacklogRecord, RetryPolicy
@@ -16,7 +17,9 @@ from sources.planning import subject_of
 
 PREFIX = "demo-"
 POLICY, DATABASE_POLICY = "demo-daily", "demo-nightly-dump"
-RETRY, REPOSITORY = "demo-fibonacci", "demo-repository"
+ENCRYPTED_POLICY = "demo-encrypted"
+RETRY, REPOSITORY, ENCRYPTED = "demo-fibonacci", "demo-repository", "demo-encrypted"
+ENCRYPTED_SOURCE = "demo-share"
 
 WAITS = {
     "connect_timeout": 2,
@@ -38,10 +41,12 @@ def clear(home: Path) -> None:
         BacklogRecord.objects.filter(kind="backup", subject__in=subjects).delete()
         Backup.objects.filter(assignment__in=assignments).delete()
         sources.delete()
-        policies = Policy.objects.filter(schedule__name__in=[POLICY, DATABASE_POLICY])
+        names = [POLICY, ENCRYPTED_POLICY, DATABASE_POLICY]
+        policies = Policy.objects.filter(schedule__name__in=names)
         policies.delete()
-        Schedule.objects.filter(name__in=[POLICY, DATABASE_POLICY]).delete()
-        Repository.objects.filter(name=REPOSITORY).delete()
+        Schedule.objects.filter(name__in=names).delete()
+        Repository.objects.filter(name__in=[REPOSITORY, ENCRYPTED]).delete()
+        StoredSecret.objects.filter(name__startswith=f"repository-{ENCRYPTED}").delete()
         RetryPolicy.objects.filter(name=RETRY).delete()
     for folder in (home, secrets_directory()):
         shutil.rmtree(folder, ignore_errors=True)
@@ -50,19 +55,25 @@ def clear(home: Path) -> None:
 def describe(hosts: list[Host], database: shop.Place, database_secret: Path, repository: Path) -> dict[str, Any]:
     """The fleet file (docs/operations.md has the format)."""
     return {
-        "repositories": [{"name": REPOSITORY, "location": str(repository)}],
+        "repositories": [
+            {"name": REPOSITORY, "location": str(repository)},
+            {"name": ENCRYPTED, "location": str(repository.with_name("encrypted")), "encrypted": True},
+        ],
         "retry_policies": [{"name": RETRY, "algorithm": "fibonacci", "parameters": {"unit": 2}, "max_delay": 60}],
         "policies": [
-            {
-                "name": POLICY,
-                "cron": "0 9 * * *",
-                "zone": "Europe/Berlin",
-                "repository": REPOSITORY,
-                "retry_policy": RETRY,
-                # a brake, so that there is something to watch
-                "engine_options": {"bwlimit": "2M"},
-                **WAITS,
-            },
+            *(
+                {
+                    "name": name,
+                    "cron": "0 9 * * *",
+                    "zone": "Europe/Berlin",
+                    "repository": where,
+                    "retry_policy": RETRY,
+                    # a brake, so that there is something to watch
+                    "engine_options": {"bwlimit": "2M"},
+                    **WAITS,
+                }
+                for name, where in ((POLICY, REPOSITORY), (ENCRYPTED_POLICY, ENCRYPTED))
+            ),
             {
                 "name": DATABASE_POLICY,
                 "cron": "0 3 * * *",
@@ -89,7 +100,7 @@ def _source(host: Host) -> dict[str, Any]:
         "mac_address": host.mac_address,
         "wake_address": host.address if host.mac_address else "",
         "wake_port": host.wake_port,
-        "policies": [POLICY],
+        "policies": [ENCRYPTED_POLICY if host.name == ENCRYPTED_SOURCE else POLICY],
     }
     return {key: value for key, value in source.items() if value not in ("", None, {})}
 

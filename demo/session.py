@@ -14,10 +14,11 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 
-from demo import compare, fleet, processes, services, shop
+from demo import compare, fleet, processes, restores, services, shop
 from demo.comings import Comings
 from demo.errors import DemoError
 from demo.hosts import Host, make_other_hosts, make_sftp_hosts, secrets_directory, write_secret
+from demo.restores import Restored
 from demo.summary import Summary, copy_of, refused_attempts, summarise, unprotected
 from jobs.conf import PROGRAM
 from sources.fleet import import_fleet
@@ -116,7 +117,21 @@ class Session:
 
     def summary(self) -> Summary:
         """Compare every copy with its original and describe the run."""
-        return summarise(self.reachable, self._identical, time.monotonic() - self.began)
+        restored = [] if self.missing() else self._restore()
+        return summarise(self.reachable, self._identical, restored, time.monotonic() - self.began)
+
+    def _restore(self) -> list[Restored]:
+        self.say("changing a file, and bringing it back as it was before; then the whole database")
+        host = next(host for host in self.hosts if host.name == fleet.ENCRYPTED_SOURCE)
+        home = self.home / "restored"
+        return [
+            restores.file_before_its_change(host, home / host.name, self.look),
+            restores.whole_database("demo-shop-database", home / "database", self._database_differences),
+        ]
+
+    def _database_differences(self, dump: Path) -> list[str]:
+        pg_restore = Path(programs.find_postgresql_program("pg_restore"))
+        return compare.database_differences(dump, self.where, self._administration_database, pg_restore)
 
     def stop(self, *, force: bool = False) -> None:
         """End everything that this run started, and nothing else."""
@@ -160,14 +175,13 @@ class Session:
         self.say(f"admin account: {ADMIN}, password {password} (shown only now)")
 
     def _identical(self, name: str, backup: Backup) -> bool:
-        copy = copy_of(backup)
         if name == "demo-shop-database":
-            found = compare.database_differences(
-                copy, self.where, self._administration_database, Path(programs.find_postgresql_program("pg_restore"))
-            )
+            found = self._database_differences(copy_of(backup))
         else:
             host = next(host for host in self.hosts if host.name == name)
             original = host.files / host.path if host.kind == "s3" else host.files
+            is_encrypted = backup.repository.encrypted
+            copy = restores.newest(backup.assignment, self.home / "compared") if is_encrypted else copy_of(backup)
             found = compare.differences(original, copy)
         for difference in found[:5]:
             self.say(f"{name}: {difference}")

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from demo.restores import Restored
 from jobs.models import Attempt, BacklogRecord
 from jobs.states import AttemptOutcome
 from sources.models import Assignment, Backup
@@ -30,17 +31,19 @@ class SourceSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """The whole run. `protected` and `reachable` count sources."""
+    """The whole run. `protected` and `reachable` count sources; `restored`: what came back in the end."""
 
     sources: list[SourceSummary]
+    restored: list[Restored]
     protected: int
     reachable: int
     seconds: float
 
     @property
     def complete(self) -> bool:
-        """Whether every reachable source is protected by a copy that equals it."""
-        return all(source.identical for source in self.sources if source.reachable)
+        """Whether every reachable source is protected by a copy that equals it, and what was restored does."""
+        rows = [source.identical for source in self.sources if source.reachable]
+        return all(rows) and all(each.identical for each in self.restored)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -58,7 +61,9 @@ def refused_attempts(name: str) -> int:
     return assignment.failures if assignment else 0
 
 
-def summarise(reachable: dict[str, bool], compare: Callable[[str, Backup], bool], seconds: float) -> Summary:
+def summarise(
+    reachable: dict[str, bool], compare: Callable[[str, Backup], bool], restored: list[Restored], seconds: float
+) -> Summary:
     """Describe every source of the demo (name → whether it is reachable). `compare` tells if a copy is identical."""
     assignments = (
         Assignment.objects.filter(source__name__in=reachable).select_related("source").order_by("source__name")
@@ -66,6 +71,7 @@ def summarise(reachable: dict[str, bool], compare: Callable[[str, Backup], bool]
     rows = [_summary_of(assignment, reachable[assignment.source.name], compare) for assignment in assignments]
     return Summary(
         sources=rows,
+        restored=restored,
         protected=sum(row.bytes is not None for row in rows),
         reachable=sum(row.reachable for row in rows),
         seconds=round(seconds, 1),

@@ -18,13 +18,14 @@ class SourcesConfig(AppConfig):
         )
         from sources.agents import tokens
         from sources.availability.check import ask_source
-        from sources.backups import retention, upkeep
+        from sources.backups import check, retention, upkeep
         from sources.backups.handler import copy_source
         from sources.backups.results import write_down
-        from sources.models import Source
+        from sources.models import Repository, Source
         from sources.restores import asking, handler
 
-        stored_secrets.referring.append(stored_secrets.Referring(Source, "secret"))
+        for each in ((Source, "secret"), (Repository, "secrets"), (Repository, "key", True)):
+            stored_secrets.referring.append(stored_secrets.Referring(*each))
         opening = planning.next_openings
         registry.add(
             Kind(planning.KIND, home_queue=planning.AVAILABILITY, after_settle=write_down, next_opening=opening)
@@ -32,15 +33,19 @@ class SourcesConfig(AppConfig):
         for queue in (planning.ARRIVALS, planning.AVAILABILITY):
             registry.handler(planning.KIND, queue=queue)(ask_source)
         registry.handler(planning.KIND, queue=planning.BACKUPS)(copy_source)
-        for kind, work, after in ((retention.KIND, retention.remove_points, retention.write_down),):
+        for kind, does, after in (
+            (retention.KIND, retention.remove_points, retention.write_down),
+            (check.KIND, check.check_files, check.write_down),
+        ):
             registry.add(Kind(kind, planning.AVAILABILITY, after_settle=after, next_opening=planning.plain_openings))
             registry.handler(kind, queue=planning.AVAILABILITY)(upkeep.hand_on)
-            registry.handler(kind, queue=planning.BACKUPS)(work)
+            registry.handler(kind, queue=planning.BACKUPS)(does)
         add_provider("assignments", planning.emit_batches, catch_up=planning.catch_up)
         registry.add(Kind(self_backup.KIND, max_seconds=6 * 3600, after_settle=self_backup.write_down))
         registry.handler(self_backup.KIND, queue="default")(self_backup.self_backup)
         registry.add(Kind(asking.KIND, home_queue=asking.QUEUE, after_settle=handler.write_down))
         registry.handler(asking.KIND, queue=asking.QUEUE)(handler.run_restore)
         registry.add_periodic(self_backup.plan_for_today)
+        registry.add_periodic(check.plan)
         registry.add_periodic(alerts.look)
         registry.add_periodic(tokens.prune)

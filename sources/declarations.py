@@ -135,6 +135,11 @@ class Policy(BaseModel):
         '"monthly": 12, "yearly": 3, "within": "30d"}: the last ones, the newest of each hour, day, …, and all within '
         "that time of the newest. {}: all, for ever",
     )
+    check_within: ManySeconds | None = Field(
+        28 * 86_400,
+        description="In which all that lies in the repository is read and compared with what was written, some of it "
+        "each day. None: never",
+    )
     max_running_for: ManySeconds = Field(86_400, description="After which a backup that still runs is stopped")
     least_rate: Positive | None = Field(
         None,

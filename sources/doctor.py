@@ -4,18 +4,23 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.backends.utils import CursorWrapper
-from django.db.models import Max
+from django.db.models import DateTimeField, ExpressionWrapper, F, Max, Value
+from django.db.models.functions import Coalesce
 
 from jobs.conf import PROGRAM
 from operations.doctor.finding import COUNT_TO, Answer, condition, listed, ok, several, warning
 from sources.backups import repositories
-from sources.models import Assignment, RecoveryKey, Repository, SelfBackup
+from sources.backups.check import in_words
+from sources.models import Assignment, CheckRound, RecoveryKey, Repository, SelfBackup
+from sources.storage.checking import Damage
+from sources.storage.store import StorageFailed
 
 
 @condition("")
 def repository_modes(cursor: CursorWrapper, now: datetime) -> Answer:
     """Whether copies are open to accounts of the host that `BACKUPSCHED_UMASK` closes them to."""
-    found = [(each, repositories.why("open_to_others", each.location)) for each in Repository.objects.order_by("name")]
+    rows = Repository.objects.filter(remote={}).order_by("name")
+    found = [(each, repositories.why("open_to_others", each.location)) for each in rows]
     is_open = {each.name: why for each, why in found if why}
     if not is_open:
         return ok("no repository is open to accounts that the umask keeps out", open=[])
@@ -39,6 +44,34 @@ def held_back(cursor: CursorWrapper, now: datetime) -> Answer:
     return [f"{source}, {why}" for source, why in rows], {"held_back": [source for source, _ in rows]}
 
 
+@condition(
+    "nothing in a repository is known to be damaged",
+    "files in repositories are damaged: {}",
+    "look at the disk; what the source still has is fetched again by its next backup (docs/operations.md, Checks)",
+)
+def damage(cursor: CursorWrapper, now: datetime) -> Answer:
+    """What checks found that is not as its manifest says."""
+    rows = CheckRound.objects.exclude(damage=[]).order_by("pk").values_list("assignment__source__name", "damage")
+    found = [f"{source}, {in_words([Damage(**each) for each in damage])}" for source, damage in rows[:COUNT_TO]]
+    return found, {"damaged": [source for source, _ in rows[:COUNT_TO]]}
+
+
+@condition(
+    "all repositories are read and compared in time",
+    "not read and compared in time: {}",
+    "look at `backlog list --kind check`: its window, its throttle, its last error; or raise `check_within`",
+)
+def checks(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Assignments whose policy wants all of it read in a time that has passed since that was last done."""
+    within = Value(timedelta(seconds=1)) * F("policy__check_within")
+    wanted = ExpressionWrapper(Value(now) - within, output_field=DateTimeField())
+    backed_up = Assignment.objects.active().filter(last_backup_at__isnull=False, policy__check_within__isnull=False)
+    late = backed_up.annotate(since=Coalesce("check_round__ended_at", "inserted_at")).filter(since__lt=wanted)
+    rows = late.order_by("since").values_list("source__name", "since")[:COUNT_TO]
+    found = [f"{source} since {since:%Y-%m-%d}" for source, since in rows]
+    return found, {"late": found}
+
+
 MISSED_AFTER = timedelta(days=2)
 
 
@@ -58,3 +91,26 @@ def self_backup(cursor: CursorWrapper, now: datetime) -> Answer:
         text = "the scheduler is backed up each day, and cannot be restored: its passphrase was never printed"
         return warning(text, "run `self_backup passphrase`, and keep the paper away from this machine")
     return ok(f"the scheduler itself was backed up at {last:%Y-%m-%d %H:%M} UTC", last=last.isoformat())
+
+
+@condition("")
+def repositories_usable(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Whether each repository can be written now. A file is tried there; nothing of it stays."""
+    found = {each.name: _why_not(each) for each in Repository.objects.order_by("name")}
+    lost = {name: why for name, why in found.items() if why}
+    if not lost:
+        return ok("every repository can be written", lost=[])
+    where = listed([f"{name}: {why}" for name, why in lost.items()])
+    return warning(
+        f"{len(lost)} of {several(len(found), 'place')} for backups cannot be written: {where}",
+        "mount or correct what is named; `manage.py repositories test NAME` tries it again",
+        lost=sorted(lost),
+    )
+
+
+def _why_not(repository: Repository) -> str | None:
+    try:
+        location = repositories.location_of(repository)
+    except StorageFailed as error:
+        return str(error)
+    return repositories.why("not_writable", location, reserve=settings.RESERVE_PERCENT)

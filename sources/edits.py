@@ -13,8 +13,10 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.utils import timezone
+from django.utils.text import slugify
 
 from declarations.service import Service, used_by
+from jobs import decisions
 from jobs.breakers import verbs
 from jobs.models import Origin
 from schedules import rescheduling, rollouts
@@ -24,9 +26,9 @@ from sources.backups import overlaps, reach, repositories
 from sources.domain.excluded_dates import ExcludedDates
 from sources.domain.preview import check_period_meets_window
 from sources.models import Backup, Policy, Repository, Source
-from sources.processes.programs import ProgramMissing
 from sources.repository_breaker import guarded_by, try_again
-from sources.secrets_by_reference import SecretNotFound, problem_with_stored
+from sources.secrets_by_reference import problem_with_stored, store_secret
+from sources.storage.store import StorageFailed
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +39,11 @@ FOUND_OUT = frozenset({"identity", "sees_changes"})
 
 LEAST_KEY = 32
 """Characters of a key, of which a digest lies beside what it encrypts."""
+
+KEEP_THE_KEY = (
+    "Without its key no backup in an encrypted repository can be read. Keep it on paper, where this host is not: "
+    "`manage.py repositories key export NAME` prints it with what to do"
+)
 
 SCHEDULE_FIELDS = ("name", "cron", "zone", "enabled", "priority", "retry_policy", "throttle")
 """Fields of a policy that are its schedule's."""
@@ -74,28 +81,39 @@ class Repositories(Service[Repository]):
 
     def _try(self, row: Repository) -> dict[str, str]:
         """What is found out about a place is kept with the row."""
+        references = [("key", row.key), *(("secrets", each) for each in row.secrets.values())]
+        if problems := {field: text for field, each in references if (text := problem_with_stored(each))}:
+            return problems
+        if row.encrypted and not row.key:
+            row.new_key = row.new_key or secrets.token_hex(32)
         try:
-            if row.encrypted and not row.key:
-                row.new_key = row.new_key or secrets.token_hex(32)
-            key = row.new_key or repositories.key_of(row)
-            if key is not None and len(key) < LEAST_KEY:
-                return {"key": f"has fewer than {LEAST_KEY} characters; leave it empty, and one is made"}
-            location = repositories.location_of(row, key)
-            ours = asdict(repositories.identity_of(row, key))
-            found = repositories.ask("probe", location, ours=ours, take_over=self.take_over)
-        except (SecretNotFound, ValueError) as error:
+            found = self.probe(row)
+        except StorageFailed as error:
             return {"secrets" if row.remote else "key": str(error)}
-        except (ProgramMissing, repositories.Unanswered) as error:
-            return {"location": str(error)}
         if "problem" in found:
             return {found["field"]: found["problem"]}
         row.identity, row.sees_changes = UUID(found["id"]), found["sees_changes"]
         row.notices += found["notices"]
         return {}
 
+    def probe(self, row: Repository) -> dict[str, Any]:
+        """What comes of trying a place, as `sources.engines.probing` says it. Raises: StorageFailed."""
+        location = repositories.location_of(row, row.new_key)
+        key = row.new_key or repositories.key_of(row)
+        if key is not None and len(key) < LEAST_KEY:
+            return {"field": "key", "problem": f"has fewer than {LEAST_KEY} characters; leave it empty: one is made"}
+        ours = asdict(repositories.identity_of(row, row.new_key))
+        try:
+            found: dict[str, Any] = repositories.ask("probe", location, ours=ours, take_over=self.take_over)
+        except repositories.Unanswered as error:
+            return {"field": "location", "problem": str(error)}
+        return found
+
     def write(self, row: Repository, changed: set[str] | None) -> list[str]:
         """What is corrected is tried at once: a new location ends the wait of an open breaker."""
         is_placed = changed is None or not changed.isdisjoint(PLACED_BY)
+        if row.new_key and not row.key:
+            row.key = store_secret(f"repository-{slugify(row.name)[:70]}-{row.identity.hex[:8]}", row.new_key)
         super().write(row, changed | FOUND_OUT if changed and is_placed else changed)
         if is_placed:
             transaction.on_commit(partial(_claim, row))
@@ -104,6 +122,17 @@ class Repositories(Service[Repository]):
         verbs.rename(guarded_by(row))
         tried = [f"{row} was failing for everybody; one record is tried there now"]
         return [*row.notices, *(tried if is_placed and try_again(row, by=self.by) else [])]
+
+    def write_all(self, edits: Sequence[tuple[Repository, set[str] | None]]) -> list[str]:
+        keys = [f"repository {row}: its key, shown this once: {row.new_key}" for row, _ in edits if row.new_key]
+        return [*super().write_all(edits), *keys, *([KEEP_THE_KEY] if keys else [])]
+
+    def key(self, row: Repository) -> str:
+        """The key of an encrypted repository, for paper. That it was read is kept in the log. Raises: ValueError."""
+        if (key := repositories.key_of(row)) is None:
+            raise ValueError(f"{row} is not encrypted, so it has no key")
+        decisions.doing("key read", f"{self.by} read the key of repository {row}", kind="repository", subject=f"{row}")
+        return key
 
     def finish(self, row: Repository) -> list[str]:
         reason = None if row.remote else make_directory(row.location)
@@ -255,11 +284,11 @@ def _first_messages(error: ValidationError) -> dict[str, str]:
 
 
 def _claim(row: Repository) -> None:
-    """Write down in a repository whose it is. Its first backup does, where that was not possible."""
+    """Write down in a repository whose it is."""
     try:
-        location, ours = repositories.location_of(row), repositories.identity_of(row, repositories.key_of(row))
+        location, ours = repositories.location_of(row), repositories.identity_of(row)
         reason = repositories.why("not_claimed", location, ours=asdict(ours))
-    except (SecretNotFound, ProgramMissing, ValueError) as error:
+    except StorageFailed as error:
         reason = str(error)
     if reason:
         log.warning("repository %s does not say yet whose it is: %s", row, reason)

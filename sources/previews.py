@@ -37,7 +37,7 @@ def lost_of(policy: Policy) -> dict[str, list[str]]:
     if policy.pk is None:
         return {}
     kinds = policy.assignments.order_by("source__kind").values_list("source__kind", flat=True).distinct()
-    return {kind: not_kept(kind) for kind in kinds}
+    return {kind: not_kept(kind, policy.repository.remote.get("type", "")) for kind in kinds}
 
 
 def as_json(policy: Policy, periods: list[PreviewedPeriod]) -> dict[str, Any]:

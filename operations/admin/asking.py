@@ -78,6 +78,19 @@ def posting(request: HttpRequest, content: object, **fields: str) -> SafeString:
     )  # fmt: skip
 
 
+def shown_once(request: HttpRequest, title: str, text: str, secret: str, back: str) -> HttpResponse:
+    """The page with a secret, and a button that leads to `back`. As all pages of the admin it is kept by no cache."""
+    page: Any = format_html(
+        '<div class="flex flex-col gap-4"><p>{}</p><p><code style="overflow-wrap: anywhere">{}</code></p>'
+        '<div class="flex gap-3">{}</div></div>',
+        text,
+        secret,
+        button("I have it", href=back),
+    )
+    context = admin.site.each_context(request) | {"title": title, "content": page}
+    return TemplateResponse(request, "admin/base_site.html", context)
+
+
 class AsksFirst(Generic[Verb]):
     """For a model admin whose verbs are done to rows of its list and to the one of a page, each after a question."""
 

@@ -1,12 +1,10 @@
 """Buttons of an endpoint: rotate its signing secret, and send it a test event."""
 
 from collections.abc import Callable
-from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from unfold.decorators import action
@@ -15,7 +13,7 @@ from delivery import signing
 from delivery.endpoints import endpoint_facts, rotate
 from delivery.models import Endpoint, EndpointKind
 from jobs.durations import span
-from operations.admin.asking import AsksFirst, button, is_confirmed, question
+from operations.admin.asking import AsksFirst, is_confirmed, question, shown_once
 from operations.endpoint_tests import describe, send_test, wait_for_test
 
 WAITED_FOR = 3.0
@@ -81,7 +79,9 @@ class EndpointActions(AsksFirst[Verb]):
             self.message_user(request, f"{error}.", messages.WARNING)  # type: ignore[attr-defined]
             return None
         self.log_change(request, endpoint, f"New signing secret; those before it sign for {span(keep_for)} more")  # type: ignore[attr-defined]
-        return _shown_once(request, endpoint, secret)
+        text = f"The new signing secret of {endpoint}. It is not shown again: give it to the receiver now."
+        back = reverse("admin:delivery_endpoint_change", args=[endpoint.pk])
+        return shown_once(request, "New signing secret", text, secret, back)
 
     def _test(self, request: HttpRequest, endpoint: Endpoint) -> HttpResponse | None:
         tested = wait_for_test(send_test(endpoint), WAITED_FOR)
@@ -97,16 +97,3 @@ def _signing(endpoint: Endpoint) -> str:
     if endpoint.kind != EndpointKind.HTTP_CALLBACK:
         return ""
     return IS_SIGNED if endpoint_facts(endpoint)["secrets"] else IS_NOT_SIGNED
-
-
-def _shown_once(request: HttpRequest, endpoint: Endpoint, secret: str) -> HttpResponse:
-    """The page with a new secret. As all pages of the admin it is kept by no cache."""
-    page: Any = format_html(
-        '<div class="flex flex-col gap-4"><p>{}</p><p><code style="overflow-wrap: anywhere">{}</code></p>'
-        '<div class="flex gap-3">{}</div></div>',
-        f"The new signing secret of {endpoint}. It is not shown again: give it to the receiver now.",
-        secret,
-        button("I have it", href=reverse("admin:delivery_endpoint_change", args=[endpoint.pk])),
-    )
-    context = admin.site.each_context(request) | {"title": "New signing secret", "content": page}
-    return TemplateResponse(request, "admin/base_site.html", context)

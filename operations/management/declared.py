@@ -165,15 +165,19 @@ class DeclaredCommand(VerbCommand):
         named = {name: options[name] for name in self.service.declaration.model_fields if name in options}
         return {**named, **options.get("set", {})}
 
+    def made_service(self, options: dict[str, Any]) -> Service[Any]:
+        """How `add` and `set` edit."""
+        return self.service()
+
     def _add(self, options: dict[str, Any]) -> None:
         with transaction.atomic():
-            service = self.service()
+            service = self.made_service(options)
             self.edited(service.edit(service.new(), self.sent(options)), options)
 
     def _set(self, options: dict[str, Any]) -> None:
         if not (sent := self.sent(options)):
             raise ValueError("say what to change; `--help` lists what there is")
-        self.edited(self.service().edit(self.found(options), sent), options)
+        self.edited(self.made_service(options).edit(self.found(options), sent), options)
 
     def edited(self, edit: Edit, options: dict[str, Any]) -> None:
         """Print what was added or changed."""

@@ -82,7 +82,7 @@ class AgentFields:
 class AgentActions:
     """Enrol and revoke, from the page of one source: first a question, then the verb. Both need `change_source`."""
 
-    actions_detail = ("enrol", "revoke_tokens")
+    actions_detail: tuple[str, ...] = ("enrol", "revoke_tokens")
 
     @action(description=NEW_CODE[0], url_path="enrol", permissions=["change"], icon="key")
     def enrol(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -107,7 +107,7 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     fields = (
         "source", "policy", "shown_state", "shown_overdue_since", "next_backup", "last_backup", "took", "size",
         "directory", "contacted", "failures", "skips", "shown_vanished_at", "shown_held_back_since",
-        "held_back_why", "log", "points",
+        "held_back_why", "checked", "damage", "log", "points",
     )  # fmt: skip
     search_fields = ("source__name",)
     list_select_related = ("source", "policy__schedule")
@@ -161,6 +161,21 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     def log(self, assignment: Assignment) -> str:
         address = log_url([subject_of(assignment.pk)], KIND)
         return format_html('<a href="{}" class="text-link">what was done</a>', address)
+
+    @admin.display(description="read and compared (UTC)")
+    def checked(self, assignment: Assignment) -> str:
+        found = getattr(assignment, "check_round", None)
+        if found is None or found.checked_at is None:
+            return "not yet"
+        part = f"; {filesizeformat(found.read)} of {filesizeformat(found.total)} of this round" if found.part else ""
+        return f"last {moment(found.checked_at)}; all of it {moment(found.ended_at) or 'not yet'}{part}"
+
+    @admin.display(description="damaged")
+    def damage(self, assignment: Assignment) -> str:
+        found = getattr(assignment, "check_round", None)
+        names = ("point", "path", "place", "why")
+        rows = [[each[name] for name in names] for each in (found.damage if found else [])]
+        return table(("point", "path", "lies in", "what is wrong"), rows, empty="nothing is known to be")
 
     @admin.display(description="points in time")
     def points(self, assignment: Assignment) -> str:

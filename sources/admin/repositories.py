@@ -1,21 +1,28 @@
-"""Repositories, and what their circuit breakers say."""
+"""Repositories, what their circuit breakers say, and the keys of encrypted ones."""
 
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.decorators import display
+from unfold.decorators import action, display
 
 from jobs import breakers
 from jobs.models import Breaker
+from operations.admin.asking import shown_once
+from operations.admin.base import SMALL_TEXT_AREAS
 from operations.admin.breakers import link_to
 from operations.admin.declared import DeclaredAdmin, DeclaredForm
-from sources.edits import Repositories
+from sources.backups.reach import EXPORT_KEY
+from sources.edits import KEEP_THE_KEY, Repositories
 from sources.models import Repository
 from sources.repository_breaker import OPEN_BREAKER_OF_REPOSITORY, guarded_by
+
+FIELDS = ("name", "remote", "location", "secrets", "encrypted", "key")
 
 
 class RepositoryForm(DeclaredForm):
@@ -23,24 +30,58 @@ class RepositoryForm(DeclaredForm):
 
     class Meta:
         model = Repository
-        fields = ("name", "location")
+        fields = FIELDS
 
 
 @admin.register(Repository)
 class RepositoryAdmin(DeclaredAdmin):
     """Where backups go, and whether anything goes there now."""
 
-    list_display = ("name", "location", "breaker_state")
+    list_display = ("name", "kind", "location", "encrypted", "breaker_state")
     search_fields = ("name", "location")
     form = RepositoryForm
+    formfield_overrides = SMALL_TEXT_AREAS
     readonly_fields = ("breaker",)
+    actions_detail = ("show_key",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Repository]:
         found: QuerySet[Repository] = super().get_queryset(request)
         return found.annotate(open_breaker=OPEN_BREAKER_OF_REPOSITORY)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return ("name", "location", "breaker") if obj else ("name", "location")
+        return (*FIELDS, "breaker") if obj else FIELDS
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Whether one is encrypted stays as it was made."""
+        return (*self.readonly_fields, "encrypted") if obj else self.readonly_fields
+
+    def response_add(self, request: HttpRequest, obj: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        """A key that was made is shown before anything else."""
+        response = super().response_add(request, obj, *args, **kwargs)
+        return self._key_page(request, obj, obj.new_key) if obj.new_key else response
+
+    @action(description="Show key", url_path="key", permissions=["export_key"], icon="key")
+    def show_key(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        back = redirect("admin:sources_repository_changelist")
+        repository = Repository.objects.filter(pk=object_id).first() if object_id.isdecimal() else None
+        if repository is None:
+            return back
+        try:
+            return self._key_page(request, repository, Repositories(request.user).key(repository))
+        except ValueError as error:
+            self.message_user(request, f"{error}.", "WARNING")
+            return redirect("admin:sources_repository_change", object_id)
+
+    def has_export_key_permission(self, request: HttpRequest, *args: Any) -> bool:
+        return bool(request.user.has_perm(EXPORT_KEY))
+
+    def _key_page(self, request: HttpRequest, repository: Repository, key: str) -> HttpResponse:
+        back = reverse("admin:sources_repository_change", args=[repository.pk])
+        return shown_once(request, f"The key of {repository}", f"{KEEP_THE_KEY}.", key, back)
+
+    @admin.display(description="kind")
+    def kind(self, repository: Repository) -> str:
+        return str(repository.remote.get("type", "directory"))
 
     @display(description="breaker", label={"closed": "success", "open": "danger"})
     def breaker_state(self, repository: Any) -> str:

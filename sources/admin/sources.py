@@ -21,6 +21,7 @@ from operations.admin.declared import DeclaredForm, DeclaredPages
 from operations.admin.tables import table
 from sources import edits, planning
 from sources.admin.agents import AGENT_FIELDS, AgentActions, AgentFields
+from sources.admin.browsing import BrowsesBackups
 from sources.admin.protection import (
     LABELS,
     STATE_LABELS,
@@ -94,7 +95,7 @@ class SourceForm(DeclaredForm):
 
 
 @admin.register(Source)
-class SourceAdmin(AgentFields, AgentActions, DeclaredPages):
+class SourceAdmin(BrowsesBackups, AgentFields, AgentActions, DeclaredPages):
     """Every source, whether it is protected, and when it is next."""
 
     list_display = ("name", "kind", "policies", "last_success", "next_backup", "checked_in", "failures", "shown_status")
@@ -106,6 +107,7 @@ class SourceAdmin(AgentFields, AgentActions, DeclaredPages):
         ("checked_in_at", admin.EmptyFieldListFilter),
     )
     search_fields = ("name", "address", "path", "hostname")
+    actions_detail = (*BrowsesBackups.actions_detail, *AgentActions.actions_detail)
     form = SourceForm
     inlines = (AssignmentInline,)
     actions = (

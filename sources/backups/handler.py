@@ -26,9 +26,10 @@ from sources.availability.liveness import LivenessMonitor
 from sources.backups import overlaps, repositories
 from sources.engines import cleartext
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
-from sources.models import Assignment, Policy, Progress, Source
+from sources.models import Assignment, Policy, Progress, Repository, Source
 from sources.models.source import SourceKind
 from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
+from sources.storage.store import StorageFailed
 
 PROGRESS_EVERY_SECONDS = 0.5
 
@@ -67,16 +68,19 @@ def _copy(run: Run) -> Outcome:
     if held := repository_breaker.refusal(assignment, run.record):
         return held
     try:
-        specification = specification_of(source)
+        specification, location = specification_of(source), repositories.location_of(policy.repository)
+        ours = repositories.identity_of(policy.repository)
     except SecretNotFound as error:
         return Failed(f"source {source.name}: {error}")
+    except StorageFailed as error:
+        return Failed(str(error), fault_of=repository_breaker.guarded_by(policy.repository))
     if source.kind in (SourceKind.S3, SourceKind.WEBDAV) and (
         refusal := cleartext.refusal(source.address, specification.secret, source.options)
     ):
         return Failed(f"source {source.name} {refusal}")
     task = BackupTask(
         source=specification,
-        location=repositories.location_of(policy.repository),
+        location=location,
         folder=_directory(assignment),
         started_at=run.record.started_at,
         options=_options(assignment),
@@ -91,7 +95,7 @@ def _copy(run: Run) -> Outcome:
     closes_in = _seconds_to_close(policy, assignment, run.record)
     with LivenessMonitor(source, policy, run.stop, closes_in=closes_in) as monitor:
         on_progress = monitor.watching(ProgressWriter(run.record))
-        result = repositories.back_up(task, on_progress=on_progress, stop=monitor)
+        result = repositories.back_up(task, on_progress=on_progress, stop=monitor, ours=ours)
     return _outcome(result, assignment, monitor)
 
 
@@ -160,8 +164,7 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
             return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{result.error}; looked at again at")
         case Verdict.REPOSITORY_FAILED:
             # not what its message says, which may repeat the source's: whether a file can be written there at all
-            location, reserve = policy.repository.location, settings.RESERVE_PERCENT
-            is_its_own = repositories.why("not_writable", location, monitor, reserve=reserve)
+            is_its_own = _not_writable(policy.repository, monitor)
             fault_of = repository_breaker.guarded_by(policy.repository) if is_its_own else None
             return Failed(f"repository {policy.repository}: {result.error}", fault_of=fault_of)
         case Verdict.SOURCE_FAILED:
@@ -169,6 +172,14 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
             if not answer.present:
                 return _lost(policy, answer.text)
             return Failed(result.error)
+
+
+def _not_writable(repository: Repository, stop: LivenessMonitor) -> str | None:
+    try:
+        location = repositories.location_of(repository)
+    except StorageFailed as error:
+        return str(error)
+    return repositories.why("not_writable", location, stop, reserve=settings.RESERVE_PERCENT)
 
 
 def _lost(policy: Policy, reason: str) -> Unavailable:

@@ -19,6 +19,7 @@ from sources.models.source import SourceKind
 from sources.storage import providers
 
 SET_SECRET = "sources.set_secret_of_source"  # noqa: S105 - a permission
+EXPORT_KEY = "sources.export_key_of_repository"
 ANY_FOLDER = "sources.use_any_folder"
 
 POINTS_AT = ("kind", "address", "port", "host_key", "options")

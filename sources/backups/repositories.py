@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
@@ -19,12 +19,16 @@ from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdi
 from sources.engines.results import STOPPED, GuardedProgress, failure, without_secret
 from sources.models import Repository
 from sources.processes import runner
+from sources.processes.programs import ProgramMissing
 from sources.processes.runner import Command, Ended, Ending, StopSignal
-from sources.secrets_by_reference import read_secret_in_time
+from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
 from sources.storage import remotes
 from sources.storage.identity import Identity, digest_of
 from sources.storage.location import Location
 from sources.storage.store import Stopped, StorageFailed
+
+if TYPE_CHECKING:
+    from sources.models import Repository
 
 SILENT_SECONDS = 60.0
 """A share whose disks spin up answers sooner."""
@@ -38,9 +42,16 @@ class Unanswered(Exception):
     """There is no answer from a repository. The message is for people."""
 
 
-def back_up(task: BackupTask, *, on_progress: Callable[[EngineProgress], None], stop: StopSignal) -> EngineResult:
-    """Run the engine of `task`. Blocks until it has ended, as `Engine.run` does."""
-    order = {"do": "back_up", "task": asdict(task)}
+def back_up(
+    task: BackupTask,
+    *,
+    on_progress: Callable[[EngineProgress], None],
+    stop: StopSignal,
+    ours: Identity | None = None,
+) -> EngineResult:
+    """Run the engine of `task`. Blocks until it has ended, as `Engine.run` does. `ours`: what the repository has to say
+    of itself; None: anything."""
+    order = {"do": "back_up", "task": asdict(task), "ours": ours and asdict(ours)}
     try:
         ended, answers = _run(order, stop, SILENT_SECONDS, task.grace, GuardedProgress(on_progress))
     except OSError as error:
@@ -70,10 +81,12 @@ def work(
 ) -> dict[str, Any]:
     """Let a process work on what lies in a repository, as *remove_points* of `sources.engines.apart`. Blocks until it
     has ended, and returns its answer. Raises: StorageFailed, Stopped, Busy."""
-    location = location_of(repository)
-    order = {"do": do, "location": location.as_json()} | facts
     try:
+        location = location_of(repository)
+        order = {"do": do, "location": location.as_json()} | facts
         ended, answers = _run(order, stop, SILENT_SECONDS, grace, GuardedProgress(on_progress))
+    except (SecretNotFound, ValueError, ProgramMissing) as error:
+        raise StorageFailed(str(error)) from error
     except OSError as error:
         raise StorageFailed(f"no process can be started here: {error}") from error
     for answer in answers:
@@ -113,18 +126,19 @@ def ask(question: str, location: str | Location, stop: StopSignal | None = None,
 
 
 def location_of(repository: Repository, new_key: str | None = None) -> Location:
-    """Where a repository is, with its secrets fetched. `new_key`: of one whose key is not kept yet.
-
-    Raises: SecretNotFound; ValueError for what rclone does not take; ProgramMissing.
-    """
-    return remotes.location_of(
-        repository.location,
-        repository.remote,
-        {name: read_secret_in_time(reference) or "" for name, reference in repository.secrets.items()},
-        key_of(repository) if new_key is None else new_key,
-        remotes.obscure,
-        sees_changes=repository.sees_changes,
-    )
+    """Where it is, with its secrets fetched. `new_key`: of one whose key is not kept yet. Raises: StorageFailed."""
+    try:
+        secrets = {name: read_secret_in_time(reference) or "" for name, reference in repository.secrets.items()}
+        return remotes.location_of(
+            repository.location,
+            repository.remote,
+            secrets,
+            new_key or key_of(repository),
+            remotes.obscure,
+            sees_changes=repository.sees_changes,
+        )
+    except (ValueError, ProgramMissing) as error:  # SecretNotFound is one
+        raise StorageFailed(f"repository {repository} cannot be reached: {error}") from error
 
 
 def key_of(repository: Repository) -> str | None:
@@ -132,9 +146,10 @@ def key_of(repository: Repository) -> str | None:
     return read_secret_in_time(repository.key) if repository.encrypted else None
 
 
-def identity_of(repository: Repository, key: str | None) -> Identity:
-    """Who a repository is, as it is to say itself."""
-    return Identity(str(repository.identity), repository.name, repository.encrypted, digest_of(key))
+def identity_of(repository: Repository, new_key: str | None = None) -> Identity:
+    """Who a repository is, as it is to say itself. `new_key`: see `location_of`. Raises: SecretNotFound."""
+    digest = digest_of(new_key or key_of(repository))
+    return Identity(str(repository.identity), repository.name, repository.encrypted, digest)
 
 
 def _run(

@@ -14,7 +14,7 @@ from django.template.defaultfilters import filesizeformat
 
 from jobs.clock import database_clock
 from jobs.handlers import Run
-from jobs.outcomes import Claimed, Outcome, Succeeded
+from jobs.outcomes import Cancelled, Claimed, Outcome, Succeeded
 from sources.availability.check import not_wanted
 from sources.backups import repositories, upkeep
 from sources.domain.retention import Keep, Kept, Point
@@ -82,10 +82,11 @@ def remove_points(run: Run) -> Outcome:
 def _remove(work: upkeep.Work) -> Removed:
     assignment = work.assignment
     if since := assignment.held_back_since:
-        raise upkeep.Refused(
+        text = (
             f"nothing is removed since {since:%Y-%m-%d %H:%M} UTC, when its backup looked wrong "
             f"({assignment.held_back_why}): look at it, and accept it if it is meant so"
         )
+        raise upkeep.Refused(Cancelled(text))
     answer = repositories.work(
         "remove_points",
         assignment.policy.repository,

@@ -18,6 +18,7 @@ from jobs.database_errors import Trouble, trouble_of
 from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Released, Succeeded
+from jobs.priorities import MAX_PRIORITY
 from jobs.states import Status, WaitingFor
 from jobs.wakeups import notify
 from sources import planning
@@ -32,9 +33,12 @@ from sources.storage.store import Stopped, StorageFailed
 CLOSED = "its window closed; it goes on in the next opening"
 
 
-def enqueue(kind: str, assignments: Iterable[Assignment], now: datetime) -> int:
-    """Put a record of each on the backlog, for the next opening of its policy's window. Returns how many are new."""
-    records = {planning.subject_of(each.pk): _record(kind, each, now) for each in assignments}
+def enqueue(kind: str, assignments: Iterable[Assignment], now: datetime, *, priority: int = 0) -> int:
+    """Put a record of each on the backlog, for the next opening of its policy's window. Returns how many are new.
+
+    `priority`: added to the policy's.
+    """
+    records = {planning.subject_of(each.pk): _record(kind, each, now, priority) for each in assignments}
     unfinished = BacklogRecord.objects.unfinished().filter(kind=kind, subject__in=records)
     for subject in unfinished.values_list("subject", flat=True):
         del records[subject]
@@ -44,7 +48,7 @@ def enqueue(kind: str, assignments: Iterable[Assignment], now: datetime) -> int:
     return len(records)
 
 
-def _record(kind: str, assignment: Assignment, now: datetime) -> BacklogRecord:
+def _record(kind: str, assignment: Assignment, now: datetime, priority: int) -> BacklogRecord:
     source, schedule = assignment.source, assignment.policy.schedule
     opens_at, closes_at = assignment.policy.opening(now)
     today = now.astimezone(ZoneInfo(schedule.zone)).date()
@@ -57,7 +61,7 @@ def _record(kind: str, assignment: Assignment, now: datetime) -> BacklogRecord:
         waiting_for=None if opens_at <= now else WaitingFor.WINDOW,
         run_after=opens_at,
         closes_at=closes_at,
-        priority=schedule.priority,
+        priority=max(-MAX_PRIORITY, schedule.priority + priority),
         due_day=today,
         rank_day=today,
         origin=schedule,
@@ -75,7 +79,7 @@ class Work:
     """A record at work in its execution unit: the stop signal and the progress of what it starts."""
 
     def __init__(self, run: Run, assignment: Assignment) -> None:
-        self.assignment, self.grace = assignment, conf.ending_seconds()
+        self.record, self.assignment, self.grace = run.record, assignment, conf.ending_seconds()
         self._stop, self._writer = run.stop, ProgressWriter(run.record)
         closes_at = run.record.closes_at if assignment.policy.at_close == AtClose.STOP else None
         seconds = (closes_at - database_clock()).total_seconds() if closes_at else float("inf")
@@ -105,7 +109,7 @@ def do(run: Run, work: Callable[[Work], Any]) -> Outcome:
         try:
             return Succeeded(work(at_work))
         except Refused as error:
-            return Cancelled(str(error))
+            return error.outcome
         except repositories.Busy as error:
             return Postponed(database_clock() + BUSY_FOR, WaitingFor.RECHECK, f"{error}; looked at again at")
         except Stopped:
@@ -119,7 +123,11 @@ def do(run: Run, work: Callable[[Work], Any]) -> Outcome:
 
 
 class Refused(Exception):
-    """It is not wanted now. The message says why."""
+    """It does not begin now: its record gets this outcome."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__()
+        self.outcome = outcome
 
 
 def log_outcome(record: Claimed, outcome: Outcome, now: datetime) -> None:

@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from sources.engines import engine_for, probing
-from sources.engines.base import BackupTask, EngineProgress, SourceSpec, Verdict
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.engines.limits import Space
-from sources.engines.results import failure
+from sources.engines.results import failure, result_of
 from sources.processes.programs import ProgramMissing
-from sources.storage import identity, merging
+from sources.storage import checking, identity, merging, recovery
+from sources.storage.checking import Damage
 from sources.storage.identity import Identity
 from sources.storage.location import Location
 from sources.storage.locks import Busy, locked
@@ -60,14 +61,20 @@ class Stop:
         self._stopped = True
 
 
-def back_up(task: dict[str, Any]) -> dict[str, Any]:
-    """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one."""
+def back_up(task: dict[str, Any], ours: dict[str, Any] | None) -> dict[str, Any]:
+    """Run the engine of a task (`BackupTask` as a dictionary). Returns its `EngineResult` as one. `ours`: the
+    `Identity` that the repository has to have; None: any."""
     location = Location.of_json(task.pop("location"))
     if location.directory and (reason := missing(str(location.directory))):
         return asdict(failure(Verdict.REPOSITORY_FAILED, reason))
     source, started_at = SourceSpec(**task.pop("source")), datetime.fromisoformat(task.pop("started_at"))
-    whole = BackupTask(source=source, started_at=started_at, location=location, **task)
-    return asdict(engine_for(source.kind).run(whole, on_progress=_say_progress, stop=Stop(location.directory)))
+    whole, stop = BackupTask(source=source, started_at=started_at, location=location, **task), Stop(location.directory)
+
+    def run() -> EngineResult:
+        recovery.keep_true(Store(location, stop), Identity(**ours) if ours else None)
+        return engine_for(source.kind).run(whole, on_progress=_say_progress, stop=stop)
+
+    return asdict(result_of(whole, run))
 
 
 def remove_points(location: dict[str, Any], folder: str, points: list[str]) -> dict[str, Any]:
@@ -78,6 +85,20 @@ def remove_points(location: dict[str, Any], folder: str, points: list[str]) -> d
 
     return _at_work(
         location, folder, lambda store: asdict(merging.remove(store, folder, points, on_progress=on_progress))
+    )
+
+
+def check_files(location: dict[str, Any], folder: str, known: list[dict[str, str]], **facts: Any) -> dict[str, Any]:
+    """Read some of what an assignment has, and compare. Returns `checking.Checked` as a dictionary, or why not."""
+
+    def on_progress(files: int, size: int) -> None:
+        _say_progress(EngineProgress(size, 0, files))
+
+    damage = [Damage(**each) for each in known]
+    return _at_work(
+        location,
+        folder,
+        lambda store: asdict(checking.check(store, folder, known=damage, on_progress=on_progress, **facts)),
     )
 
 
@@ -108,23 +129,29 @@ def missing(location: str) -> str | None:
         return f"{reason} ({os.strerror(error.errno or 0)})"
 
 
-def not_writable(location: str | dict[str, Any], reserve: float) -> str | None:
-    """Why no backup can be written there; None: it can. The file that is tried has no name, so nothing is left behind.
+def not_writable(location: dict[str, Any], reserve: float) -> str | None:
+    """Why no backup can be written there; None: it can. What is tried there leaves nothing behind.
 
-    `location`: a directory, or a `Location`. `reserve`: percent of its file system that must be free.
+    `reserve`: percent of the file system of a directory that must be free.
     """
-    if isinstance(location, dict):
-        if not location["directory"]:
-            return probing.not_writable(Location.of_json(location), Stop(None))
-        location = str(location["directory"])
+    where = Location.of_json(location)
+    return (
+        _directory_not_writable(where.directory, reserve)
+        if where.directory
+        else probing.not_writable(where, Stop(None))
+    )
+
+
+def _directory_not_writable(directory: Path, reserve: float) -> str | None:
+    """The file that is tried has no name."""
     try:
-        with tempfile.TemporaryFile(dir=location) as file:
+        with tempfile.TemporaryFile(dir=directory) as file:
             file.write(TRIED_WITH)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         return str(error.strerror)
-    return Space(Path(location), reserve).lack() or None
+    return Space(directory, reserve).lack() or None
 
 
 def open_to_others(location: str) -> str | None:
@@ -160,17 +187,17 @@ def not_usable(location: str) -> str | None:
 
 def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool) -> dict[str, Any]:
     """What comes of trying a repository (`probing.probe`). Nothing stays."""
-    if location["directory"] and (problem := not_usable(location["directory"])):
+    where = Location.of_json(location)
+    if where.directory and (problem := not_usable(str(where.directory))):
         return {"field": "location", "problem": problem}
-    stop = Stop(location["directory"])
-    return probing.probe(Location.of_json(location), Identity(**ours), stop, take_over=take_over)
+    return probing.probe(where, Identity(**ours), Stop(where.directory), take_over=take_over)
 
 
 def not_claimed(location: dict[str, Any], ours: dict[str, Any]) -> str | None:
     """Write down in a repository whose it is. Returns why that is not possible; None: it says so."""
-    store = Store(Location.of_json(location).bare, Stop(location["directory"]))
+    where = Location.of_json(location)
     try:
-        identity.write(store, Identity(**ours))
+        identity.write(Store(where.bare, Stop(where.directory)), Identity(**ours))
     except StorageFailed as error:
         return str(error)
     return None
@@ -190,6 +217,7 @@ ORDERS = {
     for each in (
         back_up,
         remove_points,
+        check_files,
         missing,
         not_writable,
         not_usable,

@@ -46,7 +46,6 @@ class BackupTask:
     location: Location
     folder: str
     started_at: datetime
-    keep_versions: int = 2**31
     options: dict[str, Any] = field(default_factory=dict)
     connect_timeout: float = 60.0
     stall_timeout: float = 600.0

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sources.engines.base import RunEnded, Verdict
+from sources.processes.runner import StopSignal
 
 GIB = 2**30
 LOOK_EVERY_SECONDS = 0.1
@@ -62,6 +63,16 @@ class Space:
             if self._percent and found.f_favail < found.f_files / 100:
                 return f"{found.f_favail:,} more files fit at {self._directory}, and {found.f_files / 100:,.0f} have to"
         return ""
+
+
+class Later:
+    """A stop signal that gives so many seconds more."""
+
+    def __init__(self, stop: StopSignal, seconds: float) -> None:
+        self._stop, self._until = stop, time.monotonic() + seconds
+
+    def is_set(self) -> bool:
+        return self._stop.is_set() and time.monotonic() >= self._until
 
 
 class LeastRate:

@@ -21,8 +21,8 @@ from sources.storage.identity import Identity, Refused
 from sources.storage.location import Location
 from sources.storage.store import Stopped, StorageFailed, Store
 
-STEP_SECONDS = 20.0
-"""For each step of the probe, of which a slow remote takes a second."""
+STEP_SECONDS = 60.0
+"""For each step of the probe, of which a slow remote takes seconds."""
 IMPATIENT = {"RCLONE_LOW_LEVEL_RETRIES": "1", "RCLONE_CONTIMEOUT": "10s", "RCLONE_TIMEOUT": "20s"}
 PROBE = "backupsched-probe-"
 VERSIONS = ("first ", "second")

@@ -3,6 +3,7 @@
 from sources.models.agent_token import AgentToken, EnrolmentCode
 from sources.models.assignment import Assignment
 from sources.models.backup import Backup
+from sources.models.check_round import CheckRound
 from sources.models.policy import AtClose, Policy
 from sources.models.progress import Progress
 from sources.models.repository import Repository
@@ -15,6 +16,7 @@ __all__ = [
     "Assignment",
     "AtClose",
     "Backup",
+    "CheckRound",
     "EnrolmentCode",
     "Policy",
     "Progress",

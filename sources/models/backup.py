@@ -22,7 +22,7 @@ class Backup(models.Model):
     removed = models.BigIntegerField(null=True, help_text="Files of the last backup that are gone.")
     read = models.BigIntegerField(null=True, help_text="Bytes read from the source.")
     added = models.BigIntegerField(null=True, help_text="Bytes added to the repository.")
-    snapshot = models.CharField(max_length=500, help_text="Where in the repository it lies.")
+    snapshot = models.CharField(max_length=500, help_text="The name of the point that it made, in the repository.")
     warnings = models.JSONField(blank=True, default=list, help_text="The first 20.")
 
     class Meta:

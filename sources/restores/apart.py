@@ -1,4 +1,5 @@
-"""A restore in a process of its own, which `process.py` starts and can end: a dead share holds it for ever.
+"""Looks into a repository, and restores, in a process of its own, which `process.py` starts and can end: a dead share
+holds it for ever.
 
 Its one order is a JSON object on standard input. It prints a line of JSON for each step, one about once a second while
 it lives, and at its end one with the answer. Without Django.
@@ -11,32 +12,78 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from delivery.redaction import redacted
 from sources.engines.apart import Stop, bound_memory, say
+from sources.engines.base import SourceSpec
 from sources.processes.programs import ProgramMissing
-from sources.storage import restoring
-from sources.storage.location import of_directory
+from sources.restores import back, database
+from sources.storage import file_versions, restoring, runs
+from sources.storage.location import Location
 from sources.storage.manifests import ManifestDamaged
-from sources.storage.restoring import Wish
+from sources.storage.restoring import Report, Step, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.trees import opened
 
 
-def restore(location: str, wish: dict[str, Any], cache: str) -> dict[str, Any]:
-    """Restore into a folder of this host. Returns the report, or why there is none: *refused*, *failed*, *stopped*."""
-    target, paths = Path(wish.pop("target")), tuple(wish.pop("paths"))
-    store = Store(of_directory(Path(location)), Stop(Path(location)))
-    whole = Wish(target=target, paths=paths, **wish)
+def points(store: Store, assignment: str) -> list[str]:
+    """The points of an assignment, the oldest first."""
+    return runs.points(store, assignment)
+
+
+def index(store: Store, assignment: str, point: str, cache: str) -> None:
+    """Put the tree of a point into the cache."""
+    with opened(store, assignment, point, Path(cache)):
+        pass
+
+
+def versions(store: Store, assignment: str, path: str, cache: str) -> list[dict[str, Any]]:
+    """The versions of a file."""
+    return file_versions.versions_of(store, assignment, path, Path(cache))
+
+
+def restore(store: Store, wish: Wish, cache: str) -> Report:
+    """Restore into a folder of this host."""
+    return restoring.restore(wish, store, Path(cache), _say_step)
+
+
+def put_back(store: Store, wish: Wish, cache: str, source: SourceSpec) -> Report:
+    """Restore to where it came from."""
+    return back.put_back(wish, store, source, Path(cache), _say_step)
+
+
+def create_database(store: Store, wish: Wish, cache: str, source: SourceSpec) -> Report:
+    """Restore a dump as a new database."""
+    return database.create(wish, store, source, Path(cache), _say_step)
+
+
+ORDERS = {each.__name__: each for each in (points, index, versions, restore, put_back, create_database)}
+
+
+def answer(order: dict[str, Any]) -> dict[str, Any]:
+    """What comes of an order: *done*, or why it was not: *refused*, *failed*, *stopped*."""
+    location, do = Location.of_json(order.pop("location")), ORDERS[order.pop("do")]
+    store = Store(location, Stop(location.directory))
+    if wish := order.get("wish"):
+        order["wish"] = Wish(**wish | {"target": Path(wish["target"]), "paths": tuple(wish["paths"])})
+    secret = None
+    if source := order.get("source"):
+        order["source"], secret = SourceSpec(**source), source["secret"]
     try:
-        return {
-            "report": asdict(restoring.restore(whole, store, Path(cache), lambda step: say({"step": asdict(step)})))
-        }
+        done = do(store, **order)
+        return {"done": asdict(done) if isinstance(done, Report) else done}
     except Stopped:
         return {"stopped": True}
     except (StorageFailed, ManifestDamaged, ProgramMissing) as error:
-        return {"failed": str(error)}
+        text, kind = str(error), "failed"
     except ValueError as error:
-        return {"refused": str(error)}
+        text, kind = str(error), "refused"
     except OSError as error:
-        return {"failed": f"{error.filename or target} cannot be written: {error.strerror or error}"}
+        text, kind = f"{error.filename or 'the target'}: {error.strerror or error}", "failed"
+    return {kind: redacted(text, [secret] if secret else [])}
+
+
+def _say_step(step: Step) -> None:
+    say({"step": asdict(step)})
 
 
 def main() -> None:
@@ -44,4 +91,4 @@ def main() -> None:
     os.umask(order.pop("umask"))
     if memory := order.pop("memory"):
         bound_memory(memory)
-    say({"answer": restore(**order)})
+    say({"answer": answer(order)})

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 from django.conf import settings
@@ -86,7 +85,10 @@ class Restores(Service[Restore]):
         if not folder:
             return
         for form in (Path(folder), Path(folder).resolve()):
-            ours = [settings.VAR_DIR, *(Path(each) for each in Repository.objects.values_list("location", flat=True))]
+            ours = [
+                settings.VAR_DIR,
+                *(Path(each) for each in Repository.objects.filter(remote={}).values_list("location", flat=True)),
+            ]
             if inside := next((each for each in ours if form.is_relative_to(each)), None):
                 raise ValidationError({"target": f"{folder} lies in {inside}, which holds backups or our own data"})
         if self.account:
@@ -109,9 +111,8 @@ def assignment_of(source: Source, policy_name: str | None) -> Assignment:
 
 
 def point_of(assignment: Assignment, at: str | None, now: datetime) -> str:
-    """Raises: ValueError, StorageFailed, ProgramMissing."""
-    store = process.store_of(assignment.policy.repository, Event())
-    points = moments.points_of(store, assignment.directory)
+    """Raises: ValueError, StorageFailed."""
+    points = process.points(assignment.policy.repository, assignment.directory)
     return moments.choose(points, at, now, assignment.policy.schedule.period.tzinfo)
 
 

@@ -10,14 +10,16 @@ from jobs.handlers import Run
 from jobs.models import BacklogRecord
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
 from jobs.states import Status
-from sources.backups.handler import ProgressWriter
+from sources.backups.handler import ProgressWriter, specification_of
 from sources.engines.base import EngineProgress
-from sources.models import Progress, Restore, RestoreOutcome
+from sources.models import Progress, Restore, RestoreOutcome, To
 from sources.processes.programs import ProgramMissing
 from sources.restores import asking, process
 from sources.storage.restoring import Refused, Report, Step, Wish
 from sources.storage.store import Stopped, StorageFailed
 
+DO = {To.FOLDER: "restore", To.SOURCE: "put_back", To.DATABASE: "create_database"}
+"""Where to → the order of `apart.py`."""
 REFUSED = "nothing was written: "
 """Begins why a record was ended that no further attempt would help."""
 
@@ -35,9 +37,11 @@ def run_restore(run: Run) -> Outcome:
 
     decisions.doing("began", f"restoring {row} to {asking.describe_target(row)}", record=run.record)
     wish = Wish(row.assignment.directory, row.point, Path(row.target), tuple(row.paths), overwrite=row.overwrite)
-    repository, grace = row.assignment.policy.repository, conf.ending_seconds()
+    source, repository = row.assignment.source, row.assignment.policy.repository
     try:
-        return Succeeded(process.restore(repository, wish, run.stop, on_step, grace))
+        specification = None if row.to == To.FOLDER else specification_of(source)
+        grace, do = conf.ending_seconds(), DO[To(row.to)]
+        return Succeeded(process.restore(repository, wish, run.stop, on_step, grace, do=do, source=specification))
     except Refused as error:
         return Cancelled(f"{REFUSED}{error}")
     except Stopped:

@@ -1,21 +1,34 @@
-"""Runs restores in processes that can be killed (`apart.py`), and reads what repositories hold."""
+"""Looks into repositories, and restores, in processes that can be killed (`apart.py`)."""
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from django.conf import settings
 
 from sources.backups import repositories
+from sources.engines.base import SourceSpec
 from sources.models import Repository
+from sources.network.bounded_threads import BoundedThreads
 from sources.processes import runner
 from sources.processes.runner import Command, Ending, StopSignal
+from sources.storage import trees
+from sources.storage.location import Location
 from sources.storage.restoring import Refused, Report, Step, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.trees import Tree
 
+PATIENCE_SECONDS = 5.0
+"""Of a page, for what may take longer: it goes on behind it."""
+READING = (
+    "what was asked for is still being read, which takes some seconds for a million files; it goes on: look again in a "
+    "moment"
+)
 SILENT_SECONDS = 60.0
 ANSWER_SECONDS = 20.0
 """For a look at what is there, which a person waits for."""
@@ -23,14 +36,50 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from sources.restores.apart import main; main()"
 
 
+looks = BoundedThreads("look-into-repository", 4)
+
+
+class Unfinished(Exception):
+    """A look takes longer than a page may. The message says to look again."""
+
+
 def cache() -> Path:
     """Where the manifests that were looked at are kept for the next look."""
     return Path(settings.VAR_DIR) / "trees"
 
 
-def store_of(repository: Repository, stop: StopSignal) -> Store:
-    """A repository to look into, for as long as a person waits."""
-    return Store(repositories.location_of(repository), stop, stall_timeout=ANSWER_SECONDS)
+def points(repository: Repository, assignment: str) -> list[str]:
+    """The points of an assignment, by its folder, the oldest first. Raises: StorageFailed."""
+    location = repositories.location_of(repository)
+    found: list[str] = _order("points", location, Event(), ANSWER_SECONDS, assignment=assignment)
+    return found
+
+
+def versions(repository: Repository, assignment: str, path: str) -> list[dict[str, Any]]:
+    """The versions of a file, the newest first (`file_versions.py`). Raises: StorageFailed, Unfinished."""
+    found: list[dict[str, Any]] = _looked_up("versions", repository, assignment=assignment, path=path, cache=cache())
+    return found
+
+
+@contextmanager
+def tree_of(repository: Repository, assignment: str, point: str, patience: float = PATIENCE_SECONDS) -> Iterator[Tree]:
+    """What a point holds. Its first look reads the manifest. Raises: Refused, StorageFailed, Unfinished."""
+    location = repositories.location_of(repository)
+    if not trees.is_cached(location, assignment, point, cache()):
+        facts = {"assignment": assignment, "point": point, "cache": cache()}
+        _looked_up("index", repository, patience, **facts)
+    with trees.opened(Store(location, Event()), assignment, point, cache()) as tree:
+        yield tree
+
+
+def _looked_up(do: str, repository: Repository, patience: float = PATIENCE_SECONDS, **facts: Any) -> Any:
+    """The answer to an order that may take long. What it has found so far is there for the next call."""
+    location = repositories.location_of(repository)
+    key = json.dumps([do, location.outside, facts], default=str)
+    try:
+        return looks.call_now(key, lambda: _order(do, location, Event(), ANSWER_SECONDS, **facts), patience)
+    except TimeoutError:
+        raise Unfinished(READING) from None
 
 
 def restore(
@@ -39,11 +88,29 @@ def restore(
     stop: StopSignal,
     on_step: Callable[[Step], None] = lambda step: None,
     grace: float = 8.0,
+    *,
+    do: str = "restore",
+    source: SourceSpec | None = None,
 ) -> Report:
-    """Restore into a folder of this host; block until done.
+    """Restore into a folder of this host, or as `do` names it, to `source`; block until done.
 
     Raises: Refused before anything is written; StorageFailed, Stopped, after which the same restore goes on.
     """
+    facts: dict[str, Any] = {"wish": asdict(wish), "cache": cache()} | ({"source": asdict(source)} if source else {})
+    location = repositories.location_of(repository)
+    return Report(**_order(do, location, stop, SILENT_SECONDS, on_step, grace, **facts))
+
+
+def _order(
+    do: str,
+    location: Location,
+    stop: StopSignal,
+    silent_for: float,
+    on_step: Callable[[Step], None] = lambda step: None,
+    grace: float = 0.0,
+    **facts: Any,
+) -> Any:
+    """Give an order. Raises: Refused, StorageFailed, Stopped; ValueError, ProgramMissing for what cannot be reached."""
     answers: list[dict[str, Any]] = []
 
     def take(line: str) -> None:
@@ -56,18 +123,18 @@ def restore(
         elif "step" in found:
             on_step(Step(**found["step"]))
 
-    order = {"location": repository.location, "wish": asdict(wish), "cache": cache()}
+    order = {"do": do, "location": location.as_json(), **facts}
     order |= {"umask": settings.UMASK, "memory": settings.ENGINE_MEMORY_MIB * 2**20}
     command = Command(
         (sys.executable, "-I", "-c", PROGRAM, str(ROOT)),
-        stall_timeout=SILENT_SECONDS,
+        stall_timeout=silent_for,
         grace=grace,
         given=json.dumps(order, default=str).encode(),
     )
     ended = runner.run(command, stop=stop, on_line=take)
     for answer in answers:
-        if "report" in answer:
-            return Report(**answer["report"])
+        if "done" in answer:
+            return answer["done"]
         if "refused" in answer:
             raise Refused(answer["refused"])
         if "failed" in answer:
@@ -75,8 +142,6 @@ def restore(
     if answers or ended.ending is Ending.STOPPED:
         raise Stopped
     if ended.ending is Ending.STALLED:
-        raise StorageFailed(
-            f"nothing moved for {SILENT_SECONDS:g} s; is the share of {repository.location} or {wish.target} dead?"
-        )
+        raise StorageFailed(f"nothing has moved for {silent_for:g} s; is a share dead, as that of {location.outside}?")
     last = " ".join(ended.last_lines[-1:])
     raise StorageFailed(f"the process that restores ended with code {ended.exit_code}: {last}")

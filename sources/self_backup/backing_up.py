@@ -67,9 +67,8 @@ def self_backup(run: Run) -> Outcome:
     repository = chosen_repository()
     if repository is None:
         return Cancelled("there is no repository to put it into")
-    location = repositories.location_of(repository)
-    store = Store(location.bare, run.stop)
     try:
+        store = Store(repositories.location_of(repository).bare, run.stop)
         with tempfile.TemporaryDirectory(prefix="self-backup-", dir=settings.VAR_DIR) as scratch:
             return Succeeded(_back_up(Path(scratch), store, run))
     except Stopped:
@@ -96,7 +95,7 @@ def recovery_key() -> RecoveryKey:
             pk=1,
             defaults={
                 "recipient": made.recipient,
-                "sealed_identity": made.sealed_identity.decode(),
+                "age_identity": made.age_identity.decode(),
                 "sealed_passphrase": seal(made.passphrase),
             },
         )
@@ -121,7 +120,7 @@ def _back_up(scratch: Path, store: Store, run: Run) -> Made:
     sealed = archive.pack(scratch, _about(), _files(scratch), key.recipient)
     folder = archive.FOLDER
     identity = scratch / archive.KEY
-    identity.write_text(key.sealed_identity)
+    identity.write_text(key.age_identity)
     store.put(identity, f"{folder}/{archive.KEY}")
     name = layout.name_of(run.record.started_at) + archive.ENDING
     store.put(sealed, f"{folder}/{name}")
@@ -168,8 +167,10 @@ def _about() -> archive.About:
 
 
 def _files(scratch: Path) -> list[Path]:
-    """The files that hold passwords: those in `secrets` of the var directory, and those that sources name."""
-    named = Source.objects.filter(secret__startswith=BY_FILE).values_list("secret", flat=True)
-    found = {Path(each.removeprefix(BY_FILE)) for each in named}
+    """The files that hold passwords: those in `secrets` of the var directory, and those that sources and
+    repositories name."""
+    named = [*Source.objects.values_list("secret", flat=True), *Repository.objects.values_list("key", flat=True)]
+    named += [each for secrets in Repository.objects.values_list("secrets", flat=True) for each in secrets.values()]
+    found = {Path(each.removeprefix(BY_FILE)) for each in named if each.startswith(BY_FILE)}
     found.update((settings.VAR_DIR / "secrets").rglob("*"))
     return sorted(each for each in found if each.is_file() and os.access(each, os.R_OK))

@@ -6,7 +6,7 @@ import re
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 
@@ -18,6 +18,7 @@ READ_BYTES = 2**20
 PERMISSIONS = 0o777
 """What is restored of a mode: owners are not, and a program that runs as another account would run as ours."""
 
+TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)?")
 SHOWN = re.compile("\u201b([\u2400-\u241f\u2421])|([\u2401-\u241f])|(\u2421)")
 """Control characters in the names that rclone shows (https://rclone.org/overview/#restricted-filenames)."""
 
@@ -56,7 +57,7 @@ def differs(entry: Entry, folder: Path, *, thorough: bool = False, alive: Callab
         return Kept.SAME if stat.S_ISLNK(found.st_mode) and os.readlink(path) == _target(entry) else Kept.OTHER
     if not stat.S_ISREG(found.st_mode) or found.st_size != entry.size:
         return Kept.OTHER
-    is_as_old = entry.modified and _is_same_time(found.st_mtime_ns, nanoseconds(entry.modified))
+    is_as_old = entry.modified and is_same_time(found.st_mtime_ns, nanoseconds(entry.modified))
     if entry.digest and (thorough or not is_as_old):
         return Kept.SAME if digest_of(path, alive) == entry.digest else Kept.OTHER
     return Kept.SAME if is_as_old else Kept.UNSURE
@@ -94,17 +95,19 @@ def put_link(entry: Entry, path: bytes) -> list[str]:
     return _put_time(entry, path)
 
 
-def nanoseconds(written: str) -> int:
-    """A time of a manifest since 1970. Raises: ValueError."""
-    whole, _, fraction = written.removesuffix("Z").partition(".")
-    at = datetime.fromisoformat(whole)
-    seconds = int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
-    return seconds * 10**9 + int((fraction + "0" * 9)[:9])
-
-
-def _is_same_time(found: int, wanted: int) -> bool:
+def is_same_time(found: int, wanted: int) -> bool:
+    """Whether two times since 1970, in nanoseconds, are the same, as far as one of them tells."""
     is_whole = not found % 10**9 or not wanted % 10**9
     return found == wanted or (is_whole and abs(found - wanted) < COARSE)
+
+
+def nanoseconds(written: str) -> int:
+    """A time of a manifest since 1970. Raises: ValueError."""
+    if not (found := TIME.fullmatch(written)):
+        raise ValueError(f"{written!r} is no time")
+    whole, fraction, zone = found.groups()
+    seconds = int(datetime.fromisoformat(whole + (zone or "+00:00").replace("Z", "+00:00")).timestamp())
+    return seconds * 10**9 + int(((fraction or "") + "0" * 9)[:9])
 
 
 def _put_time(entry: Entry, path: bytes) -> list[str]:

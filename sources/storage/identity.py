@@ -31,7 +31,7 @@ def digest_of(key: str | None) -> str:
 
 
 def read(store: Store) -> Identity | None:
-    """Whose a repository is, of which `store` sees what is not encrypted; None: nobody's yet.
+    """Whose a repository is, of which `store` sees what is not encrypted; None: it does not say.
 
     Raises: Refused for what is none that can be read here; StorageFailed, Stopped.
     """

@@ -29,7 +29,8 @@ class Entry:
     permission bits, None where they are not known; `target`: of a link.
 
     `digest`: SHA-256 in hex, or None; `digest_from`: *source* as the source's side told it, *copy* read back from the
-    repository when it was made, *earlier* taken over from the manifest before, since the file had not changed.
+    repository when it was made, *earlier* taken over from the manifest before, since the file had not changed, *check*
+    read back later.
     """
 
     path: str
@@ -102,7 +103,8 @@ def write(file: Path, header: Header, entries: Iterable[Entry]) -> Totals:
     with gzip.open(file, "wb", compresslevel=3) as out:
 
         def put(row: dict[str, Any]) -> None:
-            line = json.dumps(row, separators=(",", ":")).encode() + b"\n"
+            # characters as they are: `RECOVER.txt` reads paths out of it with sed
+            line = json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
             digest.update(line)
             out.write(line)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from sources.storage import layout, manifests
+from sources.storage import layout, manifests, runs
 from sources.storage.store import StorageFailed, Store
 
 BATCH = 2_000
@@ -37,13 +37,6 @@ class Removed:
     freed: int
 
 
-def points_in(store: Store, assignment: str) -> list[str]:
-    """The points of an assignment that are there, by time. `assignment`: its folder, as `nas-7/nightly`."""
-    names = store.names(f"{assignment}/{layout.MANIFESTS}")
-    found = (name.removesuffix(layout.MANIFEST_ENDING) for name in names if name.endswith(layout.MANIFEST_ENDING))
-    return _by_time(found)
-
-
 def remove(
     store: Store, assignment: str, points: Collection[str], *, on_progress: OnProgress = lambda files, freed: None
 ) -> Removed:
@@ -52,7 +45,7 @@ def remove(
     `on_progress` gets how many files were moved or deleted, and the bytes of the deleted ones. Raises: StorageFailed,
     also before anything when no point would stay; ManifestDamaged; Stopped; ProgramMissing.
     """
-    found = points_in(store, assignment)
+    found = runs.points(store, assignment)
     gone, kept = [name for name in found if name in points], [name for name in found if name not in points]
     if not kept:
         raise StorageFailed(f"no point of {assignment} would stay, so none is removed: look whether its manifests are")
@@ -72,10 +65,10 @@ class _Merging:
     freed: int = field(default=0, init=False)
 
     def merge_versions(self, kept: Sequence[str]) -> None:
-        runs = _by_time(self.store.names(f"{self.assignment}/{layout.VERSIONS}", folders=True))
+        found = _by_time(self.store.names(f"{self.assignment}/{layout.VERSIONS}", folders=True))
         before = None
         for point in kept:
-            merged = [run for run in runs if _is_between(before, run, point)]
+            merged = [run for run in found if _is_between(before, run, point)]
             if before is None:
                 for run in merged:
                     self._delete_all(self._versions(run))
@@ -88,15 +81,15 @@ class _Merging:
             if point not in kept and _is_between(None, point, kept[-1]):
                 self._delete_all(f"{self.assignment}/{layout.POINTS}/{point}")
 
-    def _merge(self, before: str, runs: Sequence[str], point: str) -> None:
-        sizes = {run: self.store.sizes(self._versions(run)) for run in runs}
+    def _merge(self, before: str, names: Sequence[str], point: str) -> None:
+        sizes = {run: self.store.sizes(self._versions(run)) for run in names}
         wanted = self._held(before, set[str]().union(*sizes.values()))
-        for run in runs:
+        for run in names:
             self._delete(self._versions(run), {path: size for path, size in sizes[run].items() if path not in wanted})
             sizes[run] = {path: size for path, size in sizes[run].items() if path in wanted}
             wanted -= sizes[run].keys()
         self.store.remove_empty_folders(self._versions(point))
-        for run in runs:
+        for run in names:
             if run != point:
                 for paths in _batches(sizes[run]):
                     self.store.move(self._versions(run), self._versions(point), paths)

@@ -11,13 +11,6 @@ from sources.storage.trees import NotThere
 EXAMPLES = "write 24h, yesterday, 2026-03-02, 2026-03-02T12:00, 2026-03-02T12:00+01:00, or a point as 20260302T110000Z"
 
 
-def points_of(store: Store, assignment: str) -> list[str]:
-    """The points of an assignment, the oldest first."""
-    names = store.names(f"{assignment}/{layout.MANIFESTS}")
-    points = (each.removesuffix(layout.MANIFEST_ENDING) for each in names if each.endswith(layout.MANIFEST_ENDING))
-    return sorted((each for each in points if layout.NAME.fullmatch(each)), key=layout.order_of)
-
-
 def assignments_of(store: Store) -> list[str]:
     """The folders of all assignments of a repository."""
     found = store.entries("", "--dirs-only", "--max-depth=3")

@@ -10,19 +10,21 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sources.processes.programs import ProgramMissing
-from sources.storage import layout, manifests, moments, restoring, showing
-from sources.storage.location import Location, of_directory
+from sources.storage import identity, layout, manifests, moments, remotes, restoring, runs, showing
+from sources.storage.location import Location
 from sources.storage.manifests import ManifestDamaged
 from sources.storage.restoring import Wish
 from sources.storage.store import Stopped, StorageFailed, Store
-from sources.storage.trees import NotThere
+from sources.storage.trees import NotThere, opened
 
 ABOUT = (
     "Restore from a repository when the scheduler is gone: no database, no settings. It never writes over what "
@@ -40,6 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="backupsched-recover-") as scratch:
             store = Store(location_of(options), stop)
+            check_key(store, options)
             return (_list if options["list"] else _restore)(store, options, Path(scratch))
     except ValueError as error:
         return _complain(str(error), 2)
@@ -58,19 +61,56 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--key-file", type=Path, metavar="FILE", help="holds the key of an encrypted repository")
     parser.add_argument(
         "--remote", action="append", default=[], metavar="OPTION=VALUE",
-        help="of rclone's remote, as type=s3, then endpoint=…; of a secret, OPTION=@FILE reads it. Or set "
-        "RCLONE_CONFIG_BASE_TYPE and so on in the environment, and name the repository base:PATH",
+        help="of the remote that holds it, as rclone calls it: type=s3, endpoint=… and so on; OPTION=@FILE for a "
+        "secret that a file holds",
     )  # fmt: skip
     showing.add_options(parser, "this host")
     return parser
 
 
 def location_of(options: dict[str, Any]) -> Location:
-    """Where the repository is. Raises: ValueError."""
-    directory = Path(options["repository"]).absolute()
-    if not directory.is_dir():
-        raise ValueError(f"{directory} is no folder here; name the one that holds {layout.RECOVER}")
-    return of_directory(directory)
+    """Where the repository is. Raises: ValueError, OSError."""
+    remote: dict[str, str] = {}
+    secrets: dict[str, str] = {}
+    for written in options["remote"]:
+        name, equals, value = written.partition("=")
+        if not equals:
+            raise ValueError(f"--remote {name!r:.60} is not OPTION=VALUE, as type=s3")
+        if value.startswith("@"):
+            secrets[name] = Path(value[1:]).read_text().strip("\r\n")
+        else:
+            remote[name] = value
+    if (remote or secrets) and "type" not in remote:
+        raise ValueError("--remote type=… is missing: s3, sftp, webdav, …, as rclone calls it")
+    path = options["repository"]
+    if not remote:
+        path = str(Path(path).absolute())
+        if not Path(path).is_dir():
+            raise ValueError(f"{path} is no folder here; name the one that holds {layout.RECOVER}")
+    return remotes.location_of(path, remote, secrets, _key(options), remotes.obscure)
+
+
+def check_key(store: Store, options: dict[str, Any]) -> None:
+    """Raises: ValueError for a repository that is encrypted and no key, a wrong one, or another layout."""
+    location = store.location
+    found = identity.read(replace(store, location=location.bare))
+    if found is None:
+        return
+    if found.encrypted and not location.is_encrypted:
+        raise ValueError(
+            f"the repository {found.name} is encrypted: name the file that holds its key with --key-file. Without the "
+            "key nothing of it can be read"
+        )
+    if location.is_encrypted and not found.encrypted:
+        raise ValueError(f"the repository {found.name} is not encrypted: leave out --key-file")
+    if found.encrypted and identity.digest_of(_key(options)) != found.key_digest:
+        raise ValueError(
+            f"the key in {options['key_file']} is not that of the repository {found.name}; give the right one"
+        )
+
+
+def _key(options: dict[str, Any]) -> str | None:
+    return options["key_file"].read_text().strip() if options["key_file"] else None
 
 
 def assignments_in(store: Store, name: str | None) -> dict[str, str]:
@@ -81,7 +121,7 @@ def assignments_in(store: Store, name: str | None) -> dict[str, str]:
     found = {}
     folders = moments.assignments_of(store)
     for folder in [each for each in folders if name in (each, each.partition("/")[0])] or folders:
-        if points := moments.points_of(store, folder):
+        if points := runs.points(store, folder):
             found[folder] = _title(store, folder, points[-1])
     if not found:
         raise NotThere("this repository holds no point; is it the folder that holds RECOVER.txt?")
@@ -108,7 +148,8 @@ def _list(store: Store, options: dict[str, Any], scratch: Path) -> int:
     if (options["at"] or options["path"]) and len(assignments) > 1:
         raise ValueError(f"name one with --source: {', '.join(assignments)}")
     for folder, title in assignments.items():
-        found, line = showing.listed(store, folder, options, datetime.now(UTC), zone, scratch)
+        tree_of = partial(opened, store, folder, cache=scratch)
+        found, line = showing.listed(runs.points(store, folder), tree_of, options, datetime.now(UTC), zone)
         rows += [{"assignment": folder, **row} for row in found]
         if not options["json"]:
             _print("\n".join([showing.printable(f"{folder}: {title}"), *map(line, found)]))
@@ -124,7 +165,7 @@ def _restore(store: Store, options: dict[str, Any], scratch: Path) -> int:
     failed, target = 0, options["to"].absolute()
     for folder, title in assignments.items():
         try:
-            point = moments.choose(moments.points_of(store, folder), options["at"], now, zone)
+            point = moments.choose(runs.points(store, folder), options["at"], now, zone)
             into = target / folder if len(assignments) > 1 else target
             wish = Wish(folder, point, into, tuple(options["path"]), options["overwrite"], options["dry_run"])
             with showing.Shown(_print, as_json=options["json"]) as shown:

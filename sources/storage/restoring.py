@@ -14,12 +14,12 @@ import shutil
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from sources.storage import layout, moments, points
+from sources.storage import layout, points, runs
 from sources.storage.files import Kept, differs, is_inside, path_in, put_attributes, put_link
 from sources.storage.manifests import Entry
 from sources.storage.store import Stopped, StorageFailed, Store
@@ -42,7 +42,8 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Wish:
-    """What to restore, and where to. `paths`: empty: all. `overwrite`: replace what is there and differs."""
+    """What to restore, and where to. `paths`: empty: all. `overwrite`: replace what is there and differs. `among`: the
+    target holds other files, as that of a source does."""
 
     assignment: str
     point: str
@@ -50,6 +51,7 @@ class Wish:
     paths: tuple[str, ...] = ()
     overwrite: bool = False
     dry_run: bool = False
+    among: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,11 +90,42 @@ def restore(wish: Wish, store: Store, cache: Path, on_step: Callable[[Step], Non
     Raises: Refused and NotThere before anything is written; StorageFailed, Stopped, OSError, after which the same
     restore goes on where it was.
     """
+    with opened(store, wish.assignment, wish.point, cache) as tree:
+        return _Restore(wish, store, tree, on_step).run()
+
+
+def places_of(store: Store, tree: Tree, wish: Wish, wanted: Collection[str]) -> dict[str, str]:
+    """Where each of these files lies now, in the folder of the assignment, by a fresh look."""
+    if tree.header.engine != RCLONE:
+        return dict.fromkeys(wanted, f"{layout.POINTS}/{wish.point}")
+    held: dict[str, set[str]] = defaultdict(set)
+
+    def take(line: str) -> None:
+        run, _, path = line.partition("/")
+        if path in wanted and layout.NAME.fullmatch(run):
+            held[run].add(path)
+
+    versions = store.location.at(f"{wish.assignment}/{layout.VERSIONS}")
+    store.run("lsf", "--recursive", "--files-only", versions, missing_ok=True, on_line=take)
+    return {path: points.place_of(path, wish.point, held) for path in wanted}
+
+
+def tops_of(wish: Wish, tree: Tree) -> list[str]:
+    """The paths that were asked for, each once, without what lies below another one. Raises: Refused, NotThere."""
     for path in wish.paths:
         if path.startswith("/") or ".." in path.split("/"):
             raise Refused(f"path {path!r} leads out of the source; name one as the source has it, without / before it")
-    with opened(store, wish.assignment, wish.point, cache) as tree:
-        return _Restore(wish, store, tree, on_step).run()
+        tree.check(path.rstrip("/"))
+    paths = [each.rstrip("/") for each in wish.paths] or [""]
+    return [each for each in dict.fromkeys(paths) if not any(is_inside(each, other) for other in paths)]
+
+
+def by_place(places: dict[str, str]) -> dict[str, list[str]]:
+    """Place → the paths that lie there."""
+    found = defaultdict(list)
+    for path, place in places.items():
+        found[place].append(path)
+    return found
 
 
 class _Restore:
@@ -103,11 +136,10 @@ class _Restore:
         self.report = Report(wish.point, str(self.target))
         self.files = self.size = self.done_files = self.done_size = 0
         self._made = {""}
+        self.tops = tops_of(wish, tree)
         self._say_at = float("-inf")
 
     def run(self) -> Report:
-        for path in self.wish.paths:
-            self.tree.check(path.rstrip("/"))
         self._check_target()
         self._compare()
         if self.wish.dry_run:
@@ -127,9 +159,7 @@ class _Restore:
 
     def _entries(self, *kinds: str) -> Iterator[Entry]:
         """What was asked for, each once. Asks whether to stop."""
-        paths = [each.rstrip("/") for each in self.wish.paths] or [""]
-        tops = [each for each in dict.fromkeys(paths) if not any(is_inside(each, other) for other in paths)]
-        for top in tops:
+        for top in self.tops:
             for number, entry in enumerate(self.tree.below(top)):
                 if number % 1000 == 0:
                     self._ask()
@@ -190,7 +220,7 @@ class _Restore:
                 f"{self.target} holds {files} from this point ({names}); name an empty folder, or --overwrite to "
                 "replace what differs"
             )
-        if foreign := self._foreign(expected):
+        if not self.wish.among and (foreign := self._foreign(expected)):
             raise Refused(
                 f"{self.target} is not empty: it holds {foreign}; name an empty folder, or --overwrite to restore into "
                 "it all the same: files that are not of this point stay"
@@ -226,17 +256,18 @@ class _Restore:
         left = {entry.path: entry for entry in batch}
         trouble: StorageFailed | None = None
         for number in range(TRIES):
-            places = self._places(left)
-            by_layer = defaultdict(list)
-            for path, place in places.items():
-                by_layer[place].append(path)
-            for place, paths in by_layer.items():
+            places = places_of(self.store, self.tree, self.wish, left)
+            for place, paths in by_place(places).items():
                 try:
                     self._fetch(place, paths)
                 except StorageFailed as error:
                     trouble = error
             doubtful = self._take(left, by_size=False)
-            if doubtful and not trouble and self._places(left) == {path: places[path] for path in left}:
+            if (
+                doubtful
+                and not trouble
+                and places_of(self.store, self.tree, self.wish, left) == {path: places[path] for path in left}
+            ):
                 # the repository keeps no times, and no run touched them meanwhile
                 self._take(left, by_size=True)
             if not left:
@@ -247,22 +278,6 @@ class _Restore:
             raise trouble
         for entry in left.values():
             self._fail(entry)
-
-    def _places(self, wanted: dict[str, Entry]) -> dict[str, str]:
-        """Where each of these files lies now, by a fresh look."""
-        wish = self.wish
-        if self.tree.header.engine != RCLONE:
-            return dict.fromkeys(wanted, f"{layout.POINTS}/{wish.point}")
-        held: dict[str, set[str]] = defaultdict(set)
-
-        def take(line: str) -> None:
-            run, _, path = line.partition("/")
-            if path in wanted and layout.NAME.fullmatch(run):
-                held[run].add(path)
-
-        versions = self.store.location.at(f"{wish.assignment}/{layout.VERSIONS}")
-        self.store.run("lsf", "--recursive", "--files-only", versions, missing_ok=True, on_line=take)
-        return {path: points.place_of(path, wish.point, held) for path in wanted}
 
     def _fetch(self, place: str, paths: list[str]) -> None:
         begun_files, begun_size = self.done_files, self.done_size
@@ -347,7 +362,7 @@ class _Restore:
             self._note(put_attributes(entry, path_in(self.target, entry.path)))
 
     def _check_point(self) -> None:
-        if self.wish.point not in moments.points_of(self.store, self.wish.assignment):
+        if self.wish.point not in runs.points(self.store, self.wish.assignment):
             raise NotThere(
                 f"point {self.wish.point} was removed by retention while it was restored; what is restored stays in "
                 f"{self.target}. Choose a later point"

@@ -4,6 +4,7 @@ import json
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -13,9 +14,9 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sources.storage import layout, moments
+from sources.storage.manifests import Entry
 from sources.storage.restoring import Report, Step
-from sources.storage.store import Store
-from sources.storage.trees import opened
+from sources.storage.trees import Tree
 
 SHOWN_NAMES = 10
 
@@ -42,16 +43,20 @@ def add_options(parser: ArgumentParser, zone: str) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON; while it runs, an object a line")
 
 
+TreeOf = Callable[[str], AbstractContextManager[Tree]]
+"""Opens the tree of a point, by its name."""
+
+
 def listed(
-    store: Store, assignment: str, options: dict[str, Any], now: datetime, zone: tzinfo, cache: Path
+    points: list[str], tree_of: TreeOf, options: dict[str, Any], now: datetime, zone: tzinfo
 ) -> tuple[list[dict[str, Any]], Callable[[dict[str, Any]], str]]:
     """What `--list` shows of an assignment, and how a row of it is written. Raises: ValueError."""
-    points = moments.points_of(store, assignment)
     if not (options["at"] or options["path"]):
         return of_points(points, zone), line_of_point
     point = moments.choose(points, options["at"], now, zone)
     paths = [path.rstrip("/") for path in options["path"]] or [""]
-    return [row for path in paths for row in of_folder(store, assignment, point, path, cache)], line_of_entry
+    with tree_of(point) as tree:
+        return [row for path in paths for row in of_folder(tree, path)], line_of_entry
 
 
 def of_points(points: list[str], zone: tzinfo) -> list[dict[str, Any]]:
@@ -60,19 +65,17 @@ def of_points(points: list[str], zone: tzinfo) -> list[dict[str, Any]]:
     return [{"point": name, "at": at.isoformat(), "local": moments.in_zone(at, zone)} for name, at in found]
 
 
-def of_folder(store: Store, assignment: str, point: str, path: str, cache: Path) -> Iterator[dict[str, Any]]:
+def of_folder(tree: Tree, path: str) -> Iterator[dict[str, Any]]:
     """What lies right in a folder of a point; of a file, itself. Raises: NotThere."""
-    with opened(store, assignment, point, cache) as tree:
-        tree.check(path)
-        entry = tree.entry(path)
-        if entry and entry.kind != "folder":
-            yield _facts(entry.path, entry.kind, entry.size, entry.modified)
-            return
-        after = ""
-        while rows := tree.folder(path, after=after):
-            for row in rows:
-                yield _facts(row.entry.path, row.entry.kind, row.entry.size, row.entry.modified)
-            after = rows[-1].name
+    tree.check(path)
+    entry = tree.entry(path)
+    if entry and entry.kind != "folder":
+        yield _facts(entry)
+        return
+    after = ""
+    while rows := tree.folder(path, after=after):
+        yield from (_facts(row.entry) for row in rows)
+        after = rows[-1].name
 
 
 def line_of_point(facts: dict[str, Any]) -> str:
@@ -89,8 +92,8 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
-def _facts(path: str, kind: str, size: int, modified: str) -> dict[str, Any]:
-    return {"path": path, "kind": kind, "size": size, "modified": modified}
+def _facts(entry: Entry) -> dict[str, Any]:
+    return {"path": entry.path, "kind": entry.kind, "size": entry.size, "modified": entry.modified}
 
 
 def describe(report: Report, *, dry_run: bool) -> list[str]:

@@ -4,9 +4,11 @@ import dataclasses
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,11 @@ QUIET = ("--config=", "--use-json-log", "--log-level=ERROR", "--retries=1", "--l
 PARTIAL_SUFFIX = ".rclone-partial"
 """Ends the name of a file that is being fetched. Not more than 16 characters."""
 STATS = '"stats":{'
+AFTER_A_PROBLEM = "can't close account: file already closed"
+"""Which rclone adds where it could not decrypt a file."""
+DIGEST = re.compile(r"([0-9a-f]{64})  ")
+UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes differ", re.IGNORECASE)
+"""What rclone says of a file on a remote whose content is wrong; the rest may be the way there."""
 NOT_FOUND = (3, 4)
 """rclone's exit codes for a directory and a file that is not there (https://rclone.org/docs/#exit-code)."""
 
@@ -77,7 +84,7 @@ class Store:
 
         # a large file is read for longer than any stall lasts
         patient = dataclasses.replace(self, stall_timeout=math.inf)
-        patient._with_paths(
+        patient.with_paths(
             paths,
             "lsjson", "--recursive", "--no-mimetype", "--no-modtime", "--hash", "--hash-type=sha256",
             self.location.at(path),
@@ -85,22 +92,50 @@ class Store:
         )  # fmt: skip
         return found
 
+    def read(self, path: str, paths: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Read files in a folder whole. Returns SHA-256 in hex by path, and of others why they cannot be read, by path.
+        What is in neither is not there. Raises: StorageFailed also for what may be well and was out of reach."""
+        digests: dict[str, str] = {}
+        problems: dict[str, str] = {}
+        activity: tuple[int, ...] = ()
+
+        def take(line: str) -> None:
+            nonlocal activity
+            if STATS in line:
+                stats = json.loads(line)["stats"]
+                activity = tuple(int(stats.get(each, 0)) for each in ("bytes", "checks", "transfers"))
+            elif digest := DIGEST.match(line):
+                digests[line[digest.end() :]] = digest[1]
+
+        self.with_paths(
+            paths, "hashsum", "sha256", "--download", "--stats=5s", "--stats-log-level=ERROR", self.location.at(path),
+            on_line=take, sign_of_life=lambda: (activity, len(digests)), missing_ok=True, problems=problems,
+        )  # fmt: skip
+        for name, problem in problems.items():
+            if not (self.location.directory or UNREADABLE.search(problem)):
+                raise StorageFailed(f"{name}: {problem}")
+        return digests, problems
+
+    def touch(self, path: str, time: str) -> None:
+        """Give a file another time, as 2000-01-01T00:00:00."""
+        self.run("touch", "--no-create", f"--timestamp={time}", self.location.at(path))
+
     def sizes(self, path: str) -> dict[str, int]:
         """The files below a folder, and their sizes in bytes. Empty where it is missing."""
         found: dict[str, int] = {}
-
-        def take(line: str) -> None:
-            if line.startswith('{"Path"'):
-                row = json.loads(line.rstrip(","))
-                found[row["Path"]] = row["Size"]
-
-        options = ("--recursive", "--files-only", "--no-mimetype", "--no-modtime")
-        self.run("lsjson", *options, self.location.at(path), missing_ok=True, on_line=take)
+        self.walk(path, lambda row: found.update({row["Path"]: row["Size"]}), "--files-only", "--no-modtime")
         return found
 
     def fetch(self, path: str, file: Path) -> bool:
         """Copy a file out of the repository. Returns whether it was there."""
-        return self.run("copyto", self.location.at(path), str(file), missing_ok=True)
+        if (here := self._here(path)) is not None:
+            try:
+                shutil.copyfile(here, file)
+            except FileNotFoundError:
+                return False
+            return True
+        # of a bucket, a file that is missing is copied like a folder that is empty: with success
+        return self.run("copyto", self.location.at(path), str(file), missing_ok=True) and file.is_file()
 
     def put(self, file: Path, path: str) -> None:
         """Copy a file into the repository, where it is seen whole or not at all."""
@@ -113,11 +148,12 @@ class Store:
                 os.fsync(written.fileno())
             new.replace(here)
             return
-        self.run("copyto", "--ignore-times", str(file), self.location.at(path))
+        # `file` may be a descriptor, which systems show as a link
+        self.run("copyto", "--ignore-times", "--copy-links", str(file), self.location.at(path))
 
     def move(self, source: str, target: str, paths: Collection[str] | None = None) -> None:
         """Move files from a folder to another one, over what is there; `paths`: only these, as far as they exist."""
-        self._with_paths(
+        self.with_paths(
             paths, "move", "--ignore-times", "--no-traverse", self.location.at(source), self.location.at(target)
         )
 
@@ -145,7 +181,7 @@ class Store:
                 on_progress(*done[:2])
 
         arguments = ("copy", "--no-traverse", "--stats=500ms", "--stats-log-level=ERROR", *options)
-        self._with_paths(paths, *arguments, self.location.at(path), target, on_line=take, sign_of_life=lambda: done)
+        self.with_paths(paths, *arguments, self.location.at(path), target, on_line=take, sign_of_life=lambda: done)
 
     def delete(self, path: str, paths: Collection[str] | None = None) -> None:
         """Delete files in a folder; `paths`: only these, else the folder with all that it holds. Missing is fine."""
@@ -155,7 +191,7 @@ class Store:
             if self.run("lsf", at, missing_ok=True):
                 self.run("purge", at, missing_ok=True)
         else:
-            self._with_paths(paths, "delete", self.location.at(path), missing_ok=True)
+            self.with_paths(paths, "delete", self.location.at(path), missing_ok=True)
 
     def remove_empty_folders(self, path: str) -> None:
         """Below a folder: a file does not go where a folder is."""
@@ -172,16 +208,22 @@ class Store:
         missing_ok: bool = False,
         on_line: Callable[[str], None] = lambda line: None,
         sign_of_life: Callable[[], object] | None = None,
+        problems: dict[str, str] | None = None,
     ) -> bool:
         """Run rclone. Returns False when what it was to read is missing and that is fine.
 
-        `on_line`, `sign_of_life`: as `runner.run` has them; errors of rclone are no lines.
+        `on_line`, `sign_of_life`: as `runner.run` has them; errors of rclone are no lines. `problems`: takes errors
+        about single files, by path, which are no failure then.
         """
         errors: list[str] = []
 
         def take(line: str) -> None:
             if line.startswith('{"time"') and STATS not in line:
-                errors.append(_message(line))
+                message, path = _message(line)
+                if problems is not None and path:
+                    problems[path] = message
+                elif message != AFTER_A_PROBLEM:
+                    errors.append(message)
             else:
                 on_line(line)
 
@@ -194,20 +236,29 @@ class Store:
             inherited=self.inherited,
         )
         ended = runner.run(command, stop=self.stop, on_line=take, sign_of_life=sign_of_life)
+        if problems and not errors and ended.ending is Ending.EXITED:
+            return True
         return _judge(ended, arguments[0], errors, missing_ok)
 
     def _list(self, path: str, take: Callable[[dict[str, Any]], object], *options: str) -> None:
         at = self.location.at(path)
         self.run("lsjson", "--no-mimetype", *options, at, missing_ok=True, on_line=_rows_to(take))
 
-    def _with_paths(self, paths: Collection[str] | None, *arguments: str, **watched: Any) -> None:
+    def with_paths(self, paths: Collection[str] | None, *arguments: str, **watched: Any) -> None:
         if paths is None:
             self.run(*arguments, **watched)
         elif paths:
-            with tempfile.NamedTemporaryFile() as listed:
-                listed.write(b"".join(path.encode() + b"\0" for path in paths))
-                listed.flush()
-                self.run(*arguments, f"--files-from0={listed.name}", **watched)
+            with path_list(paths) as file:
+                self.run(*arguments, f"--files-from0={file}", **watched)
+
+
+@contextmanager
+def path_list(paths: Iterable[str]) -> Iterator[str]:
+    """A file that names these paths, for rclone's --files-from0, as long as the block lasts."""
+    with tempfile.NamedTemporaryFile() as listed:
+        listed.write(b"".join(path.encode() + b"\0" for path in paths))
+        listed.flush()
+        yield listed.name
 
 
 def _rows_to(take: Callable[[dict[str, Any]], object]) -> Callable[[str], None]:
@@ -230,8 +281,10 @@ def _judge(ended: Ended, verb: str, errors: list[str], missing_ok: bool) -> bool
     return True
 
 
-def _message(line: str) -> str:
+def _message(line: str) -> tuple[str, str]:
+    """An error of rclone, and the path of the file that it is about; empty: none."""
     try:
-        return str(json.loads(line).get("msg", "")).strip()
+        row = json.loads(line)
+        return str(row.get("msg", "")).strip(), str(row.get("object", ""))
     except ValueError:
-        return line.strip()
+        return line.strip(), ""

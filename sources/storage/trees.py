@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sources.storage import layout, manifests
+from sources.storage.location import Location
 from sources.storage.manifests import Entry, Header, ManifestDamaged
 from sources.storage.store import Stopped, Store
 
@@ -135,8 +136,7 @@ def opened(store: Store, assignment: str, point: str, cache: Path) -> Iterator[T
     Raises: NotThere; ManifestDamaged; OSError; and what the store does.
     """
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-    key = hashlib.sha256(f"{store.location.root}\0{assignment}\0{point}".encode()).hexdigest()
-    file = cache / f"{key}.sqlite3"
+    file = _file_of(store.location, assignment, point, cache)
     if not file.exists():
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
             manifest, made = Path(scratch) / "manifest", Path(scratch) / "made"
@@ -151,6 +151,16 @@ def opened(store: Store, assignment: str, point: str, cache: Path) -> Iterator[T
         yield tree
     finally:
         tree.close()
+
+
+def is_cached(location: Location, assignment: str, point: str, cache: Path) -> bool:
+    """Whether the next look at this point reads nothing of the repository."""
+    return _file_of(location, assignment, point, cache).exists()
+
+
+def _file_of(location: Location, assignment: str, point: str, cache: Path) -> Path:
+    key = f"{location.outside}\0{assignment}\0{point}"
+    return cache / f"{hashlib.sha256(key.encode()).hexdigest()}.sqlite3"
 
 
 def _entry(parent: str, name: str, values: list[object] | tuple[object, ...]) -> Entry:

@@ -60,6 +60,8 @@ PAGES = {
     **{f"schedules_schedule_{verb}": "operates" for verb in ("trigger_this_now", "pause_this", "resume_this")},
     "schedules_trigger_cancel_this_batch": "operates",
     "sources_assignment_accept_this": "operates",
+    "sources_repository_show_key": "superuser",
+    "sources_source_restore": "restores",
     **dict.fromkeys(("sources_source_enrol", "sources_source_revoke_tokens"), "edits"),
     **dict.fromkeys(("backoff", "backoff-svg", "backoff-png", "backoff-json"), "staff"),
 }  # fmt: skip
@@ -124,7 +126,7 @@ OPERATIONS = {
     "POST policies/{policy_id}/back-up-now": "operate edits",
     "POST assignments/{assignment_id}/back-up-now": "operate edits",
     "POST assignments/{assignment_id}/accept": "operate operates",
-    "GET policies/{name}/preview": "read looks",
+    **dict.fromkeys(("GET policies/{name}/preview", "GET assignments/{assignment_id}/retention"), "read looks"),
     **{f"POST schedules/{{schedule_id}}/{verb}": "operate operates" for verb in ("trigger", "pause", "resume")},
     **{f"GET schedules/{{schedule_id}}/{what}": "read looks" for what in ("preview", "plan")},
     "POST schedules/plan": "read edits",
@@ -147,6 +149,7 @@ COMMANDS = {
     "process_backlog": ["1 --dry-run"], "schedules": ["", "--json", "show NAME"],
     "throttles": ["", "--json", "show NAME"], "secrets": ["", "--json"], "self_backup": ["", "--json"],
     "self_restore": ["FILE --list"], "restore": ["NAME --list"], "held_back": ["", "--json", "accept NAME"],
+    "retention": ["NAME --dry-run"], "repositories": ["", "--json", "show NAME"],
     "database": [], "demo": [], "web": [], "worker": [],
 }  # fmt: skip
 """Command → how it is asked for what it shows; nothing, where it starts and ends processes. All are for an account of

@@ -118,7 +118,7 @@ class Host:
     def _serving(self) -> tuple[str, ...]:
         return (
             *(find_rclone(), "serve", "sftp", str(self.directory), f"--addr={self.address}:{self.port}"),
-            *(f"--user={USER}", f"--pass={PASSWORD}", f"--key={self.key_file}", "--config=", "--dir-cache-time=0s"),
+            *(f"--user={USER}", f"--pass={PASSWORD}", f"--key={self.key_file}", "--config=", "--dir-cache-time=1ms"),
         )
 
     def _start(self, command: tuple[str, ...], message: IO[bytes] | int = subprocess.DEVNULL) -> None:

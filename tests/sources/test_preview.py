@@ -10,7 +10,7 @@ from django.utils.html import escape
 from jobs.clock import database_clock
 from schedules.cron import Period
 from sources import previews
-from sources.models import Policy
+from sources.models import Policy, Repository
 from tests.commands import command
 from tests.schedules.factories import make_events, make_throttle
 from tests.sources.factories import MONDAY, make_assignment, make_policy, make_source
@@ -38,12 +38,13 @@ def facts(*arguments: object) -> dict[str, Any]:
 
 
 def test_what_is_not_kept_of_its_sources_is_told_beforehand(admin_client: Client) -> None:
-    policy = nightly()
+    repository = Repository.objects.create(name="bucket", location="photos", remote={"type": "s3"})
+    policy = nightly(repository=repository)
     assert facts("laptops")["not_kept"] == {}
     for kind in ("postgresql", "sftp", "sftp"):
         make_assignment(policy, make_source(kind=kind))
     lost = facts("laptops")["not_kept"]
-    assert set(lost) == {"postgresql", "sftp"}
+    assert {kind: "empty folders" in each for kind, each in lost.items()} == {"postgresql": False, "sftp": True}
     assert f"not kept of sftp sources: {'; '.join(lost['sftp'])}" in " ".join(run("laptops").split())
     assert admin_client.get("/api/policies/laptops/preview").json()["not_kept"] == lost
     page = admin_client.get(f"/admin/sources/policy/{policy.pk}/change/").content.decode()

@@ -18,17 +18,17 @@ from django.db import transaction
 
 from api.fields import partial
 from declarations.service import InUse
-from delivery import resealing, stored_secrets
+from delivery import resealing
 from delivery.declarations import NewStoredSecret
 from delivery.encryption import is_sealed_by_present_key, seal, unseal
 from delivery.models import Endpoint, SigningSecret, StoredSecret
 from delivery.signing import rotate
-from delivery.stored_secrets import Referring, StoredSecrets, store
+from delivery.stored_secrets import StoredSecrets, store
 from jobs.models import Decision
 from sources.backups.handler import specification_of
 from sources.edits import Sources
 from sources.fleet import FleetError, export_fleet, import_fleet
-from sources.models import Source
+from sources.models import Repository, Source
 from sources.processes.runner import Command
 from sources.secrets_by_reference import SecretNotFound, read_secret, store_secret
 from tests.api.asking import Program, fields_of, make_user, problem_of
@@ -291,25 +291,29 @@ class TestRotation:
         assert Endpoint.objects.get(name="hooks").sealed_authorization
 
     def test_every_sealed_field_is_known(self) -> None:
-        of_age = "sources.RecoveryKey.sealed_identity"
         fields = [field for model in apps.get_models() for field in model._meta.concrete_fields]
-        assert {str(field) for field in fields if "sealed" in field.name} - {of_age} == {
+        assert {str(field) for field in fields if "sealed" in field.name} == {
             str(field) for field in resealing.sealed_fields()
         }
 
 
-class TestWhatStays:
-    def test_a_key_that_opens_what_was_written_with_it_is_not_replaced(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        options = Referring(Source, "options", stays=True)  # an object, each value of which may be a reference
-        monkeypatch.setattr(stored_secrets, "referring", [Referring(Source, "secret"), options])
-        row = StoredSecret.objects.get(name=store("key", SECRET).removeprefix("stored:"))
+class TestOfARepository:
+    def test_its_key_is_not_replaced_and_what_it_uses_is_not_deleted(self) -> None:
+        key, password = store("key", SECRET), store("password", SECRET)
+        rows = {row.name: row for row in StoredSecret.objects.all()}
+        secrets = {"pass": password, "key_file_pass": password}
+        Repository.objects.create(name="vault", secrets=secrets, encrypted=True, key=key)
         Source.objects.create(**LAPTOP | {"secret": "stored:key"})
-        assert Program().patch(f"stored-secrets/{row.pk}", {"value": SECRET}).status_code == 200
-        Source.objects.create(**LAPTOP | {"name": "vault", "options": {"a": "stored:key", "b": "stored:key"}})
-        refusal = fields_of(Program().patch(f"stored-secrets/{row.pk}", {"value": "another"}))
-        assert refusal["value"].startswith("stays: what is in the source vault opens with it alone")
+        program = Program()
+        refusal = fields_of(program.patch(f"stored-secrets/{rows['key'].pk}", {"value": "another"}))
+        assert refusal["value"].startswith("stays: what is in the repository vault opens with it alone")
+        assert program.patch(f"stored-secrets/{rows['password'].pk}", {"value": "another"}).status_code == 200
+        listed = program.get("stored-secrets").json()["items"]
+        assert {each["name"]: each["used_by"] for each in listed} == {
+            "key": {"source": ["laptop"], "repository": ["vault"]}, "password": {"repository": ["vault"]},
+        }  # fmt: skip
+        assert program.delete(f"stored-secrets/{rows['password'].pk}").status_code == 409
         assert read_secret("stored:key") == SECRET
-        assert stored_secrets.users_of(["key", "none"]) == {"key": {"source": ["laptop", "vault"]}, "none": {}}
 
 
 @pytest.mark.slow

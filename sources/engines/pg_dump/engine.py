@@ -1,35 +1,39 @@
 """Engine pg_dump: one PostgreSQL database in pg_dump's custom format, and its server's roles as SQL.
 
-    <destination>/points/20261121T065755Z/database.dump    read back whole with `pg_restore` (its table of contents
-                                                           alone would accept a truncated file)
-    <destination>/points/20261121T065755Z/globals.sql      roles, their grants and settings, tablespaces (`pg_dumpall`)
-    <destination>/manifests/20261121T065755Z.jsonl.gz      written last: without it the two are no point
+    points/20261121T065755Z/database.dump    read back whole with `pg_restore` (its table of contents alone would
+                                             accept a truncated file)
+    points/20261121T065755Z/globals.sql      roles, their grants and settings, tablespaces (`pg_dumpall`)
+    manifests/20261121T065755Z.jsonl.gz      written last: without it the two are no point
 
 What no manifest names is left from a run that failed or was killed, and the next run removes it. Roles first:
 `psql --dbname=postgres --file=globals.sql`, then `pg_restore --create --dbname=postgres database.dump`.
+
+Where a repository is no plain folder of this host, both are written here first, into files without names: a worker that
+is killed leaves no password behind.
 """
 
+import dataclasses
 import hashlib
 import math
-import os
-import shutil
+import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
-from sources.engines.limits import LeastRate, Space
+from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
+from sources.engines.limits import Later, LeastRate, Space
 from sources.engines.pg_dump.arguments import connection_environment, dump_arguments, globals_arguments
 from sources.engines.pg_dump.verdicts import NOT_WRITABLE, judge_check, judge_dump, message_of
 from sources.engines.results import GuardedProgress, result_of
 from sources.processes import runner
 from sources.processes.programs import find_postgresql_program
 from sources.processes.runner import Command, Ended, Ending, StopSignal
-from sources.storage import layout, manifests
+from sources.storage import layout, runs
 from sources.storage.locks import locked
 from sources.storage.manifests import Entry, Header
-from sources.storage.store import Stopped
+from sources.storage.store import Stopped, StorageFailed, Store
 
 DATABASE, GLOBALS = "database.dump", "globals.sql"
 DIGEST_BYTES = 2**20
@@ -60,11 +64,8 @@ class PgDumpEngine:
         """
 
         def dump() -> EngineResult:
-            if task.directory is None:
-                text = "dumps go into directories of this host that are not encrypted only: choose another repository"
-                raise RunEnded(Verdict.REPOSITORY_FAILED, text)
-            with locked(task.location, task.folder) as lock:
-                return _Run(task, task.directory, lock, GuardedProgress(on_progress), stop).dump()
+            with locked(task.location, task.folder) as lock, ExitStack() as files:
+                return _Run(task, lock, files, GuardedProgress(on_progress), stop).dump()
 
         return result_of(task, dump)
 
@@ -75,50 +76,54 @@ class _Run:
     def __init__(
         self,
         task: BackupTask,
-        destination: Path,
         lock: tuple[int, ...],
+        opened: ExitStack,
         on_progress: Callable[[EngineProgress], None],
         stop: StopSignal,
     ) -> None:
-        self.task, self.lock, self.on_progress, self.stop = task, lock, on_progress, stop
-        self.manifests, self.points = destination / layout.MANIFESTS, destination / layout.POINTS
-        self.space, self.least_rate = Space(destination, task.reserve), LeastRate(task.least_rate)
+        self.task, self.opened, self.on_progress, self.stop = task, opened, on_progress, stop
+        self.store = Store(task.location, stop, grace=task.program_grace, inherited=lock)
+        self.space = Space(task.directory or Path(tempfile.gettempdir()), task.reserve)
+        self.least_rate = LeastRate(task.least_rate)
+        self.files: dict[str, Path] = {}
 
     def dump(self) -> EngineResult:
-        for folder in (self.manifests, self.points):
-            folder.mkdir(exist_ok=True)
-        self._remove_what_is_no_point()
-        self.space.check_before()
-        try:
-            result = self._make_point(self.points / layout.name_of(self.task.started_at, self._names()))
-            self._prune()
-            return result
-        finally:
-            self._remove_what_is_no_point()
+        known, points = runs.points(self.store, self.task.folder), f"{self.task.folder}/{layout.POINTS}"
+        for name in set(self.store.names(points, folders=True)).difference(known):
+            self.store.delete(f"{points}/{name}")
+        for space in (Space(self.task.location.directory, self.task.reserve), self.space):
+            space.check_before()
+        self.name = layout.name_of(self.task.started_at, known)
+        self.point = f"{points}/{self.name}"
+        with ExitStack() as undone:
+            undone.callback(self._discard)
+            result = self._make_point()
+            undone.pop_all()
+        return result
 
-    def _make_point(self, point: Path) -> EngineResult:
-        point.mkdir()
-        database = self._new_file(point / DATABASE)
+    def _make_point(self) -> EngineResult:
+        database = self._new_file(DATABASE)
         pg_dump, pg_restore = find_postgresql_program("pg_dump"), find_postgresql_program("pg_restore")
         dump = (pg_dump, *dump_arguments(database, self.task.source))
-        judge_dump(self._start(dump, lambda: self._grows(database)), self.task)
+        judge_dump(self._start(dump, self._grows), self.task)
         # reading shows no progress to watch
         judge_check(self._start((pg_restore, "--file=/dev/null", str(database))), self.task)
-        warnings = self._dump_globals(self._new_file(point / GLOBALS))
-        entries = [self._entry(file) for file in sorted(point.iterdir())]
+        warnings = self._dump_globals(self._new_file(GLOBALS))
+        entries = [self._entry(name, file) for name, file in sorted(self.files.items())]
         judge_dump(version := self._start((pg_dump, "--version")), self.task)
-        manifest = point / "manifest"
-        manifests.write(manifest, self._header(version.last_lines[-1], complete=not warnings), entries)
-        with manifest.open("rb") as file:
-            os.fsync(file)
-        manifest.rename(self.manifests / (point.name + layout.MANIFEST_ENDING))
-        size = sum(entry.size for entry in entries)
+        if self.task.directory is None:
+            # no line of rclone's shows that a large file moves; it ends by itself where nothing does
+            patient = dataclasses.replace(self.store, stall_timeout=math.inf)
+            for name, file in self.files.items():
+                patient.put(file, f"{self.point}/{name}")
+        header = self._header(version.last_lines[-1], complete=not warnings)
+        totals = runs.write_point(self.store, self.task.folder, self.name, header, entries)
         return EngineResult(
             Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
-            size=size,
-            files=len(entries),
-            added=size,
-            snapshot=point.name,
+            size=totals.size,
+            files=totals.files,
+            added=totals.size,
+            snapshot=self.name,
             warnings=warnings,
         )
 
@@ -127,7 +132,7 @@ class _Run:
         program, source = find_postgresql_program("pg_dumpall"), self.task.source
         for passwords in (True, False):
             command = (program, *globals_arguments(file, source, passwords=passwords))
-            ended = self._start(command, lambda: self._size(file))
+            ended = self._start(command, self._size)
             if ended.ending is Ending.EXITED and ended.exit_code == 0:
                 return () if passwords else (WITHOUT_PASSWORDS,)
             message = message_of(ended) if ended.ending is Ending.EXITED else ended.ending.value
@@ -135,7 +140,9 @@ class _Run:
                 judge_dump(ended, self.task)
             if PASSWORDS not in message:
                 break
-        file.unlink()
+        del self.files[GLOBALS]
+        if self.task.directory:
+            file.unlink()
         return (f"{WITHOUT_GLOBALS} ({message})",)
 
     def _start(self, argv: tuple[str, ...], sign_of_life: Callable[[], int] | None = None) -> Ended:
@@ -144,26 +151,39 @@ class _Run:
             connection_environment(self.task.source, self.task.connect_timeout),
             stall_timeout=self.task.stall_timeout if sign_of_life else math.inf,
             grace=self.task.program_grace,
-            inherited=self.lock,
+            inherited=self.store.inherited,
         )
         return runner.run(command, stop=self.stop, sign_of_life=sign_of_life)
 
-    def _new_file(self, file: Path) -> Path:
-        file.touch(mode=0o600)
+    def _new_file(self, name: str) -> Path:
+        if self.task.directory:
+            file = Path(self.task.location.at(f"{self.point}/{name}"))
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch(mode=0o600)
+        else:
+            descriptor = self.opened.enter_context(tempfile.TemporaryFile()).fileno()  # noqa: SIM115 - it does
+            self.store = dataclasses.replace(self.store, inherited=(*self.store.inherited, descriptor))
+            file = Path(f"/dev/fd/{descriptor}")
+        self.files[name] = file
         return file
 
-    def _grows(self, file: Path) -> int:
-        size = self._size(file)
+    def _discard(self) -> None:
+        later = Later(self.stop, self.task.grace - self.task.program_grace)
+        with suppress(Stopped, StorageFailed):  # the next run removes it
+            dataclasses.replace(self.store, stop=later).delete(self.point)
+
+    def _grows(self) -> int:
+        size = self._size()
         self.least_rate.check(size, is_fetching=True)
         return size
 
-    def _size(self, file: Path) -> int:
-        size = sum(each.stat().st_size for each in file.parent.iterdir())
+    def _size(self) -> int:
+        size = sum(file.stat().st_size for file in self.files.values())
         self.space.check(size, f"the dump ({size:,} bytes so far)")
         self.on_progress(EngineProgress(size, 0, 0))
         return size
 
-    def _entry(self, file: Path) -> Entry:
+    def _entry(self, name: str, file: Path) -> Entry:
         digest = hashlib.sha256()
         with file.open("rb") as opened:
             while chunk := opened.read(DIGEST_BYTES):
@@ -173,8 +193,12 @@ class _Run:
         found = file.stat()
         modified = datetime.fromtimestamp(found.st_mtime, UTC).isoformat()
         return Entry(
-            file.name, size=found.st_size, modified=modified, digest=digest.hexdigest(), digest_from="copy"
-        )  # fmt: skip
+            name,
+            size=found.st_size,
+            modified=modified,
+            digest=digest.hexdigest(),
+            digest_from="copy" if self.task.directory else "source",
+        )
 
     def _header(self, version: str, *, complete: bool) -> Header:
         task = self.task
@@ -188,17 +212,3 @@ class _Run:
             ended_at=datetime.now(UTC).isoformat(),
             complete=complete,
         )
-
-    def _prune(self) -> None:
-        """Remove the manifests of all points but the newest one and `keep_versions` before it."""
-        names = sorted(self._names(), key=layout.order_of)
-        for name in names[: max(0, len(names) - self.task.keep_versions - 1)]:
-            (self.manifests / (name + layout.MANIFEST_ENDING)).unlink()
-
-    def _remove_what_is_no_point(self) -> None:
-        for name in set(os.listdir(self.points)).difference(self._names()):
-            shutil.rmtree(self.points / name)
-
-    def _names(self) -> list[str]:
-        names = (each.removesuffix(layout.MANIFEST_ENDING) for each in os.listdir(self.manifests))
-        return [name for name in names if layout.NAME.fullmatch(name)]

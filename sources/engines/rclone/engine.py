@@ -14,30 +14,23 @@ taken for an empty source it would push everything out of `current`.
 """
 
 import dataclasses
+import json
 import os
-import subprocess
-import tempfile
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from delivery.redaction import redacted
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, RunEnded, Verdict
-from sources.engines.limits import LeastRate, Space
-from sources.engines.rclone.gate import gate_to
+from sources.engines.limits import Later, LeastRate, Space
+from sources.engines.rclone.arguments import common_arguments, sync_arguments
+from sources.engines.rclone.compared import Seen, changed, in_the_way, seen
 from sources.engines.rclone.log import RcloneLog
 from sources.engines.rclone.options import check_options, option_arguments, option_environment
-from sources.engines.rclone.point import make_point
-from sources.engines.rclone.remotes import (
-    SourceIncomplete,
-    known_hosts_lines,
-    remote_environment,
-    remote_path,
-    remote_settings,
-    servers_of,
-)
+from sources.engines.rclone.point import fetched, make_point, read
+from sources.engines.rclone.reaching import Way, way_to
+from sources.engines.rclone.remotes import remote_path
 from sources.engines.rclone.verdicts import Judgement, judge
 from sources.engines.results import GuardedProgress, failure, judge_ending, result_of
 from sources.processes import runner
@@ -46,10 +39,7 @@ from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.storage import layout, runs
 from sources.storage.locks import locked
 from sources.storage.runs import Begun
-from sources.storage.store import PARTIAL_SUFFIX, Stopped, StorageFailed, Store
-
-IDLE_SECONDS = 300.0
-OBSCURE_SECONDS = 30.0
+from sources.storage.store import Stopped, StorageFailed, Store, path_list
 
 
 class RcloneEngine:
@@ -70,12 +60,8 @@ class RcloneEngine:
         def copy() -> EngineResult:
             _check_folder(task)
             program = find_rclone()
-            with (
-                locked(task.location, task.folder) as lock,
-                tempfile.TemporaryFile() as known_hosts,
-                gate_to(servers_of(task.source), task.connect_timeout) as gate,
-            ):
-                return _Run(task, program, lock, known_hosts, gate, GuardedProgress(on_progress), stop).copy_source()
+            with locked(task.location, task.folder) as lock, way_to(task.source, task.connect_timeout) as way:
+                return _Run(task, program, lock, way, GuardedProgress(on_progress), stop).copy_source()
 
         return result_of(task, copy)
 
@@ -88,17 +74,17 @@ class _Run:
         task: BackupTask,
         program: str,
         lock: tuple[int, ...],
-        known_hosts: IO[bytes],
-        gate: str,
+        way: Way,
         on_progress: Callable[[EngineProgress], None],
         stop: StopSignal,
     ) -> None:
-        self.task, self.program, self.lock, self.known_hosts, self.gate = task, program, lock, known_hosts, gate
+        self.task, self.program, self.lock, self.way = task, program, lock, way
         self.on_progress, self.stop = on_progress, stop
         self.store = Store(task.location, stop, task.stall_timeout, task.program_grace, lock)
         self.space = Space(task.location.directory, task.reserve)
         self.least_rate = LeastRate(task.least_rate)
-        self.log = self._new_log()
+        self.log, self.read = self._new_log(), 0
+        self.times, self.doubtful = dict[str, str](), set[str]()
         self.environment = self._environment()
 
     def copy_source(self) -> EngineResult:
@@ -109,28 +95,85 @@ class _Run:
         begun = runs.begin(self.store, self.task.folder, self.task.started_at)
         judgement = Judgement(Verdict.STOPPED)
         try:
-            ended = self._start(sync_arguments(self.task, begun.name), self._take)
-            judgement = self._judge(ended)
+            judgement = self._sync(begun)
         finally:
             if judgement.verdict is not Verdict.SUCCEEDED:
                 self._heal(begun)
         if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
+            self._blame_the_repository(judgement)
             return failure(judgement.verdict, judgement.text)
-        totals, changes, more = make_point(self.task, self.store, begun, complete=not judgement.warnings)
+        if judgement.verdict is Verdict.WARNINGS:
+            # one of these may be what was not copied: the next run is to see that it differs
+            self.times |= dict.fromkeys(self.doubtful, "")
+        complete = not judgement.warnings
+        totals, changes, more = make_point(self.task, self.store, begun, self.times, complete=complete)
         warnings = (*judgement.warnings, *more)
         return EngineResult(
             Verdict.WARNINGS if warnings else Verdict.SUCCEEDED,
             size=totals.size,
             files=totals.files,
             **dataclasses.asdict(changes),
-            read=self.log.transferred,
+            read=self.read,
             snapshot=begun.name,
             warnings=warnings,
         )
 
+    def _sync(self, begun: Begun) -> Judgement:
+        arguments, location = sync_arguments(self.task, "sync", begun.name), self.task.location
+        first = Judgement(Verdict.SUCCEEDED)
+        if location.directory is None or not location.sees_changes:
+            first = self._align(begun)
+            if first.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
+                return first
+        judgement = self._copy(arguments)
+        if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.STOPPED) and self.log.clashes:
+            # a file is a folder now, or a folder a file: the old one has to go first, which takes a second listing
+            judgement = self._copy((*arguments, "--delete-before"))
+        return first if judgement.verdict is Verdict.SUCCEEDED else judgement
+
+    def _copy(self, arguments: tuple[str, ...]) -> Judgement:
+        judgement = self._judge(self._start(arguments, self._take))
+        self.read += self.log.transferred
+        return judgement
+
+    def _align(self, begun: Begun) -> Judgement:
+        """What a sync to this repository would not do, or not well (`compared.py`)."""
+        task, source, copy = self.task, dict[str, Seen](), list[str]()
+
+        def take(line: str) -> None:
+            if line.startswith('{"Path"'):
+                row = json.loads(line.rstrip(","))
+                source[row["Path"]] = seen(row)
+            else:
+                self._take(line)
+
+        options = ("--recursive", "--no-mimetype", *common_arguments(task), *option_arguments(task.options))
+        listed = self._judge(self._start(("lsjson", remote_path(task.source), *options), take))
+        if listed.verdict in (Verdict.STOPPED, Verdict.UNAVAILABLE):
+            return listed  # of all else the sync says what it is
+        current = f"{task.folder}/{layout.CURRENT}"
+        self.store.walk(current, lambda row: copy.append(row["Path"]), "--files-only", "--no-modtime")
+        if paths := in_the_way(source, copy):
+            self.store.move(current, f"{task.folder}/{layout.VERSIONS}/{begun.name}", paths)
+            self.store.remove_empty_folders(current)
+        with fetched(self.store, task.folder, begun.newest) as (point, _):
+            paths = changed(source, copy, read(point))
+        self.times = {path: each.modified for path, each in source.items()}
+        self.doubtful = {*paths, *source.keys() - copy}
+        if task.location.sees_changes or not paths:
+            return Judgement(Verdict.SUCCEEDED)
+        with path_list(paths) as file:
+            arguments = sync_arguments(task, "copy", begun.name)
+            return self._copy((*arguments, "--ignore-times", "--no-traverse", f"--files-from0={file}"))
+
+    def _blame_the_repository(self, judgement: Judgement) -> None:
+        """A remote says the same as a source: it is asked. Raises: StorageFailed, when it does not answer."""
+        if self.task.location.directory is None and judgement.verdict is not Verdict.STOPPED:
+            self.store.run("lsf", self.task.location.root, "--max-depth=1", "--low-level-retries=1", missing_ok=True)
+
     def _heal(self, begun: Begun) -> None:
         """One that was stopped is healed all the same, as far as that goes in half of what is left of the grace."""
-        stop = _Later(self.stop, (self.task.grace - self.task.program_grace) / 2)
+        stop = Later(self.stop, (self.task.grace - self.task.program_grace) / 2)
         store = dataclasses.replace(self.store, stop=stop)
         with suppress(Stopped, StorageFailed):
             runs.heal(store, self.task.folder, begun.name)
@@ -163,7 +206,7 @@ class _Run:
             environment=self.environment,
             stall_timeout=self.task.stall_timeout,
             grace=self.task.program_grace,
-            inherited=(*self.lock, self.known_hosts.fileno()),
+            inherited=(*self.lock, *self.way.inherited),
         )
         self.log = self._new_log()
         return runner.run(command, stop=self.stop, on_line=on_line, sign_of_life=self._sign_of_life)
@@ -187,85 +230,10 @@ class _Run:
         return Judgement(verdict, text)
 
     def _environment(self) -> dict[str, str]:
-        task, source = self.task, self.task.source
-        if source.kind == "sftp":
-            self.known_hosts.write(known_hosts_lines(source).encode())
-            self.known_hosts.flush()
-            self.known_hosts.seek(0)
-        # a file without a name, which rclone inherits: a worker that is killed leaves nothing behind
-        known_hosts = f"/dev/fd/{self.known_hosts.fileno()}"
-        settings = remote_settings(source, self._obscure, known_hosts) | {"override.http_proxy": self.gate}
-        if task.source.kind == "local" and task.location.is_plain:
-            # how the two streams are compared, and a change under way is noticed; MD5 would take most of the time
-            settings |= {"hashes": "xxh3"}
-        # what rclone's libraries go by. A repository on a remote has a way of its own, not through the source's gate
-        ways_out = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), self.gate) if task.location.directory else {}
-        clock = option_environment(task.options, task.zone)
-        return remote_environment(settings) | ways_out | clock | dict(task.location.environment)
-
-    def _obscure(self, password: str) -> str:
-        """A password in rclone's form, which its environment wants. It goes in through a pipe, never argv."""
-        if "\n" in password or "\0" in password:
-            raise SourceIncomplete("the secret holds a line break, which no password may")
-        try:
-            ended = subprocess.run(
-                (self.program, "obscure", "-", "--config="),
-                input=password.encode(),
-                env=runner.program_environment({}),
-                capture_output=True,
-                timeout=OBSCURE_SECONDS,
-                check=True,
-            )
-        except subprocess.SubprocessError:
-            raise SourceIncomplete("rclone does not take the secret as a password") from None
-        return ended.stdout.decode().strip()
-
-
-class _Later:
-    """A stop signal that gives so many seconds more."""
-
-    def __init__(self, stop: StopSignal, seconds: float) -> None:
-        self._stop, self._until = stop, time.monotonic() + seconds
-
-    def is_set(self) -> bool:
-        return self._stop.is_set() and time.monotonic() >= self._until
-
-
-def sync_arguments(task: BackupTask, run: str) -> tuple[str, ...]:
-    """The arguments that mirror the source into `current`, with what that replaces moved to the run's version. Pure.
-
-    Raises: ValueError on a bad option.
-    """
-    return (
-        "sync",
-        remote_path(task.source),
-        task.location.at(f"{task.folder}/{layout.CURRENT}"),
-        f"--backup-dir={task.location.at(f'{task.folder}/{layout.VERSIONS}/{run}')}",
-        f"--partial-suffix={PARTIAL_SUFFIX}",
-        "--create-empty-src-dirs",
-        "--delete-excluded",
-        "--skip-specials",
-        # a source that names a huge size would get all free space before its first byte
-        "--local-no-preallocate",
-        *common_arguments(task),
-        *option_arguments(task.options),
-    )
-
-
-def common_arguments(task: BackupTask) -> tuple[str, ...]:
-    """The arguments of every rclone that talks to a source: no configuration file, no retries of its own."""
-    return (
-        "--config=",
-        "--use-json-log",
-        "--stats=500ms",
-        "--stats-log-level=NOTICE",
-        "--retries=1",
-        # rclone sorts longer listings in /var/tmp, whose space nothing bounds; its memory is bounded
-        "--list-cutoff=1000000000000",
-        "--low-level-retries=3",
-        f"--contimeout={task.connect_timeout:g}s",
-        f"--timeout={min(IDLE_SECONDS, task.stall_timeout):g}s",
-    )
+        task = self.task
+        # how the two streams are compared, and a change under way is noticed; MD5 would take most of the time
+        quick = {"hashes": "xxh3"} if task.source.kind == "local" and task.location.is_plain else {}
+        return option_environment(task.options, task.zone) | self.way.environment(task.location, **quick)
 
 
 def _check_folder(task: BackupTask) -> None:

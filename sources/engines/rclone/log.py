@@ -16,10 +16,17 @@ CONSEQUENCES = ("not deleting ", "Attempt ", "Failed to sync")
 PREAMBLE = re.compile(r'^(Failed to create file system for "[^"]*": |error reading source root directory: |NewFs: )+')
 OF_THE_GATE = re.compile(r"socks connect tcp \S+->(\S+): unknown error (connection not allowed by ruleset)?")
 REDIRECTED = "redirects to another server are not followed"
+OF_A_STRANGER = re.compile(r'(malformed (?:HTTP|MIME) [^"]*) "(?:[^"\\]|\\.)*"')
+"""What another service than one of HTTP sends: an account that may change an address would read a network's banners."""
 IGNORED = " - ignoring"
 """Ends what rclone says of an entry that it leaves out: a path out of the source, or one that another one equals."""
 BREAKDOWN = re.compile(r"^(fatal error: |SIGSEGV|panic: )")
 """Go's words, before a page of traces."""
+CLASH = re.compile(
+    r"not a directory|is a directory|incompatible remotes|file exists|directory not empty|simple update failed",
+    re.IGNORECASE,
+)
+"""What local folders, SFTP and WebDAV say of a file where a folder is, and the other way round."""
 SKIPPED_LINK = "Can't follow symlink"
 
 
@@ -54,7 +61,7 @@ class RcloneLog:
             if BREAKDOWN.match(line):
                 self._take_problem(line, {})
             elif line.strip():
-                self.summary = self._redacted(line.strip())[:MESSAGE_LENGTH]
+                self.summary = self._clean(line.strip())[:MESSAGE_LENGTH]
             return None
         if isinstance(stats := entry.get("stats"), dict):
             return self._take_stats(stats)
@@ -62,10 +69,15 @@ class RcloneLog:
         if message.startswith(SKIPPED_LINK):
             self.skipped_links += 1
         elif message.startswith(CONSEQUENCES):
-            self.summary = self._redacted(message)[:MESSAGE_LENGTH]
+            self.summary = self._clean(message)[:MESSAGE_LENGTH]
         elif level in ("error", "critical", "alert", "emergency") or message.endswith(IGNORED):
             self._take_problem(message, entry)
         return None
+
+    @property
+    def clashes(self) -> bool:
+        """Whether a file may have met a folder in its place."""
+        return any(CLASH.search(problem.message) for problem in self.problems)
 
     @property
     def everything(self) -> list[Problem]:
@@ -95,9 +107,12 @@ class RcloneLog:
         name = self._shortened(str(largest.get("name", "")))
         return f"{name} ({largest.get('bytes', 0):,} bytes so far)" if name else ""
 
+    def _clean(self, text: str) -> str:
+        return self._redacted(OF_A_STRANGER.sub(r"\1", text))
+
     def _shortened(self, text: str) -> str:
         """Without its middle, if it is long: a message ends with its reason, after paths of up to 4,096 characters."""
-        text, half = self._redacted(text), MESSAGE_LENGTH // 2
+        text, half = self._clean(text), MESSAGE_LENGTH // 2
         return text if len(text) <= MESSAGE_LENGTH else f"{text[:half]} … {text[-half:]}"
 
 

@@ -4,8 +4,8 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,26 +14,27 @@ from sources.engines.base import BackupTask
 from sources.processes import runner
 from sources.processes.programs import find_rclone
 from sources.storage import layout, manifests, runs
+from sources.storage.files import digest_of, nanoseconds, path_in
 from sources.storage.manifests import Changes, Entry, Header, ManifestDamaged, Totals
 from sources.storage.runs import Begun
-from sources.storage.store import PARTIAL_SUFFIX, Store
+from sources.storage.store import PARTIAL_SUFFIX, Stopped, Store
 
 PARTIAL = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PARTIAL_SUFFIX)}$")
 LINK = ".rclonelink"
 VERSION_SECONDS = 30.0
 
 
-def make_point(task: BackupTask, store: Store, begun: Begun, *, complete: bool) -> tuple[Totals, Changes, list[str]]:
-    """Returns what the point holds, what changed since the one before, and warnings."""
-    with tempfile.TemporaryDirectory() as scratch:
-        before, warnings = _fetch(store, task.folder, begun.newest, Path(scratch))
-        entries = _entries(task, store, begun.name)
-        if task.location.is_plain:
-            current = f"{task.folder}/{layout.CURRENT}"
-            entries = runs.with_digests(
-                entries, _read(before), lambda paths: store.digests(current, paths), digest_from="copy"
-            )
-        changes = manifests.compare(_read(before), entries)
+def make_point(
+    task: BackupTask, store: Store, begun: Begun, times: Mapping[str, str], *, complete: bool
+) -> tuple[Totals, Changes, list[str]]:
+    """`times`: of files by path, as their source says, where the copy does not.
+
+    Returns what the point holds, what changed since the one before, and warnings.
+    """
+    with fetched(store, task.folder, begun.newest) as (before, warnings):
+        entries = _entries(task, store, begun.name, times)
+        entries = runs.with_digests(entries, read(before), *_digests(task, store, entries))
+        changes = manifests.compare(read(before), entries)
         header = Header(
             source=task.source.name,
             source_kind=task.source.kind,
@@ -49,26 +50,55 @@ def make_point(task: BackupTask, store: Store, begun: Begun, *, complete: bool) 
     return totals, changes, warnings
 
 
-def _fetch(store: Store, folder: str, point: str | None, scratch: Path) -> tuple[Path | None, list[str]]:
-    """The manifest of the point before, read through once: what it says of digests is taken over."""
-    if point is None:
-        return None, []
-    file = scratch / point
-    try:
-        if store.fetch(layout.manifest_path(folder, point), file):
-            for _ in manifests.read(file):
-                pass
-            return file, []
-    except ManifestDamaged as error:
-        return None, [f"{error}: its point cannot be restored whole, and all files are read again for their digests"]
-    return None, []
+@contextmanager
+def fetched(store: Store, folder: str, point: str | None) -> Iterator[tuple[Path | None, list[str]]]:
+    """The manifest of a point, read through once, for as long as the block lasts; None: there is none. And warnings."""
+    with tempfile.TemporaryDirectory() as scratch:
+        file, warnings, is_there = Path(scratch) / "manifest", [], False
+        try:
+            if point and store.fetch(layout.manifest_path(folder, point), file):
+                for _ in manifests.read(file):
+                    pass
+                is_there = True
+        except ManifestDamaged as error:
+            warnings = [f"{error}: its point cannot be restored whole, and all files are read again for their digests"]
+        yield (file if is_there else None), warnings
 
 
-def _read(before: Path | None) -> Iterator[Entry]:
-    return manifests.read(before) if before else iter(())
+def read(manifest: Path | None) -> Iterator[Entry]:
+    """Its entries; none for None."""
+    return manifests.read(manifest) if manifest else iter(())
 
 
-def _entries(task: BackupTask, store: Store, run: str) -> list[Entry]:
+def _digests(task: BackupTask, store: Store, entries: list[Entry]) -> tuple[Callable[[list[str]], dict[str, str]], str]:
+    """How the digests of new files are found, and where they are from then."""
+    if task.location.is_plain:
+        return lambda paths: store.digests(f"{task.folder}/{layout.CURRENT}", paths), "copy"
+    if task.source.kind == "local":
+        return lambda paths: _digests_of_source(task, store, {entry.path: entry for entry in entries}, paths), "source"
+    return lambda paths: {}, ""
+
+
+def _digests_of_source(
+    task: BackupTask, store: Store, entries: Mapping[str, Entry], paths: list[str]
+) -> dict[str, str]:
+    """Of files that are as they were when they were copied."""
+
+    def ask() -> None:
+        if store.stop.is_set():
+            raise Stopped
+
+    found: dict[str, str] = {}
+    for path in paths:
+        entry, file = entries[path], path_in(Path(task.source.path), path)
+        with suppress(OSError, ValueError):
+            digest, now = digest_of(file, ask), os.lstat(file)
+            if (now.st_size, now.st_mtime_ns) == (entry.size, nanoseconds(entry.modified)):
+                found[path] = digest
+    return found
+
+
+def _entries(task: BackupTask, store: Store, run: str, times: Mapping[str, str]) -> list[Entry]:
     """What `current` holds, sorted by path. Pieces of files that an earlier run left behind are removed."""
     current, version = f"{layout.CURRENT}/", f"{layout.VERSIONS}/{run}/"
     found: list[Entry] = []
@@ -79,7 +109,8 @@ def _entries(task: BackupTask, store: Store, run: str) -> list[Entry]:
         if PARTIAL.search(path) and not row["IsDir"]:
             pieces.append(path)
         elif path.startswith(current):
-            found.append(_entry(path.removeprefix(current), row, task))
+            path = path.removeprefix(current)
+            found.append(_entry(path, row | {"ModTime": times.get(path, row.get("ModTime", ""))}, task))
 
     filters = (f"--filter=+ /{current}**", f"--filter=+ /{version}**", "--filter=- **")
     store.walk(task.folder, take, *filters)
@@ -96,15 +127,16 @@ def _entry(path: str, row: dict[str, Any], task: BackupTask) -> Entry:
             target = _target(path, task)
             path, kind = path.removesuffix(LINK), "link"
         with suppress(OSError, ValueError):  # it is gone since, or its name is not what this host calls it
-            mode = os.lstat(os.path.join(task.source.path, path)).st_mode & 0o7777
-    return Entry(path, kind, 0 if kind == "folder" else row["Size"], row.get("ModTime", ""), mode, target)
+            mode = os.lstat(path_in(Path(task.source.path), path)).st_mode & 0o7777
+    return Entry(path, kind, 0 if kind == "folder" else row["Size"], row["ModTime"], mode, target)
 
 
 def _target(path: str, task: BackupTask) -> str:
     with suppress(OSError, ValueError):
         if task.directory:
-            return (task.directory / layout.CURRENT / path).read_text(errors="surrogateescape")
-        return os.readlink(os.path.join(task.source.path, path.removesuffix(LINK)))
+            file = path_in(task.directory / layout.CURRENT, path)
+            return Path(os.fsdecode(file)).read_text(errors="surrogateescape")
+        return os.fsdecode(os.readlink(path_in(Path(task.source.path), path.removesuffix(LINK))))
     return ""
 
 

@@ -1,8 +1,10 @@
 import json
-import threading
+import math
 from argparse import ArgumentParser
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -14,7 +16,6 @@ from sources.management.names import named
 from sources.models import Assignment, Source
 from sources.restores import asking, process
 from sources.storage import layout, moments, showing
-from sources.storage.manifests import ManifestDamaged
 from sources.storage.restoring import Report, Wish
 from sources.storage.store import Stopped, StorageFailed
 
@@ -34,16 +35,15 @@ class Command(TerminalCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         assignment = self._assignment(options)
         repository, zone = assignment.policy.repository, assignment.policy.schedule.period.tzinfo
-        store = process.store_of(repository, threading.Event())
+        now = database_clock()
         try:
+            points = process.points(repository, assignment.directory)
             if options["list"]:
-                rows, line = showing.listed(
-                    store, assignment.directory, options, database_clock(), zone, process.cache()
-                )
+                tree_of = partial(process.tree_of, repository, assignment.directory, patience=math.inf)
+                rows, line = showing.listed(points, tree_of, options, now, zone)
                 self.stdout.write(json.dumps(rows) if options["json"] else "\n".join(map(line, rows)) or "nothing")
                 return
-            points = moments.points_of(store, assignment.directory)
-            point = moments.choose(points, options["at"], database_clock(), zone)
+            point = moments.choose(points, options["at"], now, zone)
             target = Path(options["to"]).absolute()
             wish = Wish(
                 assignment.directory, point, target, tuple(options["path"]),
@@ -53,10 +53,10 @@ class Command(TerminalCommand):
                 at = moments.in_zone(layout.instant_of(point), zone)
                 self.stdout.write(f"{assignment.source} as of {at} (point {point}, times in {zone})")
             with showing.Shown(self.stdout.write, as_json=options["json"]) as shown:
-                report = process.restore(repository, wish, threading.Event(), shown)
+                report = process.restore(repository, wish, Event(), shown)
         except ValueError as error:
             raise CommandError(plain(error).plain, returncode=2) from error
-        except (StorageFailed, ManifestDamaged) as error:
+        except StorageFailed as error:
             raise CommandError(f"{plain(error).plain}. The same command goes on where it was.", returncode=1) from error
         except (Stopped, KeyboardInterrupt) as error:
             raise CommandError("stopped; the same command goes on where it was", returncode=1) from error

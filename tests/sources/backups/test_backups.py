@@ -249,3 +249,23 @@ def test_a_source_goes_from_its_period_to_its_backup(folder: Path, policy: Polic
     assert backup.assignment == assignment
     assert backup.snapshot == f"{NINE:%Y%m%dT%H%M%SZ}"
     assert BacklogRecord.objects.get().status == Status.SUCCEEDED
+
+
+def test_files_that_are_all_encrypted_are_backed_up_and_what_was_before_is_held_back(
+    folder: Path, policy: Policy
+) -> None:
+    assignment = make_assignment(policy, make_source(path=str(folder)))
+    for number in range(120):
+        (folder / f"{number}.txt").write_text(f"letter {number}")
+    for now in (NINE, NINE + timedelta(days=1)):
+        assert assignment.held_back_since is None
+        planning.emit_due(now)
+        claimed = handed_on(assignment, now)
+        settle(claimed, copy_source(Run(claimed)), now + HOUR)
+        assignment.refresh_from_db()
+        for file in folder.glob("*.txt"):
+            file.write_text("ciphertext")
+            file.rename(file.with_suffix(".locked"))
+    assert assignment.held_back_why == "120 of 122 files were changed or removed"
+    last = Backup.objects.latest("started_at")
+    assert (last.new, last.changed, last.unchanged, last.removed) == (120, 0, 2, 120)

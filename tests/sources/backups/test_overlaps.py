@@ -82,10 +82,10 @@ def test_a_backup_leaves_out_our_own_files_and_is_its_owners_alone(var: Path, tm
     (var.parent / "letter").chmod(0o600)
     (var / "secret_key").write_text("key")
     (var.parent / "shared/home/data").write_text("rows")
-    vault = tmp_path / "vault"
-    vault.mkdir(mode=0o755)
 
     def modes(**fields: Any) -> dict[str, int]:
+        vault = tmp_path / f"vault-{len(fields)}"
+        vault.mkdir(mode=0o755)
         policy = make_policy(repository=Repository.objects.create(name=str(fields), location=str(vault)))
         assignment = make_assignment(policy, make_source(path=str(var.parent)))
         outcome = copy_source(Run(claimed_for(assignment, queue="backups")))

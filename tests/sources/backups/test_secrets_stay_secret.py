@@ -24,6 +24,7 @@ from jobs.states import AttemptOutcome
 from sources.models import Backup
 from sources.planning import emit_due
 from sources.processes.programs import find_postgresql_program
+from sources.secrets_by_reference import store_secret
 from tests.api.asking import Program
 from tests.jobs.worker_processes import database_url
 from tests.sources.engines.peers import answers
@@ -37,15 +38,19 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.promise, pyte
 CORE = "Schwertfisch7Zq9wXk3Lm5"
 """What stays the same in whatever way the rest is quoted."""
 SECRET = f"ü '{CORE}\" $HOME"
+KEY = "Kugelfisch4Tn8vRb6Pd2-of-an-encrypted-repository"
 SLOWLY = {"bwlimit": "1M", "transfers": 1}
 FILE_BYTES = 1_500_000
+LOOK_EVERY = 0.01
+"""Seconds. A short program of an engine takes some 0.03."""
 
 
 def encodings(core: str) -> dict[str, bytes]:
     """Name → how a text appears, wherever in another one it stands."""
     raw = core.encode()
     shifted = {f"base64, shifted by {by}": base64.b64encode(b"-" * by + raw)[4 if by else 0 : -4] for by in range(3)}
-    return {"clear": raw, "base 16": raw.hex().encode(), "UTF-16": core.encode("utf-16-le"), **shifted}
+    found = {"clear": raw, "base 16": raw.hex().encode(), "UTF-16": core.encode("utf-16-le"), **shifted}
+    return {f"{core[:5]}… in {name}": text for name, text in found.items()}
 
 
 class Processes:
@@ -57,15 +62,15 @@ class Processes:
         self.in_arguments: list[bytes] = []
         self.in_environment: set[tuple[bool, str]] = set()
         """Whether it descends from the worker, and the name, of each process that had a needle there."""
-        self.obscured: set[bytes] = set()
-        """What an engine's environment held as its password: the secret in rclone's form."""
+        self.passwords: set[tuple[bytes, bytes]] = set()
+        """Variables of engines that held a secret in rclone's form, and that."""
 
     @contextmanager
     def watched(self) -> Iterator[None]:
         ended = threading.Event()
 
         def watch() -> None:
-            while not ended.is_set():
+            while not ended.wait(LOOK_EVERY):
                 for name in set(os.listdir("/proc")) - self.older:
                     with suppress(OSError):  # it has ended
                         self._look_at(Path("/proc") / name)
@@ -82,9 +87,9 @@ class Processes:
         arguments, environment = (process / "cmdline").read_bytes(), (process / "environ").read_bytes()
         is_engine = self.worker in ancestors(int(process.name))
         if is_engine:
-            variables = (each.partition(b"=") for each in environment.split(b"\0"))
-            self.obscured |= {value for key, _, value in variables if key.endswith(b"_PASS")}
-        looked_for = [*self.needles, *self.obscured]
+            variables = (each.partition(b"=")[::2] for each in environment.split(b"\0"))
+            self.passwords |= {(name, value) for name, value in variables if name.endswith((b"_PASS", b"_PASSWORD"))}
+        looked_for = [*self.needles, *(value for _, value in self.passwords)]
         if any(each in arguments for each in looked_for):
             self.in_arguments.append(arguments)
         if any(each in environment for each in looked_for):
@@ -124,8 +129,10 @@ def serving(host: Host) -> Iterator[None]:
 def backed_up_and_refused(directory: Path, host: Host) -> list[int]:
     """Put a source on the backlog that can be backed up with the stored secret, and one that cannot."""
     policy = make_policy(engine_options=SLOWLY)
-    policy.repository.location = str(directory / "repository")
-    policy.repository.save()
+    repository = policy.repository
+    repository.location, repository.encrypted = str(directory / "repository"), True
+    repository.key = store_secret("key", KEY)
+    repository.save()
     sources = host.source(secret="stored:nas"), host.source(name="b", secret="stored:nas", options={"user": "nobody"})
     for source in sources:
         source.save()
@@ -146,7 +153,7 @@ def dumped() -> bytes:
 
 
 def test_a_backup_leaves_its_secret_nowhere(tmp_path: Path) -> None:
-    needles, written = encodings(CORE), tmp_path / "written"
+    needles, written = encodings(CORE) | encodings(KEY), tmp_path / "written"
     (written / "repository").mkdir(parents=True)
     host = Host(tmp_path / "laptop")
     (host.directory / "letters").write_bytes(os.urandom(FILE_BYTES))
@@ -166,11 +173,12 @@ def test_a_backup_leaves_its_secret_nowhere(tmp_path: Path) -> None:
                 worker.terminate()
                 worker.wait(PATIENCE)
     assert have_ended(ids), (written / "worker.log").read_text()
-    assert processes.obscured, "an engine was seen, with its password in its environment"
+    variables = {name for name, _ in processes.passwords}
+    assert variables == {b"RCLONE_CONFIG_SRC_PASS", b"RCLONE_CONFIG_CRYPT_PASSWORD"}, "an engine was seen with them"
     assert processes.in_arguments == []
     assert {is_engine for is_engine, _ in processes.in_environment} == {True}
     assert {name for _, name in processes.in_environment} <= {"rclone", "python", Path(sys.executable).resolve().name}
-    needles |= {f"as rclone takes it, {number}": each for number, each in enumerate(processes.obscured)}
+    needles |= {f"as rclone takes it, {number}": each for number, (_, each) in enumerate(processes.passwords)}
     dump = dumped()
     assert StoredSecret.objects.get(name="nas").sealed.encode() in dump, "the dump has it, sealed"
     places = {"the database": dump} | {
@@ -179,5 +187,5 @@ def test_a_backup_leaves_its_secret_nowhere(tmp_path: Path) -> None:
         if path.is_file()
     }
     assert {"worker.log", "command.log"} < places.keys()
-    assert [path for path in places if path.startswith("repository/")]
+    assert [path for path in places if path.startswith("repository/encrypted/")]
     assert [(place, name) for place, text in places.items() for name, each in needles.items() if each in text] == []

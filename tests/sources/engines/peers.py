@@ -80,7 +80,7 @@ def serving(kind: str, directory: Path, *arguments: str) -> Iterator[tuple[str, 
         str(directory),
         f"--addr={address}:{port}",
         "--config=",
-        "--dir-cache-time=0s",
+        "--dir-cache-time=1ms",
         *arguments,
     )
     environment = {"PATH": os.environ["PATH"], "HOME": str(directory.parent)}

@@ -6,14 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sources.backups import repositories
 from sources.engines import engine_for
 from sources.engines.base import EngineResult, SourceSpec, Verdict
 from tests.sources.engines.hostile_host import DIRECTORY, FILE, LINK, TEXT, hostile_host
 from tests.sources.engines.hostile_share import hostile_share
-from tests.sources.engines.peers import PASSWORD, local_folder, task_for, tree, write_files
+from tests.sources.engines.peers import PASSWORD, local_folder, specification, task_for, tree, write_files
 from tests.sources.engines.redirecting import server
+from tests.sources.engines.test_redirects import FIELDS
 from tests.sources.engines.test_redirects import back_up as back_up_from
+from tests.sources.strangers import talker
 
 ODD = {
     b"new\nline": "new\nline",
@@ -97,3 +101,17 @@ def test_a_secret_that_a_share_repeats_is_struck_out_wherever_its_words_are_cut(
     assert result.verdict is Verdict.SOURCE_FAILED
     assert "***" in result.error
     assert not any(part in result.error for part in PASSWORD.split("-"))
+
+
+@pytest.mark.parametrize(
+    "banner", [b"SSH-2.0-Private_9.6\r\n", b'220 private "mail\r\n', b"HTTP/1.1 200 OK\r\nprivate\r\n\r\n"]
+)
+@pytest.mark.parametrize(("kind", "fields"), FIELDS.items())
+def test_what_another_service_says_at_the_port_is_not_repeated(
+    kind: str, fields: dict[str, Any], banner: bytes, tmp_path: Path
+) -> None:
+    with talker(banner, hang_up=True) as (address, port):
+        result = back_up(specification(kind, f"http://{address}:{port}", **fields), tmp_path / "copy")
+    assert result.verdict is Verdict.SOURCE_FAILED
+    assert "malformed" in result.error
+    assert "private" not in result.error.lower()

@@ -1,7 +1,9 @@
 """Roles and grants of a server: kept beside a dump, restored on another server, and never a reason to lose the dump."""
 
+import hashlib
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -16,8 +18,10 @@ from psycopg import sql
 from backupsched.embedded import Server
 from sources.engines import engine_for
 from sources.engines.base import EngineResult, SourceSpec, Verdict
-from sources.processes.programs import find_postgresql_program
+from sources.processes.programs import find_postgresql_program, find_rclone
 from sources.storage import layout, manifests
+from sources.storage.location import Location
+from sources.storage.store import Store
 from tests.conftest import FAST
 from tests.sources.engines.peers import STARTED_AT, specification, task_for
 
@@ -94,12 +98,12 @@ def test_a_role_with_its_password_and_its_grant_comes_back_on_a_fresh_server(
 ) -> None:
     result = dump(database, tmp_path / "copy")
     assert (result.verdict, result.warnings) == (Verdict.SUCCEEDED, ()), result.error
-    point = Path(result.snapshot).parent
+    point = tmp_path / "copy/points" / result.snapshot
     environment = {"PGHOST": str(fresh.layout.socket_directory), "PGUSER": "backupsched"}
     for password, program, *arguments in (
         (fresh.password(), "psql", "--quiet", "--dbname=postgres", f"--file={point / 'globals.sql'}"),
         # by now the role that restores has the password that it had on the old server
-        (shop.password(), "pg_restore", "--exit-on-error", "--create", "--dbname=postgres", result.snapshot),
+        (shop.password(), "pg_restore", "--exit-on-error", "--create", "--dbname=postgres", point / "database.dump"),
     ):
         environment["PGPASSWORD"] = password or ""
         command = [find_postgresql_program(program), *arguments]
@@ -119,7 +123,7 @@ def test_who_may_not_read_passwords_keeps_the_roles_without_and_is_warned(databa
     assert result.verdict is Verdict.WARNINGS, result.error
     [warning] = result.warnings
     assert "without their passwords" in warning
-    roles = Path(result.snapshot).with_name("globals.sql").read_text()
+    roles = (tmp_path / "copy/points" / result.snapshot / "globals.sql").read_text()
     assert "CREATE ROLE dumper;" in roles
     assert "SCRAM-SHA-256" not in roles
 
@@ -145,6 +149,7 @@ from datetime import datetime
 from pathlib import Path
 from sources.engines import engine_for
 from sources.engines.base import BackupTask, SourceSpec
+from sources.storage.location import of_directory
 
 source, destination, started_at, left = eval(sys.argv[1])
 CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "subprocess.Popen")
@@ -157,7 +162,8 @@ def look(event, arguments):
         left -= 1
 
 sys.addaudithook(look)
-task = BackupTask(SourceSpec(**source), Path(destination), datetime.fromisoformat(started_at), keep_versions=0)
+place = Path(destination)
+task = BackupTask(SourceSpec(**source), of_directory(place.parent), place.name, datetime.fromisoformat(started_at))
 result = engine_for("postgresql").run(task, on_progress=lambda progress: None, stop=threading.Event())
 print(result.verdict, result.error)
 """  # noqa: E501 - a program
@@ -167,7 +173,7 @@ def points(destination: Path) -> dict[str, list[manifests.Entry]]:
     """What each manifest names; all of it is there as the manifest says."""
     found = {
         file.name.removesuffix(layout.MANIFEST_ENDING): list(manifests.read(file))
-        for file in (destination / "manifests").iterdir()
+        for file in (destination / "manifests").glob("*.jsonl.gz")
     }
     for name, entries in found.items():
         for entry in entries:
@@ -178,18 +184,40 @@ def points(destination: Path) -> dict[str, list[manifests.Entry]]:
 def test_a_kill_before_any_of_its_changes_leaves_whole_points_only_and_the_next_run_tidies_up(
     database: SourceSpec, tmp_path: Path
 ) -> None:
-    destination = tmp_path / "copy"
-    assert dump(database, destination, keep_versions=0).verdict is Verdict.SUCCEEDED
-    newest, seen = STARTED_AT, set()
+    destination, newest, seen = tmp_path / "copy", STARTED_AT, []
+    (destination / "manifests").mkdir(parents=True)
     for step in range(100):
         newest += timedelta(hours=1)
         order = repr((asdict(database), str(destination), newest.isoformat(), step))
         ended = subprocess.run([sys.executable, "-c", KILLED, order], capture_output=True, text=True, check=False)
-        seen.add(len(points(destination)))
+        seen.append(len(points(destination)))
         if ended.returncode == 0:
             break
     assert "SUCCEEDED" in ended.stdout
-    assert seen == {1, 2}
     assert step > 10
-    assert [*points(destination)] == [each.name for each in (destination / "points").iterdir()]
-    assert [*points(destination)] == [layout.name_of(newest)]
+    assert seen[:10] == [0] * 10
+    assert set(points(destination)) == {each.name for each in (destination / "points").iterdir()}
+    assert layout.name_of(newest) in points(destination)
+
+
+def test_an_encrypted_repository_gets_the_same_and_this_host_keeps_nothing(
+    database: SourceSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files without names leave nothing to look for: what is asked is that rclone takes them whole."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    obscured = subprocess.run([find_rclone(), "obscure", "a key"], capture_output=True, text=True, check=True).stdout
+    settings = {"TYPE": "crypt", "REMOTE": str(tmp_path / "vault"), "PASSWORD": obscured.strip()}
+    environment = {f"RCLONE_CONFIG_SEALED_{name}": value for name, value in settings.items()}
+    location = Location("sealed:", str(tmp_path / "vault"), environment)
+    result = dump(database, tmp_path, location=location, folder="shop-1/nightly")
+    assert (result.verdict, result.files) == (Verdict.SUCCEEDED, 2), result.error
+    store = Store(location, threading.Event())
+    assert store.fetch(layout.manifest_path("shop-1/nightly", result.snapshot), tmp_path / "manifest")
+    for entry in manifests.read(tmp_path / "manifest"):
+        assert store.fetch(f"shop-1/nightly/points/{result.snapshot}/{entry.path}", tmp_path / entry.path)
+        assert hashlib.sha256((tmp_path / entry.path).read_bytes()).hexdigest() == entry.digest
+    pg_restore = find_postgresql_program("pg_restore")
+    subprocess.run([pg_restore, "--file=/dev/null", tmp_path / "database.dump"], check=True)
+    assert list((tmp_path / "scratch").iterdir()) == []
+    assert not [each for each in (tmp_path / "vault").rglob("*") if "dump" in each.name]

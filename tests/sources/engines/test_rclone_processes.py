@@ -59,9 +59,10 @@ def test_a_stop_while_copying_ends_rclone_and_leaves_no_partial_file(tmp_path: P
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
 def test_rclone_dies_with_a_killed_worker_and_the_next_run_completes_the_copy(tmp_path: Path) -> None:
     worker = """
-import sys, threading
+import django, sys, threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+django.setup()
 from sources.backups import repositories
 from tests.sources.engines.peers import *
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from threading import Event
 
 from sources.processes.programs import find_rclone
-from sources.storage import layout, manifests
+from sources.storage import identity, layout, manifests, remotes
 from sources.storage.files import digest_of
-from sources.storage.location import Location, of_directory
+from sources.storage.identity import Identity
+from sources.storage.location import Location
 from sources.storage.manifests import Entry, Header
 from sources.storage.store import Store
 
@@ -22,19 +23,25 @@ ASSIGNMENT = "nas-1/nightly"
 
 @dataclass
 class Built:
-    """A source folder, and the repository of its backups, one an hour. `digests`: whether manifests have them."""
+    """A source folder, and the repository of its backups, one an hour. `digests`: whether manifests have them. `key`:
+    of an encrypted one."""
 
     folder: Path
     location: Location = field(init=False)
     points: list[str] = field(default_factory=list)
     digests: bool = True
+    key: str | None = None
     runs: int = 0
     clock: int = 1_700_000_000_123_456_789
 
     def __post_init__(self) -> None:
         self.source.mkdir(parents=True)
         (self.folder / "repository").mkdir()
-        self.location = of_directory(self.folder / "repository")
+        self.location = remotes.location_of(str(self.folder / "repository"), {}, {}, self.key, remotes.obscure)
+        identity.write(
+            Store(self.location.bare, Event()),
+            Identity("1", "disk", self.key is not None, identity.digest_of(self.key)),
+        )
 
     @property
     def source(self) -> Path:

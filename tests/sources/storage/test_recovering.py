@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from sources.storage import layout
+from tests.sources.engines import peers
 from tests.sources.storage.building import ASSIGNMENT, Built, picture
 from tests.waiting import PATIENCE
 
@@ -70,3 +72,34 @@ def test_what_cannot_be_is_a_sentence_and_writes_nothing(
     assert message in recover(*(each.format(**places) for each in arguments), code=2)
     assert not (tmp_path / "to").exists()
     assert not (built.folder / "repository/to").exists()
+
+
+def test_a_repository_of_another_layout_is_refused(built: Built, tmp_path: Path) -> None:
+    (built.folder / "repository" / layout.REPOSITORY).write_text(json.dumps({"layout": 2, "id": "x", "name": "disk"}))
+    assert "layout version 2" in recover(built.folder / "repository", "--to", tmp_path / "to", code=2)
+
+
+def test_an_encrypted_repository_needs_its_key(tmp_path: Path) -> None:
+    built = Built(tmp_path / "built", key="correct horse", digests=False)
+    built.write("docs/a", "secret")
+    built.back_up()
+    repository, to = built.folder / "repository", tmp_path / "to"
+    right, wrong = tmp_path / "right", tmp_path / "wrong"
+    right.write_text("correct horse\n")
+    wrong.write_text("battery staple\n")
+
+    assert "name the file that holds its key with --key-file" in recover(repository, "--to", to, code=2)
+    assert "is not that of the repository disk" in recover(repository, "--key-file", wrong, "--to", to, code=2)
+    assert not to.exists()
+    recover(repository, "--key-file", right, "--to", to)
+    assert picture(to) == picture(built.source)
+
+
+def test_a_repository_on_a_remote_is_named_as_rclone_calls_it(built: Built, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text(peers.PASSWORD)
+    with peers.sftp_host(built.folder / "repository") as host:
+        remote = {"type": "sftp", "host": host.address, "port": host.port, "user": peers.USER,
+                  "host_keys": host.host_key, "pass": f"@{tmp_path / 'password'}"}  # fmt: skip
+        options = (f"--remote={name}={value}" for name, value in remote.items())
+        recover("/", *options, "--to", tmp_path / "to")
+    assert picture(tmp_path / "to") == picture(built.source)

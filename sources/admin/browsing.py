@@ -1,0 +1,251 @@
+"""The backups of a source, from its page: choose a point, browse what it held, download, restore."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.template.defaultfilters import filesizeformat
+from django.template.response import TemplateResponse
+from django.utils.html import format_html
+from django.utils.http import content_disposition_header
+from django.utils.safestring import SafeString
+from unfold.decorators import action
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
+
+from jobs import decisions
+from jobs.clock import database_clock
+from sources.models import Assignment, Source, To
+from sources.models.source import SourceKind
+from sources.processes.programs import ProgramMissing
+from sources.restores import downloading, process
+from sources.restores.asking import KIND, MAY_RESTORE, Restores
+from sources.storage import layout, moments
+from sources.storage.store import StorageFailed
+from sources.storage.trees import Tree
+
+PAGE = 200
+SHOWN_POINTS = 1000
+UNREADABLE = (ValueError, StorageFailed, ProgramMissing, process.Unfinished)
+
+
+class RestoreForm(forms.Form):
+    """Where to, of what a person browses."""
+
+    to = forms.ChoiceField(choices=To.choices, widget=UnfoldAdminSelectWidget, label="Restore to")
+    target = forms.CharField(
+        required=False, max_length=500, widget=UnfoldAdminTextInputWidget, label="Folder",
+        help_text="On the worker's host: an absolute path. In the source: a folder below its path; empty: in place.",
+    )  # fmt: skip
+    overwrite = forms.BooleanField(
+        required=False, widget=UnfoldBooleanWidget, label="Replace files that differ",
+        help_text="Without it, nothing is written when a file there differs from the backup.",
+    )  # fmt: skip
+
+    def __init__(self, source: Source, *args: Any) -> None:
+        super().__init__(*args)
+        is_database = source.kind == SourceKind.POSTGRESQL
+        back = To.DATABASE if is_database else To.SOURCE
+        self.fields["to"].choices = [each for each in To.choices if each[0] in (To.FOLDER, back)]  # type: ignore[attr-defined]
+        if is_database:
+            self.fields["target"].label = "Folder, or name of the new database"
+            self.fields[
+                "target"
+            ].help_text = "On the worker's host an absolute path. A new database is never one there is."
+
+
+@dataclass
+class Place:
+    """What a page is about, from its query: an assignment, a point of it, and a path in there."""
+
+    assignment: Assignment
+    points: list[str]
+    point: str
+    path: str
+
+    def address(self, **query: str) -> str:
+        given = {"assignment": str(self.assignment.pk), "point": self.point, "path": self.path} | query
+        return "?" + urlencode({name: value for name, value in given.items() if value})
+
+    @property
+    def tree(self) -> Any:
+        return process.tree_of(self.assignment.policy.repository, self.assignment.directory, self.point)
+
+
+class BrowsesBackups:
+    """The page `restore/` of a source. Needs the permission to restore."""
+
+    actions_detail: tuple[str, ...] = ("restore",)
+
+    def has_restore_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm(MAY_RESTORE))
+
+    @action(
+        description="Backups: browse, restore",
+        url_path="restore",
+        permissions=["restore"],
+        icon="settings_backup_restore",
+    )
+    def restore(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        source: Source | None = self.get_object(request, object_id)  # type: ignore[attr-defined]
+        if source is None:
+            return redirect("admin:sources_source_changelist")
+        if not self.has_restore_permission(request):
+            raise PermissionDenied
+        try:
+            place = _place(source, request.GET)
+            if request.method == "POST":
+                return self._ask(request, source, place)
+            if request.GET.get("what") == "download":
+                return _download(request, place)
+            context = _versions(place) if request.GET.get("what") == "versions" else _folder(place, request)
+        except UNREADABLE as error:
+            context, place = {"wrong": str(error)}, None
+        return self._page(request, source, place, RestoreForm(source), context)
+
+    def _ask(self, request: HttpRequest, source: Source, place: Place) -> HttpResponse:
+        form = RestoreForm(source, request.POST)
+        if form.is_valid():
+            sent = {
+                "source": source.name, "policy": place.assignment.policy.schedule.name, "at": place.point,
+                "paths": [place.path] if place.path else [], **form.cleaned_data,
+            }  # fmt: skip
+            try:
+                restore = Restores(request.user).edit(Restores().new(), sent).row
+            except ValidationError as error:
+                for field, texts in error.message_dict.items():
+                    form.add_error(field if field in form.fields else None, texts)
+            else:
+                self.log_change(request, source, f"Asked to restore {restore}.")  # type: ignore[attr-defined]
+                self.message_user(request, "It is on the backlog; this page shows how it goes.", messages.SUCCESS)  # type: ignore[attr-defined]
+                return redirect("admin:sources_restore_change", restore.pk)
+        return self._page(request, source, place, form, _folder(place, request))
+
+    def _page(
+        self, request: HttpRequest, source: Source, place: Place | None, form: RestoreForm, context: dict[str, Any]
+    ) -> HttpResponse:
+        assignments = [each for each in source.assignments.select_related("policy__schedule") if each.directory]
+        page = admin.site.each_context(request) | {
+            "title": f"{source}: backups", "opts": source._meta, "original": source, "source": source, "place": place,
+            "form": form, "assignments": assignments, **context,
+        }  # fmt: skip
+        return TemplateResponse(request, "sources/browse.html", page)
+
+
+def _place(source: Source, query: Any) -> Place:
+    """Raises: ValueError, StorageFailed, ProgramMissing."""
+    rows = source.assignments.select_related("policy__schedule", "policy__repository").exclude(directory="")
+    asked = query.get("assignment", "")
+    assignment = rows.filter(**({"pk": int(asked)} if asked.isdecimal() and len(asked) < 19 else {})).first()
+    if assignment is None:
+        raise ValueError("It has not been backed up yet: there is nothing to restore.")
+    points = process.points(assignment.policy.repository, assignment.directory)
+    zone = assignment.policy.schedule.period.tzinfo
+    at = query.get("at") or query.get("point") or None
+    point = moments.choose(points, at, database_clock(), zone)
+    return Place(assignment, points, point, query.get("path", "").strip("/"))
+
+
+def _folder(place: Place, request: HttpRequest) -> dict[str, Any]:
+    with place.tree as tree:
+        tree.check(place.path)
+        entry = tree.entry(place.path)
+        if entry.kind != "folder":
+            return _facts(place, tree) | _versions(place)
+        after = request.GET.get("after", "")
+        listed = tree.folder(place.path, after=after, limit=PAGE + 1)
+        rows = []
+        for each in listed[:PAGE]:
+            path = each.entry.path
+            is_folder = each.entry.kind == "folder"
+            name = _links([(place.address(path=path), f"{each.name}/" if is_folder else each.name)])
+            files = str(each.files) if is_folder else ""
+            download = _links([(place.address(path=path, what="download"), "download")])
+            rows.append((name, filesizeformat(each.entry.size), files, _time(each.entry.modified), download))
+        more = place.address(after=listed[PAGE - 1].name) if len(listed) > PAGE else ""
+        headers = ("name", "size", "files", "changed (UTC)", "")
+        return _facts(place, tree) | {"table": {"headers": headers, "rows": rows}, "more": more, "is_folder": True}
+
+
+def _versions(place: Place) -> dict[str, Any]:
+    """The versions of the file that is looked at."""
+    assignment = place.assignment
+    found = process.versions(assignment.policy.repository, assignment.directory, place.path)
+    zone = assignment.policy.schedule.period.tzinfo
+    rows = []
+    for version in found:
+        newest, oldest = version["points"][0], version["points"][-1]
+        points = _local(newest, zone) if newest == oldest else f"{_local(oldest, zone)} to {_local(newest, zone)}"
+        links = [
+            (place.address(point=newest, what="download"), "download"),
+            (place.address(point=newest), "restore"),
+        ]
+        here = "this one" if place.point in version["points"] else ""
+        rows.append((points, _time(version["modified"]), filesizeformat(version["size"]), here, _links(links)))
+    headers = ("in the backups of", "changed (UTC)", "size", "", "")
+    return {"table": {"headers": headers, "rows": rows}}
+
+
+def _facts(place: Place, tree: Tree) -> dict[str, Any]:
+    """What stands above the table: the points, the way down to the path, and how much lies there."""
+    zone = place.assignment.policy.schedule.period.tzinfo
+    parts = place.path.split("/") if place.path else []
+    way = [(place.address(path="/".join(parts[: number + 1])), part) for number, part in enumerate(parts)]
+    files, size = tree.total(place.path)
+    points = [(each, _local(each, zone)) for each in reversed(place.points[-SHOWN_POINTS:])]
+    return {
+        "points": points, "zone": place.assignment.policy.schedule.zone, "way": way, "files": files,
+        "size": filesizeformat(size), "top": f"?{urlencode({'assignment': place.assignment.pk, 'point': place.point})}",
+        "download": place.address(what="download"), "what": place.path or "all",
+        "is_complete": tree.header.complete,
+    }  # fmt: skip
+
+
+def _download(request: HttpRequest, place: Place) -> StreamingHttpResponse:
+    """A file as it is; a folder as a tar archive."""
+    repository, folder = place.assignment.policy.repository, place.assignment.directory
+    with place.tree as tree:
+        tree.check(place.path)
+        entry = tree.entry(place.path)
+        files, size = tree.total(place.path)
+        if size > downloading.LARGEST:
+            raise ValueError(f"{filesizeformat(size)} are too much for a download: restore into a folder instead.")
+    name = place.path.rpartition("/")[2] or place.assignment.source.name
+    if entry.kind == "file":
+        stream, length = downloading.file(repository, folder, place.point, entry), entry.size
+    else:
+        stream, length, name = _archived(place), None, f"{name}-{place.point}.tar"
+    what = f"{request.user} downloads {place.path or 'all'} of {place.assignment.source} as of {place.point}"
+    line = decisions.Line("downloaded", f"{what}: {files:,} files", KIND, f"assignment:{place.assignment.pk}")
+    decisions.doing_all([line], database_clock())
+    answer = StreamingHttpResponse(stream, content_type="application/octet-stream")
+    shown = "".join(each if each.isprintable() else "_" for each in name)
+    answer.headers["Content-Disposition"] = content_disposition_header(True, shown) or "attachment"
+    if length is not None:
+        answer.headers["Content-Length"] = str(length)
+    return answer
+
+
+def _archived(place: Place) -> Any:
+    with place.tree as tree:
+        yield from downloading.archive(
+            place.assignment.policy.repository, place.assignment.directory, place.point, tree, place.path
+        )
+
+
+def _links(links: list[tuple[str, str]]) -> SafeString:
+    found = [format_html('<a class="text-link" href="{}">{}</a>', address, words) for address, words in links]
+    return format_html(" · ".join(["{}"] * len(found)), *found)
+
+
+def _local(point: str, zone: Any) -> str:
+    return f"{layout.instant_of(point).astimezone(zone):%a %Y-%m-%d %H:%M:%S}"
+
+
+def _time(modified: str) -> str:
+    return modified[:19].replace("T", " ")

@@ -1,0 +1,131 @@
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from declarations.service import Edit
+from operations.backlog.facts import as_json
+from operations.backlog.rendering import Column, plain, table
+from operations.management.declared import DeclaredCommand
+from sources.edits import KEEP_THE_KEY, Repositories
+from sources.models import Repository
+from sources.repository_breaker import OPEN_BREAKER_OF_REPOSITORY
+from sources.storage.store import StorageFailed
+
+COLUMNS = (Column("name"), Column("kind"), Column("location"), Column("encrypted"), Column("breaker"))
+
+PAPER = """The key of repository {name}. It opens every backup in it: keep it as you keep the backups' contents.
+
+    {key}
+
+The repository: {where}. To restore without the scheduler, write the key into a file, and then:
+
+    backupsched recover REPOSITORY --key-file FILE --list
+    backupsched recover REPOSITORY --key-file FILE --to DIRECTORY
+
+With rclone alone: a remote of type crypt above the folder {encrypted}, its password this key, without a second one.
+RECOVER.txt in the repository says it step by step."""
+
+
+class Command(DeclaredCommand):
+    help = (
+        "Repositories: where backups go, directories of this host and remotes of rclone. Alone, or with list: all of "
+        "them. What is added or changed is tried first: written, read, changed and deleted. Exit codes: 0; 1 when one "
+        "cannot be used, or is in use; 2 for bad usage, with nothing saved, or when the database does not answer."
+    )
+    service, positional = Repositories, ("name", "location")
+    examples = {
+        "add": 'cloud bucket/backups --encrypted --set remote=\'{"type": "s3", "provider": "Other", "endpoint": '
+        '"https://s3.example.org", "access_key_id": "me"}\' --set secrets=\'{"secret_access_key": "stored:cloud"}\'',
+        "set": "cloud --name archive",
+        "key": "export cloud",
+    }  # fmt: skip
+
+    def add_verbs(self, verbs: Any, adding: Any, setting: Any) -> None:
+        for each in (adding, setting):
+            each.add_argument(
+                "--take-over", action="store_true", help="use also what another installation, which is gone, has made"
+            )
+        self.add_verb(verbs, "test", "write, read, change and delete there, and say what came of it")
+        key = self.add_verb(verbs, "key", "print the key of an encrypted one, for paper", named=False)
+        key.add_argument("what", choices=["export"])
+        key.add_argument("which", metavar="NAME", help="of the repository")
+
+    def _list(self, options: dict[str, Any]) -> None:
+        found = Repository.objects.annotate(open_breaker=OPEN_BREAKER_OF_REPOSITORY).order_by("name")
+        facts = [_facts(each) | {"breaker": "open" if each.open_breaker else "closed"} for each in found]
+        if options["json"]:
+            self.stdout.write(as_json(facts))
+        elif not facts:
+            self.stdout.write("There are no repositories yet: `manage.py repositories add NAME LOCATION` makes one.")
+        else:
+            rows = (
+                (each["name"], each["kind"], each["location"], "yes" if each["encrypted"] else "no", each["breaker"])
+                for each in facts
+            )
+            self.print_out(table(COLUMNS, rows))
+
+    def _show(self, options: dict[str, Any]) -> None:
+        facts = _facts(self.found(options))
+        if options["json"]:
+            self.stdout.write(as_json(facts))
+            return
+        for name, value in facts.items():
+            self.stdout.write(f"{name.replace('_', ' ')}: {plain(value).plain}")
+
+    def made_service(self, options: dict[str, Any]) -> Repositories:
+        made = Repositories()
+        made.take_over = options.get("take_over", False)
+        return made
+
+    def edited(self, edit: Edit, options: dict[str, Any]) -> None:
+        is_new, key = edit.changed is None, edit.row.new_key
+        if options["json"]:
+            self.stdout.write(as_json(_facts(edit.row) | ({"new_key": key} if is_new else {})))
+        else:
+            self.stdout.write(f"{plain(edit.row).plain} is {'there' if is_new else 'changed'}")
+            if key:
+                self.stdout.write(f"its key, shown this once: {key}")
+        for line in [*edit.warnings, *([KEEP_THE_KEY] if key else [])]:
+            self.stderr.write(self.style.WARNING(f"{plain(edit.row).plain}: {line}"))
+
+    def _test(self, options: dict[str, Any]) -> None:
+        repository = self.found(options)
+        try:
+            found = Repositories().probe(repository)
+        except StorageFailed as error:
+            found = {"problem": str(error)}
+        problem = found.get("problem")
+        if options["json"]:
+            facts = {"usable": not problem, "problem": problem, "sees_changes": found.get("sees_changes")}
+            self.stdout.write(as_json({"name": repository.name} | facts))
+        elif not problem:
+            notices = "".join(f"; {each}" for each in found["notices"])
+            self.stdout.write(f"{plain(repository).plain} was written, read, changed and deleted{notices}")
+        if problem:
+            raise CommandError(f"{plain(repository).plain}: {plain(problem).plain}", returncode=1)
+
+    def _key(self, options: dict[str, Any]) -> None:
+        repository = self.found(options)
+        key = Repositories().key(repository)
+        if options["json"]:
+            self.stdout.write(as_json({"name": repository.name, "key": key}))
+            return
+        kind = repository.remote.get("type")
+        where = f"{repository.location}, of a remote of type {kind}" if kind else repository.location
+        encrypted = f"{repository.location.rstrip('/')}/encrypted"
+        self.stdout.write(PAPER.format(name=plain(repository).plain, key=key, where=where, encrypted=encrypted))
+
+
+def _facts(repository: Repository) -> dict[str, Any]:
+    return {
+        "id": repository.pk,
+        "name": repository.name,
+        "kind": repository.remote.get("type", "directory"),
+        "location": repository.location,
+        "remote": repository.remote,
+        "secrets": repository.secrets,
+        "encrypted": repository.encrypted,
+        "key": repository.key,
+        "sees_changes": repository.sees_changes,
+        "identity": str(repository.identity),
+    }

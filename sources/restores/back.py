@@ -1,0 +1,207 @@
+"""Restores to where it came from: an SFTP host, a share, a bucket, a folder of this host. Without Django.
+
+What is there as in the backup is left alone, so an interrupted restore goes on; what differs is replaced only if that
+was asked for. rclone puts a file there under a partial name, where the protocol can rename. Each file is looked at
+again afterwards: its size, and whether a run moved it meanwhile (`restoring.py`).
+"""
+
+import dataclasses
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from sources.engines.base import SourceSpec
+from sources.engines.rclone.reaching import way_to
+from sources.engines.rclone.remotes import remote_path
+from sources.storage import restoring
+from sources.storage.files import is_same_time, nanoseconds, path_in
+from sources.storage.location import Location
+from sources.storage.manifests import Entry
+from sources.storage.restoring import BATCH_FILES, KEPT_TEXTS, SHOWN, TRIES, Refused, Report, Step, Wish
+from sources.storage.store import Stopped, StorageFailed, Store
+from sources.storage.trees import Tree, opened
+
+CONNECT_SECONDS = 60.0
+OPTIONS = ("--contimeout=60s", "--timeout=300s", "--low-level-retries=3")
+WITH_EMPTY_FOLDERS = ("sftp", "webdav")
+
+Found = dict[str, tuple[int, str]]
+"""Path → size and time of what is there."""
+
+
+def put_back(wish: Wish, store: Store, source: SourceSpec, cache: Path, on_step: Callable[[Step], None]) -> Report:
+    """Restore below `wish.target` in the source ("." is the source itself); block until done.
+
+    Raises: what `restoring.restore` does.
+    """
+    if source.kind == "local":
+        folder = Path(source.path) / wish.target
+        if not Path(source.path).is_dir():
+            raise Refused(f"there is no directory {source.path} here: is its volume mounted?")
+        return restoring.restore(dataclasses.replace(wish, target=folder, among=True), store, cache, on_step)
+    with opened(store, wish.assignment, wish.point, cache) as tree, way_to(source, CONNECT_SECONDS) as way:
+        location = dataclasses.replace(store.location, environment=way.environment(store.location))
+        reaching = dataclasses.replace(store, location=location, inherited=way.inherited)
+        below = "" if str(wish.target) == "." else str(wish.target)
+        target = Location(remote_path(source), "").at(below) if below else remote_path(source)
+        return _Back(wish, reaching, tree, source, target, on_step).run()
+
+
+class _Back:
+    def __init__(
+        self, wish: Wish, store: Store, tree: Tree, source: SourceSpec, target: str, on_step: Callable[[Step], None]
+    ) -> None:
+        self.wish, self.store, self.tree, self.source, self.on_step = wish, store, tree, source, on_step
+        self.target = Location(target, target)
+        self.report = Report(wish.point, f"{source.name}: {source.path}/{wish.target}".removesuffix("/."))
+        self.tops = restoring.tops_of(wish, tree)
+        self.files = self.size = self.done_files = self.done_size = 0
+
+    def run(self) -> Report:
+        there = self._look()
+        same = self._same_bytes([each for each in self._entries("file") if self._may_be_same(each, there)])
+        wanted = [each for each in self._entries("file") if not self._is_same(each, there) and each.path not in same]
+        collisions = [each.path for each in wanted if each.path in there]
+        report = self.report
+        report.collisions, report.replaced = collisions[:KEPT_TEXTS], len(collisions)
+        report.present = sum(1 for _ in self._entries("file")) - len(wanted)
+        self.files, self.size = len(wanted), sum(each.size for each in wanted)
+        if self.wish.dry_run:
+            report.files, report.size = self.files, self.size
+            return report
+        if collisions and not self.wish.overwrite:
+            names = ", ".join(collisions[:SHOWN]) + (", …" if len(collisions) > SHOWN else "")
+            raise Refused(
+                f"{len(collisions):,} files at {self.source.name} differ from this point ({names}): restore into a "
+                "folder beside them, or choose to replace what differs"
+            )
+        batches = iter(wanted)
+        while batch := list(islice(batches, BATCH_FILES)):
+            self._copy(batch, set(collisions))
+        self._make_empty_folders()
+        self._note_what_is_not_kept()
+        return report
+
+    def _entries(self, *kinds: str) -> Iterator[Entry]:
+        for top in self.tops:
+            for number, entry in enumerate(self.tree.below(top)):
+                if number % 1000 == 0 and self.store.stop.is_set():
+                    raise Stopped
+                if entry.kind in kinds:
+                    yield entry
+
+    def _look(self) -> Found:
+        """What is there of what was asked for."""
+        found: Found = {}
+        for top in self.tops:
+            entry = self.tree.entry(top)
+            is_file = entry is not None and entry.kind != "folder"
+
+            def take(line: str, top: str = top, is_file: bool = is_file) -> None:
+                if line.startswith('{"Path"'):
+                    row: dict[str, Any] = json.loads(line.rstrip(","))
+                    path = top if is_file else f"{top}/{row['Path']}".lstrip("/")
+                    found[path] = (row["Size"], row["ModTime"])
+
+            options = ("--recursive", "--files-only", "--no-mimetype", *OPTIONS)
+            at = self.target.at(top) if top else self.target.root
+            self.store.run("lsjson", *options, at, missing_ok=True, on_line=take)
+        return found
+
+    def _is_same(self, entry: Entry, there: Found) -> bool:
+        size, modified = there.get(entry.path, (-1, ""))
+        if size != entry.size or not (entry.modified and modified):
+            return False
+        return is_same_time(nanoseconds(modified), nanoseconds(entry.modified))
+
+    def _may_be_same(self, entry: Entry, there: Found) -> bool:
+        return entry.path in there and there[entry.path][0] == entry.size and not self._is_same(entry, there)
+
+    def _same_bytes(self, entries: list[Entry]) -> set[str]:
+        """Those whose bytes are there, although their time is not: it cannot be set everywhere. Reads both."""
+        found: set[str] = set()
+
+        def take(line: str) -> None:
+            if line.startswith("= "):
+                found.add(line[2:])
+
+        places = restoring.places_of(self.store, self.tree, self.wish, {each.path for each in entries})
+        for place, paths in restoring.by_place(places).items():
+            with suppress(StorageFailed):  # they differ
+                at = self.store.location.at(f"{self.wish.assignment}/{place}")
+                self.store.with_paths(
+                    paths,
+                    "check",
+                    "--download",
+                    "--one-way",
+                    "--combined=-",
+                    *OPTIONS,
+                    at,
+                    self.target.root,
+                    on_line=take,
+                )
+        return found
+
+    def _copy(self, batch: list[Entry], differing: set[str]) -> None:
+        """Copy a batch; copy again what a run moved meanwhile, or what has another size then."""
+        left, ours = {each.path: each for each in batch}, set[str]()
+        trouble: StorageFailed | None = None
+        for _ in range(TRIES):
+            places = restoring.places_of(self.store, self.tree, self.wish, left)
+            for place, paths in restoring.by_place(places).items():
+                replaced = [each for each in paths if each in differing or each in ours]
+                for chosen, option in (
+                    (replaced, "--ignore-times"),
+                    ([each for each in paths if each not in set(replaced)], "--ignore-existing"),
+                ):
+                    try:
+                        self._send(place, chosen, option)
+                    except StorageFailed as error:
+                        trouble = error
+            ours |= set(left)
+            there, now = self._look(), restoring.places_of(self.store, self.tree, self.wish, left)
+            for path, entry in list(left.items()):
+                if there.get(path, (-1, ""))[0] == entry.size and now[path] == places[path]:
+                    del left[path]
+                    self.done_files, self.done_size = self.done_files + 1, self.done_size + entry.size
+            if not left:
+                break
+            if trouble:
+                raise trouble
+        self.report.files, self.report.size = self.done_files, self.done_size
+        for path in left:
+            self.report.failed_files += 1
+            if len(self.report.failed) < KEPT_TEXTS:
+                self.report.failed.append(f"{path}: it does not come out with the size that the manifest says")
+
+    def _send(self, place: str, paths: list[str], option: str) -> None:
+        begun_files, begun_size = self.done_files, self.done_size
+
+        def on_progress(files: int, size: int) -> None:
+            files, size = min(begun_files + files, self.files), min(begun_size + size, self.size)
+            self.on_step(Step(files, self.files, size, self.size))
+
+        at = f"{self.wish.assignment}/{place}"
+        self.store.copy_out(at, self.target.root, paths, on_progress, option, *OPTIONS)
+
+    def _make_empty_folders(self) -> None:
+        empty = [each.path for each in self._entries("folder") if self.tree.total(each.path) == (0, 0)]
+        if not empty or self.source.kind not in WITH_EMPTY_FOLDERS:
+            return
+        with tempfile.TemporaryDirectory() as scratch:
+            for path in empty:
+                os.makedirs(path_in(Path(scratch), path), exist_ok=True)
+            self.store.run("copy", "--create-empty-src-dirs", *OPTIONS, scratch, self.target.root)
+
+    def _note_what_is_not_kept(self) -> None:
+        links = sum(1 for _ in self._entries("link"))
+        modes = sum(1 for each in self._entries("file") if each.mode is not None)
+        if links:
+            self.report.not_set.append(f"{links:,} symbolic links were not made: {self.source.kind} takes none")
+        if modes:
+            self.report.not_set.append(f"the modes of {modes:,} files were not set: {self.source.kind} takes none")

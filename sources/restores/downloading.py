@@ -1,0 +1,100 @@
+"""Files of a backup as a stream: one file, or a tar archive of several, with modes, times and links.
+
+They are restored in batches into scratch space, and each is removed when it is sent. So what a download takes of this
+host's disk is bounded by the largest file.
+"""
+
+import tarfile
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from threading import Event
+
+from django.conf import settings
+
+from sources.models import Repository
+from sources.restores import process
+from sources.storage.files import PERMISSIONS, nanoseconds, path_in
+from sources.storage.manifests import Entry
+from sources.storage.restoring import Report, Wish
+from sources.storage.store import StorageFailed
+from sources.storage.trees import Tree
+
+LARGEST = 20 * 2**30
+"""Bytes of a download; what is larger is restored into a folder."""
+BATCH_FILES, BATCH_BYTES = 500, 256 * 2**20
+CHUNK = 2**20
+BLOCK = tarfile.BLOCKSIZE
+NOT_RESTORED = "NOT-RESTORED.txt"
+
+
+def file(repository: Repository, assignment: str, point: str, entry: Entry) -> Iterator[bytes]:
+    """The bytes of one file. Raises, before the first: Refused, StorageFailed."""
+    with _scratch() as scratch:
+        report = _fetch(repository, Wish(assignment, point, Path(scratch) / "files", (entry.path,)))
+        if report.failed:
+            raise StorageFailed(report.failed[0])
+        yield from _chunks(path_in(Path(report.target), entry.path))
+
+
+def archive(repository: Repository, assignment: str, point: str, tree: Tree, path: str) -> Iterator[bytes]:
+    """A tar of a folder, in which paths are those below it. What could not be restored is named in a file of it."""
+    failed: list[str] = []
+    above = len(path.rpartition("/")[0]) + 1 if "/" in path else 0
+    for batch in _batches(tree.below(path)):
+        with _scratch() as scratch:
+            files = tuple(each.path for each in batch if each.kind == "file")
+            into = Path(scratch) / "files"
+            if files:
+                failed += _fetch(repository, Wish(assignment, point, into, files)).failed
+            for entry in batch:
+                name, content = entry.path[above:], path_in(into, entry.path)
+                if entry.kind != "file":
+                    yield _header(entry, name, 0)
+                elif Path(content.decode(errors="surrogateescape")).exists():
+                    yield _header(entry, name, entry.size)
+                    yield from _chunks(content)
+                    yield b"\0" * (-entry.size % BLOCK)
+    if failed:
+        text = "\n".join(failed).encode(errors="replace") + b"\n"
+        yield _header(Entry(NOT_RESTORED, size=len(text)), NOT_RESTORED, len(text))
+        yield text + b"\0" * (-len(text) % BLOCK)
+    yield b"\0" * 2 * BLOCK
+
+
+def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    batch: list[Entry] = []
+    size = 0
+    for entry in entries:
+        if batch and (len(batch) >= BATCH_FILES or size + entry.size > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(entry)
+        size += entry.size
+    if batch:
+        yield batch
+
+
+def _header(entry: Entry, name: str, size: int) -> bytes:
+    kinds = {"folder": tarfile.DIRTYPE, "link": tarfile.SYMTYPE, "file": tarfile.REGTYPE}
+    usual = 0o755 if entry.kind == "folder" else 0o644
+    info = tarfile.TarInfo(name)
+    info.type, info.size, info.linkname = kinds[entry.kind], size, entry.target
+    info.mode = usual if entry.mode is None else entry.mode & PERMISSIONS
+    info.mtime = nanoseconds(entry.modified) / 10**9 if entry.modified else 0
+    return info.tobuf(tarfile.PAX_FORMAT, errors="surrogateescape")
+
+
+def _chunks(path: bytes) -> Iterator[bytes]:
+    with open(path, "rb") as content:
+        while chunk := content.read(CHUNK):
+            yield chunk
+
+
+def _fetch(repository: Repository, wish: Wish) -> Report:
+    return process.restore(repository, wish, Event())
+
+
+def _scratch() -> "tempfile.TemporaryDirectory[str]":
+    Path(settings.VAR_DIR).mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryDirectory(dir=settings.VAR_DIR, prefix="download-")

@@ -1,0 +1,120 @@
+"""`RECOVER.txt`: what a repository is, and how to get files back out of it with plain rclone.
+
+Each command in it stands on lines of its own, indented, and all of them together are a shell script: a test runs it.
+"""
+
+import shlex
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from sources.storage import identity, layout
+from sources.storage.identity import Identity
+from sources.storage.location import Location
+from sources.storage.store import StorageFailed, Store
+
+TYPE = "RCLONE_CONFIG_BASE_TYPE"
+
+
+def keep_true(store: Store, ours: Identity | None = None) -> None:
+    """Write `RECOVER.txt` where it is missing or says something else, and whose the repository is.
+
+    Raises: StorageFailed, also for a repository of another installation, layout version or key, before anything is
+    written; Stopped, OSError.
+    """
+    text, outside = text_of(store.location), replace(store, location=store.location.bare)
+    try:
+        found = identity.read(outside)
+        if found and ours:
+            identity.check(found, ours)
+    except identity.Refused as error:
+        raise StorageFailed(str(error)) from None
+    if ours and not found:
+        identity.write(outside, ours)
+    with tempfile.TemporaryDirectory() as scratch:
+        written, file = Path(scratch) / "found", Path(scratch) / layout.RECOVER
+        if outside.fetch(layout.RECOVER, written) and written.read_bytes() == text.encode():
+            return
+        file.write_bytes(text.encode())
+        outside.put(file, layout.RECOVER)
+
+
+def text_of(location: Location) -> str:
+    """What stands in it. Of what reaches a remote, the names of the settings alone: their values are secrets."""
+    return TEXT.format(
+        version=layout.VERSION,
+        also=", the key of this repository," if location.is_encrypted else "",
+        where=_where(location),
+        inside=INSIDE if location.is_encrypted else PLAIN,
+        manifests=layout.MANIFESTS,
+        ending=layout.MANIFEST_ENDING,
+        versions=layout.VERSIONS,
+        current=layout.CURRENT,
+        points=layout.POINTS,
+    )
+
+
+def _where(location: Location) -> str:
+    if location.directory is not None:
+        return f"    REPOSITORY={shlex.quote(location.outside)}"
+    names = (name for name in location.environment if name.startswith("RCLONE_CONFIG_BASE_"))
+    settings = [
+        f"    export {name}={shlex.quote(location.environment[name] if name == TYPE else '...')}"
+        for name in sorted(names, key=lambda name: (name != TYPE, name))
+    ]
+    return "\n".join([*settings, f"    REPOSITORY={shlex.quote(location.outside)}"])
+
+
+PLAIN = '''    FILES="$REPOSITORY/"'''
+INSIDE = f"""    KEY_FILE='/the/file/that/holds/the/key'
+    export RCLONE_CONFIG_CRYPT_TYPE=crypt
+    export RCLONE_CONFIG_CRYPT_REMOTE="$REPOSITORY/{layout.ENCRYPTED}"
+    export RCLONE_CONFIG_CRYPT_PASSWORD="$(rclone obscure - < "$KEY_FILE")"
+    FILES=crypt:"""
+
+TEXT = """\
+These are backups, made by backupsched (layout version {version}). What follows gets files out of them without it and
+without its database: all that it takes is rclone (1.66 or later, https://rclone.org/install/){also} and a
+shell. Nothing below changes anything here.
+
+1. Where this repository is. Correct what is no longer so; passwords go through `rclone obscure -`.
+
+{where}
+{inside}
+
+2. Which sources there are, each under a policy. Choose one: SOURCE.
+
+    rclone lsf --dirs-only --recursive --max-depth 2 "$FILES"
+    SOURCE='nas-7/nightly'
+
+3. Its points in time: each has a manifest, a gzip file of JSON lines that names all files with their sizes, times,
+   modes and SHA-256 digests. Choose one: POINT is the name before {ending}, in UTC.
+
+    rclone lsf "$FILES$SOURCE/{manifests}"
+    POINT='20261121T065755Z'
+
+4. Get that point, all of its files as they were, into a new folder TO. A file of it lies in the first folder of
+   {versions}/ that is later than the point and has it, else in {current}/. Modes stand in the manifest only.
+
+    TO='/restored'
+    export RCLONE_CONFIG_LINKS_TYPE=local RCLONE_CONFIG_LINKS_LINKS=true
+    rclone cat "$FILES$SOURCE/{manifests}/$POINT{ending}" | gunzip | sed -n \\
+        -e 's/^{{"path":"\\(.*\\)","kind":"file".*/\\1/p' \\
+        -e 's/^{{"path":"\\(.*\\)","kind":"link".*/\\1.rclonelink/p' |
+        sed -e 's/\\\\"/"/g' -e 's/\\\\\\\\/\\\\/g' > "$TO.list"
+    FROM_ALL="$({{ echo "$POINT"; rclone lsf --dirs-only "$FILES$SOURCE/{versions}" 2> /dev/null; }} | tr -d / |
+        sort -V -u | awk -v point="$POINT" 'later {{ print "{versions}/" $0 }} $0 == point {{ later = 1 }}') {current}"
+    if rclone lsf "$FILES$SOURCE/{points}/$POINT" > /dev/null 2>&1
+    then FROM_ALL="{points}/$POINT"
+    fi
+    for FROM in $FROM_ALL
+    do rclone copy --ignore-existing --files-from-raw "$TO.list" "$FILES$SOURCE/$FROM" "LINKS:$TO"
+    done
+
+   A database is now a file database.dump, with globals.sql beside it: run `psql --dbname=postgres --file=globals.sql`
+   on the new server, then `pg_restore --create --dbname=postgres database.dump`.
+
+5. The newest state in one command, with what a later, interrupted run may have changed:
+
+    rclone copy "$FILES$SOURCE/{current}" "LINKS:$TO-newest"
+"""

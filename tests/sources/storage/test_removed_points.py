@@ -1,0 +1,73 @@
+"""Points that the engine itself made, some of them removed: the others restore as their source was."""
+
+import contextlib
+import os
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from sources.engines import engine_for
+from sources.engines.base import Verdict
+from sources.storage import layout, merging, remotes, restoring, runs
+from sources.storage.restoring import Wish
+from sources.storage.store import Store
+from tests.sources.engines.peers import STARTED_AT, local_folder, task_for
+from tests.sources.engines.test_probing import KEY, serving
+from tests.sources.storage.building import picture
+
+FOLDER = "nas-7/nightly"
+
+
+def change(source: Path, day: int) -> None:
+    """Most files get another content; `either` is a file, a folder and a link, and between them nothing."""
+    source.mkdir(exist_ok=True)
+    for number, name in enumerate(("a", "b", "c")):
+        (source / name).write_text(f"{name} {day}" if number % 4 != day % 4 else f"{name} as ever")
+    (source / "stays").write_text("stays")
+    either = source / "either"
+    if either.is_dir():
+        (either / "file").unlink()
+        either.rmdir()
+    either.unlink(missing_ok=True)
+    if day == 0:
+        either.write_text(f"{day}")
+    elif day == 2:
+        either.mkdir()
+        (either / "file").write_text(f"{day}")
+    elif day == 4:
+        either.symlink_to(f"day {day}")
+    os.utime(source, (day, day))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["directory", "encrypted bucket"])
+def test_what_is_kept_comes_back_as_it_was(kind: str, tmp_path: Path) -> None:
+    with contextlib.ExitStack() as served:
+        given = ({}, {}, str(tmp_path / "repository"))
+        if kind != "directory":
+            given = served.enter_context(serving("s3", tmp_path / "served"))
+        (tmp_path / "repository").mkdir()
+        settings, secrets, path = given
+        key = None if kind == "directory" else KEY
+        location = remotes.location_of(path, settings, secrets, key, remotes.obscure)
+        store, source, pictures = Store(location, threading.Event()), tmp_path / "source", {}
+        for day in range(6):
+            change(source, day)
+            started_at = STARTED_AT + timedelta(days=day)
+            task = task_for(local_folder(source), tmp_path, location=location, folder=FOLDER, started_at=started_at)
+            result = engine_for("local").run(task, on_progress=lambda progress: None, stop=threading.Event())
+            assert result.verdict in (Verdict.SUCCEEDED, Verdict.WARNINGS), result.error
+            pictures[result.snapshot] = picture(source)
+
+        points = runs.points(store, FOLDER)
+        for gone in ([points[2]], [points[0], points[3]]):
+            removed = merging.remove(store, FOLDER, gone)
+            assert removed.freed > 0
+            for point in removed.present:
+                report = restoring.restore(Wish(FOLDER, point, tmp_path / f"{point} {gone}"), store, tmp_path / "cache")
+                assert report.failed == []
+                assert picture(tmp_path / f"{point} {gone}") == pictures[point]
+        assert runs.points(store, FOLDER) == [points[1], points[4], points[5]]
+        assert set(store.names(f"{FOLDER}/{layout.VERSIONS}", folders=True)) == {points[4], points[5]}

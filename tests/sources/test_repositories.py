@@ -1,0 +1,184 @@
+"""Repositories on remotes, as people make them: by the command, the API, the admin and a fleet file."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from delivery import stored_secrets
+from delivery.models import StoredSecret
+from jobs.models import Decision
+from sources.backups import repositories
+from sources.edits import Repositories
+from sources.fleet import import_fleet
+from sources.models import Repository
+from sources.storage import identity
+from sources.storage.store import StorageFailed
+from tests.api.asking import Program, make_user
+from tests.commands import command
+from tests.people import staff
+from tests.sources.engines.peers import PASSWORD
+from tests.sources.engines.test_probing import serving
+
+pytestmark = pytest.mark.django_db
+
+MAY_EDIT = ("add_repository", "change_repository", "view_repository")
+S3 = {"type": "s3", "provider": "Other", "endpoint": "https://s3.example.org", "access_key_id": "me"}
+run, refused = command("repositories")
+SECRETS = {"secret_access_key": "stored:cloud"}
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """What makes a repository in a bucket of a real server, in `tmp_path/s3`."""
+    stored_secrets.store("cloud", PASSWORD)
+    with serving("s3", tmp_path / "s3") as (remote, _, path):
+        yield {"name": "cloud", "location": path, "remote": remote, "secrets": SECRETS}
+
+
+def problems_of(**fields: Any) -> dict[str, list[str]]:
+    with pytest.raises(ValidationError) as found:
+        Repositories().fill(Repository(), {"name": "x", "location": "bucket/backups"} | fields)
+    problems: dict[str, list[str]] = found.value.message_dict
+    return problems
+
+
+class TestWhatRcloneTakes:
+    @pytest.mark.parametrize(
+        ("fields", "field", "text"),
+        [
+            ({"remote": {"type": "s4"}}, "remote", "no remote of type 's4'; did you mean s3"),
+            ({"remote": S3 | {"endpont": "x"}}, "remote", "no option 'endpont'; did you mean endpoint"),
+            ({"remote": S3 | {"secret_access_key": "x"}}, "remote", "secret_access_key is a secret"),
+            ({"remote": {"type": "alias", "remote": "/etc"}}, "remote", "type alias keeps nothing itself"),
+            ({"remote": {"type": "local"}}, "remote", "leave `remote` empty"),
+            ({"remote": {"type": "webdav", "url": "https://x", "bearer_token_command": "id"}}, "remote", "a program"),
+            ({"remote": {"type": "sftp", "host": "x", "ssh": "id"}}, "remote", "would run a program"),
+            ({"remote": {"type": "sftp", "host": "x"}}, "remote", "must show a known host key"),
+            ({"remote": {"type": "webdav", "user": "x"}}, "secrets", "url is missing"),
+            ({"remote": S3, "secrets": {"token": "stored:x"}}, "secrets", "has no option 'token'"),
+            ({"remote": S3, "secrets": {"secret_access_key": "x"}}, "secrets", "must say where the password is found"),
+            ({"remote": S3, "secrets": SECRETS}, "secrets", "there is no stored secret cloud"),
+            ({"remote": S3, "location": "../x"}, "location", "must not hold '..'"),
+            ({"location": "backups"}, "location", "is not an absolute path"),
+            ({"location": "/srv/backups", "key": "stored:x"}, "key", "is that of an encrypted repository"),
+        ],
+    )
+    def test_is_what_rclone_itself_says(self, fields: dict[str, Any], field: str, text: str) -> None:
+        assert text in "; ".join(problems_of(**fields)[field])
+
+
+class TestAnEncryptedOne:
+    def test_shows_its_key_once_and_by_export(self, cloud: dict[str, Any], tmp_path: Path) -> None:
+        values = [f"--set={name}={json.dumps(cloud[name])}" for name in ("remote", "secrets")]
+        made = run("add", "cloud", cloud["location"], "--encrypted", *values)
+        row = Repository.objects.get()
+        key = repositories.key_of(row)
+        assert f"its key, shown this once: {key}" in made
+        assert row.key.startswith("stored:repository-cloud-")
+        [use] = stored_secrets.StoredSecrets().uses(StoredSecret.objects.get(name="cloud"))
+        assert "cloud is used by the repository cloud" in use
+        assert key in run("key", "export", "cloud")
+        assert Decision.objects.get(what="key read").text.endswith("read the key of repository cloud")
+        assert "was written, read, changed and deleted" in run("test", "cloud")
+        assert json.loads(run("list", "--json"))[0]["encrypted"] is True
+        assert not [each for each in tmp_path.rglob("s3/**/*") if each.is_file()]
+        for change in ({"encrypted": False}, {"key": ""}):
+            with pytest.raises(ValidationError) as found:
+                Repositories().edit(row, change)
+            assert found.value.message_dict.keys() <= {"encrypted", "key"}
+
+    @pytest.mark.django_db(transaction=True)
+    def test_says_whose_it_is_and_is_not_opened_by_another_key(self, cloud: dict[str, Any]) -> None:
+        row = Repositories().edit(Repository(), cloud | {"encrypted": True}).row
+        stored_secrets.store("another", "a" * 64)
+        with pytest.raises(ValidationError, match="the key is not the one that it was made with"):
+            Repositories().edit(row, {"key": "stored:another"})
+        row.refresh_from_db()
+        Repository.objects.all().delete()  # as when the database is lost
+        key = {"encrypted": True, "key": row.key}
+        with pytest.raises(ValidationError, match="the repository cloud of another installation"):
+            Repositories().edit(Repository(), cloud | key)
+        service = Repositories()
+        service.take_over = True
+        assert service.edit(Repository(), cloud | key).row.identity == row.identity
+
+    def test_has_a_key_in_the_database_too(self) -> None:
+        for wrong in ({"encrypted": True}, {"key": "stored:x"}):
+            with pytest.raises(IntegrityError), transaction.atomic():
+                Repository.objects.create(name="x", location="/srv/x", **wrong)
+
+
+class TestOnEverySurface:
+    def test_the_api_answers_the_key_once(self, cloud: dict[str, Any]) -> None:
+        program = Program()
+        made = program.post("repositories", cloud | {"encrypted": True})
+        assert made.status_code == 201
+        assert made.json()["new_key"] == repositories.key_of(Repository.objects.get())
+        assert "new_key" not in program.get(f"repositories/{made.json()['id']}").json()
+
+    def test_so_does_the_admin_and_shows_it_again_by_a_permission_of_its_own(self, tmp_path: Path) -> None:
+        form = {
+            "name": "vault",
+            "location": str(tmp_path / "vault"),
+            "encrypted": "on",
+            "remote": "{}",
+            "secrets": "{}",
+        }
+        page = staff(*MAY_EDIT, "use_any_folder").post("/admin/sources/repository/add/", form)
+        row = Repository.objects.get()
+        key = str(repositories.key_of(row))
+        assert key in page.content.decode()
+        address = f"/admin/sources/repository/{row.pk}/key/"
+        assert key not in staff(*MAY_EDIT).get(address).content.decode()
+        assert key in staff(*MAY_EDIT, "export_key_of_repository").get(address).content.decode()
+
+    def test_a_fleet_file_makes_one_too(self, cloud: dict[str, Any]) -> None:
+        report = import_fleet({"repositories": [cloud | {"encrypted": True}]}, "fleet.json")
+        assert any(str(repositories.key_of(Repository.objects.get())) in each for each in report.warnings)
+
+    def test_one_that_cannot_be_used_is_not_made(self, cloud: dict[str, Any]) -> None:
+        stored_secrets.store("wrong", "x")
+        remote = f"--set=remote={json.dumps(cloud['remote'])}"
+        secrets = '--set=secrets={"secret_access_key": "stored:wrong"}'
+        assert "it refuses the credentials" in refused("add", "cloud", cloud["location"], remote, secrets)
+        assert not Repository.objects.exists()
+
+
+class TestAnAccountThatMayNotSetReferences:
+    @pytest.fixture
+    def program(self) -> Program:
+        return Program(make_user(*MAY_EDIT))
+
+    def test_makes_none_with_secrets_or_with_what_is_the_workers(self, program: Program) -> None:
+        stored_secrets.store("cloud", PASSWORD)
+        body = {"name": "x", "location": "bucket", "remote": S3, "secrets": SECRETS}
+        assert "may not set where passwords are found" in str(program.post("repositories", body).json())
+        body |= {"remote": S3 | {"env_auth": True}, "secrets": {}}
+        assert "env_auth: your account may not" in str(program.post("repositories", body).json())
+
+    def test_clears_them_when_it_points_the_repository_elsewhere(self, program: Program) -> None:
+        row = Repository.objects.create(name="x", location="bucket", remote=S3, secrets=SECRETS)
+        stored_secrets.store("cloud", PASSWORD)
+        remote = S3 | {"endpoint": "https://elsewhere.example.org"}
+        assert program.patch(f"repositories/{row.pk}", {"remote": remote}).json()["secrets"] == {}
+
+
+def test_what_lies_on_one_server_does_not_overlap() -> None:
+    Repository.objects.create(name="x", location="bucket/backups", remote=S3, secrets=SECRETS)
+    stored_secrets.store("cloud", PASSWORD)
+    fields = {"remote": S3 | {"region": "eu"}, "secrets": SECRETS, "location": "bucket"}
+    assert "repository x" in problems_of(**fields)["location"][0]
+    elsewhere = fields | {"remote": S3 | {"endpoint": "http://127.0.0.1:1"}}
+    assert "does not answer" in problems_of(**elsewhere)["remote"][0]
+
+
+def test_a_lost_secret_is_a_sentence() -> None:
+    row = Repository(name="x", location="bucket", remote=S3, secrets=SECRETS)
+    with pytest.raises(StorageFailed, match="repository x cannot be reached: there is no stored secret cloud"):
+        repositories.location_of(row)
+    assert identity.digest_of("a" * 64) not in ("", "a" * 64)
