@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.backends.utils import CursorWrapper
-from django.db.models import DurationField, ExpressionWrapper, F, Max, Min, Value
+from django.db.models import DateTimeField, ExpressionWrapper, F, Max, Value
 from django.db.models.functions import Coalesce
 
 from jobs.conf import PROGRAM
@@ -63,11 +63,12 @@ def damage(cursor: CursorWrapper, now: datetime) -> Answer:
 )
 def checks(cursor: CursorWrapper, now: datetime) -> Answer:
     """Assignments whose policy wants all of it read in a time that has passed since that was last done."""
-    since = Coalesce("check_round__ended_at", Min("backups__started_at"))
-    late = Assignment.objects.active().filter(policy__check_within__isnull=False).annotate(since=since)
-    second = ExpressionWrapper(Value(timedelta(seconds=1)) * F("policy__check_within"), DurationField())
-    rows = late.filter(since__lt=Value(now) - second).order_by("since").values_list("source__name", "since")
-    found = [f"{source} since {since:%Y-%m-%d}" for source, since in rows[:COUNT_TO]]
+    within = Value(timedelta(seconds=1)) * F("policy__check_within")
+    wanted = ExpressionWrapper(Value(now) - within, output_field=DateTimeField())
+    backed_up = Assignment.objects.active().filter(last_backup_at__isnull=False, policy__check_within__isnull=False)
+    late = backed_up.annotate(since=Coalesce("check_round__ended_at", "inserted_at")).filter(since__lt=wanted)
+    rows = late.order_by("since").values_list("source__name", "since")[:COUNT_TO]
+    found = [f"{source} since {since:%Y-%m-%d}" for source, since in rows]
     return found, {"late": found}
 
 
@@ -114,7 +115,7 @@ def repositories_usable(cursor: CursorWrapper, now: datetime) -> Answer:
     where = listed([f"{name}: {why}" for name, why in lost.items()])
     return warning(
         f"{len(lost)} of {several(len(found), 'place')} for backups cannot be written: {where}",
-        "mount or correct what is named; `manage.py repositories test NAME` tries it again",
+        f"mount or correct what is named; `{PROGRAM} repositories test NAME` tries it again",
         lost=sorted(lost),
     )
 

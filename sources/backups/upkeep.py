@@ -65,7 +65,7 @@ def enqueue(
 
 def _record(kind: str, assignment: Assignment, now: datetime, priority: int, at_once: bool) -> BacklogRecord:
     source, schedule = assignment.source, assignment.policy.schedule
-    opens_at, closes_at = (now, None) if at_once else planning.opening(assignment.policy, now)
+    opens_at, closes_at = (now, None) if at_once else assignment.policy.opening(now)
     today = now.astimezone(ZoneInfo(schedule.zone)).date()
     return BacklogRecord(
         kind=kind,

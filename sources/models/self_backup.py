@@ -26,7 +26,7 @@ class RecoveryKey(models.Model):
     """What opens the scheduler's own backups. There is one at most."""
 
     recipient = models.CharField(max_length=200)
-    sealed_identity = models.TextField(help_text="Of age, sealed by the passphrase.")
+    age_identity = models.TextField(help_text="Of age, sealed by the passphrase.")
     sealed_passphrase = SealedField(help_text="Sealed with a key derived from SECRET_KEY.")
     printed_at = models.DateTimeField(null=True, help_text="When a person last had the passphrase printed.")
 

@@ -34,10 +34,10 @@ class ArchiveDamaged(Exception):
 
 @dataclass(frozen=True)
 class RecoveryKey:
-    """`recipient`: what archives are sealed for. `sealed_identity`: what opens them, sealed by `passphrase`."""
+    """`recipient`: what archives are sealed for. `age_identity`: what opens them, sealed by `passphrase`."""
 
     recipient: str
-    sealed_identity: bytes = field(repr=False)
+    age_identity: bytes = field(repr=False)
     passphrase: str = field(repr=False)
 
 
@@ -62,10 +62,10 @@ def make_key() -> RecoveryKey:
     return RecoveryKey(str(identity.to_public()), sealed, passphrase)
 
 
-def open_key(sealed_identity: bytes, passphrase: str) -> str:
+def open_key(age_identity: bytes, passphrase: str) -> str:
     """The identity. Raises: WrongPassphrase."""
     try:
-        return str(pyrage.passphrase.decrypt(sealed_identity, passphrase.strip()), "ascii")
+        return str(pyrage.passphrase.decrypt(age_identity, passphrase.strip()), "ascii")
     except (pyrage.DecryptError, ValueError):
         raise WrongPassphrase(
             "this passphrase does not open the key of the scheduler's backups: look at the paper again, each letter "

@@ -95,7 +95,7 @@ def recovery_key() -> RecoveryKey:
             pk=1,
             defaults={
                 "recipient": made.recipient,
-                "sealed_identity": made.sealed_identity.decode(),
+                "age_identity": made.age_identity.decode(),
                 "sealed_passphrase": seal(made.passphrase),
             },
         )
@@ -120,7 +120,7 @@ def _back_up(scratch: Path, store: Store, run: Run) -> Made:
     sealed = archive.pack(scratch, _about(), _files(scratch), key.recipient)
     folder = archive.FOLDER
     identity = scratch / archive.KEY
-    identity.write_text(key.sealed_identity)
+    identity.write_text(key.age_identity)
     store.put(identity, f"{folder}/{archive.KEY}")
     name = layout.name_of(run.record.started_at) + archive.ENDING
     store.put(sealed, f"{folder}/{name}")

@@ -22,6 +22,8 @@ QUIET = ("--config=", "--use-json-log", "--log-level=ERROR", "--retries=1", "--l
 PARTIAL_SUFFIX = ".rclone-partial"
 """Ends the name of a file that is being fetched. Not more than 16 characters."""
 STATS = '"stats":{'
+AFTER_A_PROBLEM = "can't close account: file already closed"
+"""Which rclone adds where it could not decrypt a file."""
 DIGEST = re.compile(r"([0-9a-f]{64})  ")
 UNREADABLE = re.compile(r"decrypt|crypt|corrupt|bad magic|unexpected EOF|hashes differ", re.IGNORECASE)
 """What rclone says of a file on a remote whose content is wrong; the rest may be the way there."""
@@ -220,7 +222,7 @@ class Store:
                 message, path = _message(line)
                 if problems is not None and path:
                     problems[path] = message
-                else:
+                elif message != AFTER_A_PROBLEM:
                     errors.append(message)
             else:
                 on_line(line)

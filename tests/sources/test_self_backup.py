@@ -35,7 +35,7 @@ def test_what_is_packed_comes_back_for_the_passphrase_alone(tmp_path: Path) -> N
 
     assert b"hunter2" not in sealed.read_bytes()
     assert "hunter2" not in repr(about) + repr(key)
-    identity = archive.open_key(key.sealed_identity, f" {key.passphrase}\n")
+    identity = archive.open_key(key.age_identity, f" {key.passphrase}\n")
     with archive.opened(sealed, identity) as (found, tar):
         assert found == about
         content = tar.extractfile(f"{archive.FILES}{secret}")

@@ -32,9 +32,9 @@ VERBS = {
 
 class Command(VerbCommand):
     help = (
-        "Stored secrets, which sources refer to as stored:NAME. They are sealed in the database, and never shown. "
-        "Alone: list. Exit codes: 0; 1 when a secret is in use, or one cannot be opened; 2 for bad usage, or when the "
-        "database does not answer."
+        "Stored secrets, which sources and repositories refer to as stored:NAME. They are sealed in the database, and "
+        "never shown. Alone: list. Exit codes: 0; 1 when a secret is in use, or one cannot be opened; 2 for bad usage, "
+        "or when the database does not answer."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
