@@ -211,7 +211,7 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
         facts = assignment.drill_facts
         rows = [(name, f"{number:,} rows") for name, number in facts.get("tables", {}).items()]
         rows += [("left out", each) for each in facts.get("notes", [])]
-        if facts:
+        if "of_files" in facts:
             rows.insert(0, ("files", f"{facts['files']:,} of {facts['of_files']:,}, {filesizeformat(facts['size'])}"))
         return table(("what", "restored"), rows, empty="none yet")
 
