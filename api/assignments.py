@@ -124,7 +124,7 @@ class AssignmentEdits(Service[Assignment]):
         return []
 
     def uses(self, row: Assignment) -> list[str]:
-        return repository_repository_edits.backups_of(row.backups.all())
+        return repository_edits.backups_of(row.backups.all())
 
 
 class Assignments(Resource[Assignment]):
