@@ -13,6 +13,7 @@ from django.utils.text import slugify
 from declarations.service import Service, used_by
 from jobs import decisions
 from jobs.breakers import verbs
+from jobs.conf import PROGRAM
 from sources import declarations
 from sources.backups import overlaps, reach, repositories
 from sources.models import Backup, Repository
@@ -30,7 +31,7 @@ LEAST_KEY = 32
 
 KEEP_THE_KEY = (
     "Without its key no backup in an encrypted repository can be read. Keep it on paper, where this host is not: "
-    "`manage.py repositories key export NAME` prints it with what to do"
+    f"`{PROGRAM} repositories key export NAME` prints it with what to do"
 )
 
 
