@@ -11,10 +11,12 @@ from django.core.management import get_commands, load_command_class
 from sources import fleet_files
 from sources.fleet import import_fleet
 from sources.models import Assignment
+from sources.storage import recovering
 from tests.documents import ROOT, Command, blocks, commands, table_rows
 
 README = ROOT / "README.md"
 MANAGE = [".venv/bin/python", "manage.py"]
+RECOVER = ".venv/bin/backupsched recover"
 COMMANDS = commands()
 
 
@@ -30,7 +32,7 @@ def test_the_readme_opens_with_one_sentence_and_the_two_commands() -> None:
 
 
 def test_every_command_is_of_a_sort_that_is_checked_here() -> None:
-    checked = [*of("make "), *of(" ".join(MANAGE)), *of("export ")]
+    checked = [*of("make "), *of(" ".join(MANAGE)), *of("export "), *of(RECOVER), *of("psql "), *of("pg_restore ")]
     assert set(COMMANDS) == set(checked)
 
 
@@ -51,6 +53,11 @@ def test_every_management_command_takes_its_arguments() -> None:
         loaded = load_command_class(app, name) if isinstance(app, str) else app
         # raises for an unknown option or a missing argument, and says which
         loaded.create_parser("manage.py", name).parse_args(arguments)
+
+
+def test_recover_takes_its_arguments() -> None:
+    for command in of(RECOVER):
+        recovering.parser().parse_args(shlex.split(command.line.removeprefix(RECOVER)))
 
 
 def test_every_exported_variable_is_a_setting() -> None:

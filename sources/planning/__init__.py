@@ -23,7 +23,7 @@ from sources.planning.names import (
     subject_of_policy,
     subject_of_source,
 )
-from sources.planning.openings import next_openings, opening, plain_openings, stops_at
+from sources.planning.openings import next_openings, plain_openings, stops_at
 from sources.planning.replanning import replan
 from sources.planning.requests import back_up_now, end_waits_for_snooze, keep_promise, pause, resume, snooze, unsnooze
 from sources.planning.standings import Standing, standings_of
@@ -48,7 +48,6 @@ __all__ = [
     "keep_promise",
     "limit_seeding",
     "next_openings",
-    "opening",
     "pause",
     "plain_openings",
     "replan",

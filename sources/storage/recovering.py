@@ -35,7 +35,7 @@ ABOUT = (
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command. Returns the exit code."""
-    options = vars(_parser().parse_args(arguments))
+    options = vars(parser().parse_args(arguments))
     stop = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -54,18 +54,19 @@ def main(arguments: Sequence[str]) -> int:
         return _complain("stopped; the same command goes on where it was", 1)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="backupsched recover", description=ABOUT)
-    parser.add_argument("repository", metavar="REPOSITORY", help="a folder, or a path in the remote of --remote")
-    parser.add_argument("--source", metavar="NAME", help="one source, or one assignment as nas-7/nightly (all)")
-    parser.add_argument("--key-file", type=Path, metavar="FILE", help="holds the key of an encrypted repository")
-    parser.add_argument(
+def parser() -> argparse.ArgumentParser:
+    """Of its arguments."""
+    made = argparse.ArgumentParser(prog="backupsched recover", description=ABOUT)
+    made.add_argument("repository", metavar="REPOSITORY", help="a folder, or a path in the remote of --remote")
+    made.add_argument("--source", metavar="NAME", help="one source, or one assignment as nas-7/nightly (all)")
+    made.add_argument("--key-file", type=Path, metavar="FILE", help="holds the key of an encrypted repository")
+    made.add_argument(
         "--remote", action="append", default=[], metavar="OPTION=VALUE",
         help="of the remote that holds it, as rclone calls it: type=s3, endpoint=… and so on; OPTION=@FILE for a "
-        "secret that a file holds",
+        "secret that a file holds. Or set what RECOVER.txt names, and call the repository base:PATH",
     )  # fmt: skip
-    showing.add_options(parser, "this host")
-    return parser
+    showing.add_options(made, "this host")
+    return made
 
 
 def location_of(options: dict[str, Any]) -> Location:
@@ -82,12 +83,18 @@ def location_of(options: dict[str, Any]) -> Location:
             remote[name] = value
     if (remote or secrets) and "type" not in remote:
         raise ValueError("--remote type=… is missing: s3, sftp, webdav, …, as rclone calls it")
-    path = options["repository"]
+    path, key = options["repository"], _key(options)
+    if not remote and path.startswith("base:"):
+        given = {name: value for name, value in os.environ.items() if name.startswith("RCLONE_CONFIG_BASE_")}
+        if "RCLONE_CONFIG_BASE_TYPE" not in given:
+            raise ValueError(f"RCLONE_CONFIG_BASE_TYPE is not set; set what {layout.RECOVER} names, or use --remote")
+        found = remotes.location_of(path, {}, {}, key, remotes.obscure)
+        return replace(found, environment={**given, **found.environment}, directory=None)
     if not remote:
         path = str(Path(path).absolute())
         if not Path(path).is_dir():
             raise ValueError(f"{path} is no folder here; name the one that holds {layout.RECOVER}")
-    return remotes.location_of(path, remote, secrets, _key(options), remotes.obscure)
+    return remotes.location_of(path, remote, secrets, key, remotes.obscure)
 
 
 def check_key(store: Store, options: dict[str, Any]) -> None:

@@ -44,7 +44,7 @@ def make_one_of_each() -> tuple[dict[str, Any], Assignment]:
         "repository": assignment.policy.repository_id, "schedule": schedule.pk, "trigger": trigger.pk,
         "throttle": throttle.pk, "retry_policy": retry_policy.pk, "endpoint": schedule.endpoint_id,
         "record": record.pk, "breaker": breaker.pk, "worker": worker.pk,
-        "restore": Restore.objects.create(assignment=free, point="20261121T065755Z", asked_at=now).pk,
+        "restore": Restore.objects.create(assignment=free, point="20261121T065755Z", to="folder", asked_at=now).pk,
         "stored_secret": StoredSecret.objects.create(name="nas", sealed="").pk,
     }  # fmt: skip
     return values, assignment

@@ -114,10 +114,9 @@ def test_a_killed_server_leaves_a_restore_that_goes_on(built: Built, tmp_path: P
     assert contents(folder) == contents(built.source)
 
 
+@pytest.mark.parametrize("served", ["sftp", "local"], indirect=True)
 def test_an_encrypted_repository_gives_back_the_same(tmp_path: Path, served: tuple[SourceSpec, Path]) -> None:
     source, folder = served
-    if source.kind not in ("sftp", "local"):
-        pytest.skip("the way to the source has nothing to do with that to the repository")
     built = Built(tmp_path / "built", key="the key", digests=False)
     built.write("docs/" + "n" * 140, "content")
     built.back_up()

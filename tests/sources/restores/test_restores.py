@@ -1,11 +1,13 @@
 """Restores that workers run: asked for over the API, done as records, noted in a row and in the log."""
 
+import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobs import settling
+from jobs import backlog, rescuing, settling
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.models import BacklogRecord, Decision
@@ -15,6 +17,8 @@ from sources.restores import asking, handler
 from tests.api.asking import Program, fields_of, make_user
 from tests.sources.factories import claim, make_assignment, make_policy, make_source
 from tests.sources.storage.building import ASSIGNMENT, Built, picture
+from tests.sources.worker_process import worker_process
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db
 
@@ -101,3 +105,23 @@ def test_what_cannot_be_is_a_sentence(
         body = body | {"target": body["target"].format(tmp=tmp_path)}
     assert message in fields_of(ask(**body))[field]
     assert not Restore.objects.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_a_killed_worker_leaves_a_restore_that_the_next_one_ends(built: Built, tmp_path: Path) -> None:
+    to = tmp_path / "allowed" / "to"
+    for number in range(3):
+        built.write(f"large {number}", os.urandom(20_000_000))
+    point = built.back_up()
+    assert ask(target=str(to)).status_code == 201
+    with worker_process("restores", tmp_path, BACKUPSCHED_VAR=str(tmp_path / "var")):
+        eventually((to / f".restore-{point}.unfinished").exists)
+    assert picture(to) != picture(built.source)
+
+    rescuing.rescue(now=database_clock() + timedelta(hours=1))
+    backlog.retry(BacklogRecord.objects.filter(kind="restore").values_list("pk", flat=True))
+    restore = work()
+
+    assert (restore.outcome, restore.error) == ("succeeded", "")
+    assert picture(to) == picture(built.source)

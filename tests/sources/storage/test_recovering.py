@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sources.storage import layout
+from sources.storage import layout, remotes
 from tests.sources.engines import peers
 from tests.sources.storage.building import ASSIGNMENT, Built, picture
 from tests.waiting import PATIENCE
@@ -27,12 +27,12 @@ def built(tmp_path: Path) -> Built:
     return built
 
 
-def recover(*arguments: object, code: int = 0) -> str:
+def recover(*arguments: object, code: int = 0, **environment: str) -> str:
     """Run it as a program that has neither database nor settings, and where it writes Django is not imported."""
     program = "import sys; from backupsched.command_line import main; code = main(); assert 'django' not in sys.modules"
     done = subprocess.run(
         (sys.executable, "-c", f"{program}; sys.exit(code)", "recover", *map(str, arguments)),
-        cwd=ROOT, env={"PATH": os.environ["PATH"], "TZ": "Europe/Berlin"},
+        cwd=ROOT, env={"PATH": os.environ["PATH"], "TZ": "Europe/Berlin", **environment},
         capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == code, done.stderr
@@ -102,4 +102,7 @@ def test_a_repository_on_a_remote_is_named_as_rclone_calls_it(built: Built, tmp_
                   "host_keys": host.host_key, "pass": f"@{tmp_path / 'password'}"}  # fmt: skip
         options = (f"--remote={name}={value}" for name, value in remote.items())
         recover("/", *options, "--to", tmp_path / "to")
-    assert picture(tmp_path / "to") == picture(built.source)
+        given = remote | {"pass": remotes.obscure(peers.PASSWORD)}
+        environment = {f"RCLONE_CONFIG_BASE_{name.upper()}": str(value) for name, value in given.items()}
+        recover("base:/", "--to", tmp_path / "too", **environment)
+    assert picture(tmp_path / "to") == picture(tmp_path / "too") == picture(built.source)
