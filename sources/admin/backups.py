@@ -27,6 +27,8 @@ ACCEPT_MEANS = "What is kept is removed again as its policy says: at the next ba
 
 Verb = Callable[..., int]
 
+SHOWN_POINTS = 500
+
 
 class PolicyOfBackupFilter(PolicyFilter):
     path = "assignment__policy"
@@ -181,7 +183,7 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     def points(self, assignment: Assignment) -> str:
         rows = [
             (moment(each.point.started_at), ", ".join(each.reasons) or "is removed after the next backup")
-            for each in retention.decide(assignment)
+            for each in retention.decide(assignment)[:SHOWN_POINTS]
         ]
         return table(("of (UTC)", "stays since it is"), rows, empty="none")
 
