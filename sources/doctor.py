@@ -103,7 +103,7 @@ def repositories_usable(cursor: CursorWrapper, now: datetime) -> Answer:
     where = listed([f"{name}: {why}" for name, why in lost.items()])
     return warning(
         f"{len(lost)} of {several(len(found), 'place')} for backups cannot be written: {where}",
-        "mount or correct what is named; `manage.py repositories test NAME` tries it again",
+        f"mount or correct what is named; `{PROGRAM} repositories test NAME` tries it again",
         lost=sorted(lost),
     )
 

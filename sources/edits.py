@@ -18,6 +18,7 @@ from django.utils.text import slugify
 from declarations.service import Service, used_by
 from jobs import decisions
 from jobs.breakers import verbs
+from jobs.conf import PROGRAM
 from jobs.models import Origin
 from schedules import rescheduling, rollouts
 from schedules.models import Schedule
@@ -42,7 +43,7 @@ LEAST_KEY = 32
 
 KEEP_THE_KEY = (
     "Without its key no backup in an encrypted repository can be read. Keep it on paper, where this host is not: "
-    "`manage.py repositories key export NAME` prints it with what to do"
+    f"`{PROGRAM} repositories key export NAME` prints it with what to do"
 )
 
 SCHEDULE_FIELDS = ("name", "cron", "zone", "enabled", "priority", "retry_policy", "throttle")

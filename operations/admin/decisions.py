@@ -29,9 +29,10 @@ CANDIDATES = ("claimed", "left")
 """Facts of a claim that are lists of records with the keys of the claim order."""
 
 
-def log_url(subjects: Iterable[str], kind: str) -> str:
+def log_url(subjects: Iterable[str], *kinds: str) -> str:
     """Where the lines about these subjects are listed."""
-    return f"{reverse('admin:jobs_decision_changelist')}?{urlencode({'kind': kind, 'subject__in': ','.join(subjects)})}"
+    about = {"kind__in": ",".join(kinds), "subject__in": ",".join(subjects)}
+    return f"{reverse('admin:jobs_decision_changelist')}?{urlencode(about)}"
 
 
 def log_url_of_record(record: BacklogRecord) -> str:

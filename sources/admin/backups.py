@@ -20,7 +20,7 @@ from sources import held_back
 from sources.admin.protection import STATE_LABELS, AlertStateFilter, PolicyFilter, present, with_alert_state
 from sources.backups import retention
 from sources.models import Assignment, Backup, Progress
-from sources.planning import KIND, subject_of
+from sources.planning import OF_ASSIGNMENTS, subject_of
 
 ACCEPT = "Looked at it: it is meant so"
 ACCEPT_MEANS = "What is kept is removed again as its policy says: at the next backup, or soon."
@@ -159,7 +159,7 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
 
     @admin.display(description="its log")
     def log(self, assignment: Assignment) -> str:
-        address = log_url([subject_of(assignment.pk)], KIND)
+        address = log_url([subject_of(assignment.pk)], *OF_ASSIGNMENTS)
         return format_html('<a href="{}" class="text-link">what was done</a>', address)
 
     @admin.display(description="read and compared (UTC)")

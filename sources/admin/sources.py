@@ -171,7 +171,7 @@ class SourceAdmin(BrowsesBackups, AgentFields, AgentActions, DeclaredPages):
         subjects = [planning.subject_of_source(source.pk)]
         for assignment in source.assignments.all():
             subjects += [planning.subject_of(assignment.pk), planning.subject_of_policy(assignment.policy_id)]
-        address = log_url(subjects, planning.KIND)
+        address = log_url(subjects, *planning.OF_ASSIGNMENTS)
         return format_html('<a href="{}" class="text-link">what was done, to it and by its policies</a>', address)
 
     @admin.display(description="not kept by backups")

@@ -14,12 +14,12 @@ from django.template.defaultfilters import filesizeformat
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.outcomes import Claimed, Outcome, Succeeded
-from sources import repository_breaker
+from sources import planning, repository_breaker
 from sources.backups import repositories, upkeep
 from sources.models import Assignment, Backup, CheckRound
 from sources.storage.checking import Checked, Damage
 
-KIND = "check"
+KIND = planning.CHECK
 EVERY = timedelta(hours=20)
 """A day, less what a window may be later than the last one."""
 AT_ONCE = 100

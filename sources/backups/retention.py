@@ -15,6 +15,7 @@ from django.template.defaultfilters import filesizeformat
 from jobs.clock import database_clock
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Outcome, Succeeded
+from sources import planning
 from sources.availability.check import not_wanted
 from sources.backups import repositories, upkeep
 from sources.domain.retention import Keep, Kept, Point
@@ -22,7 +23,7 @@ from sources.models import Assignment, Backup
 from sources.storage import layout
 from sources.storage.merging import Removed
 
-KIND = "retention"
+KIND = planning.RETENTION
 
 
 def decide(assignment: Assignment, keep: Keep | None = None) -> list[Kept]:

@@ -50,7 +50,7 @@ def enqueue(kind: str, assignments: Iterable[Assignment], now: datetime, *, prio
 
 def _record(kind: str, assignment: Assignment, now: datetime, priority: int) -> BacklogRecord:
     source, schedule = assignment.source, assignment.policy.schedule
-    opens_at, closes_at = planning.opening(assignment.policy, now)
+    opens_at, closes_at = assignment.policy.opening(now)
     today = now.astimezone(ZoneInfo(schedule.zone)).date()
     return BacklogRecord(
         kind=kind,

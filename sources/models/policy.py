@@ -1,10 +1,21 @@
+import logging
+from datetime import datetime, timedelta
+
 from django.db import models
 
+from jobs import throttles
 from jobs.models import Throttle
 from schedules.models import Schedule
 from sources.domain.retention import Keep, usual
 from sources.domain.windows import Window
 from sources.models.repository import Repository
+
+log = logging.getLogger(__name__)
+
+LOOK_AGAIN_AFTER = timedelta(hours=1)
+"""When to look again at a window that cannot be read."""
+
+Opening = tuple[datetime, datetime | None]
 
 
 class AtClose(models.TextChoices):
@@ -62,3 +73,22 @@ class Policy(models.Model):
     def weekly_window(self) -> Window:
         """The window as a value of the pure domain."""
         return Window.parse(self.window, self.schedule.zone, self.excluded_dates)
+
+    def opening(self, now: datetime) -> Opening:
+        """From when (not before `now`) to when its backups may run; None: the window never closes.
+
+        A window that cannot be read (a row written past the forms) is closed, and must not hold up other policies.
+        """
+        try:
+            found = self.weekly_window.current_or_next(now)
+        except ValueError as error:
+            log.error("policy %s backs up nothing: its window cannot be read: %s", self, error)
+            return now + LOOK_AGAIN_AFTER, now + LOOK_AGAIN_AFTER
+        return (max(found.opens_at, now), found.closes_at) if found else (now, None)
+
+    def throttle_key(self, *, first_backup: bool) -> tuple[int, ...]:
+        """The throttles of its records, as `throttles.lanes_of` names them."""
+        ids = [self.schedule.throttle_id]
+        if first_backup and self.seeding_limit:
+            ids.append(self.seeding_throttle_id)
+        return throttles.key_of([throttle for throttle in ids if throttle is not None])

@@ -15,12 +15,15 @@ from sources.planning.names import (
     AVAILABILITY,
     BACK_UP_NOW_PRIORITY,
     BACKUPS,
+    CHECK,
     KIND,
+    OF_ASSIGNMENTS,
+    RETENTION,
     subject_of,
     subject_of_policy,
     subject_of_source,
 )
-from sources.planning.openings import next_openings, opening, plain_openings, stops_at
+from sources.planning.openings import next_openings, plain_openings, stops_at
 from sources.planning.replanning import replan
 from sources.planning.requests import back_up_now, end_waits_for_snooze, keep_promise, pause, resume, snooze, unsnooze
 from sources.planning.standings import Standing, standings_of
@@ -30,7 +33,10 @@ __all__ = [
     "AVAILABILITY",
     "BACKUPS",
     "BACK_UP_NOW_PRIORITY",
+    "CHECK",
     "KIND",
+    "OF_ASSIGNMENTS",
+    "RETENTION",
     "Standing",
     "back_up_now",
     "catch_up",
@@ -42,7 +48,6 @@ __all__ = [
     "keep_promise",
     "limit_seeding",
     "next_openings",
-    "opening",
     "pause",
     "plain_openings",
     "replan",

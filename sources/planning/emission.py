@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from jobs import decisions
+from jobs import decisions, throttles
 from jobs.clock import database_clock
 from jobs.order import LONGEST_DEMOTION_DAYS
 from jobs.prepared import execute
@@ -21,9 +21,9 @@ from jobs.wakeups import notify
 from schedules.models import Schedule
 from schedules.watermarks import can_emit
 from sources.models import Policy
-from sources.planning.lanes import lanes_of
+from sources.models.policy import Opening
 from sources.planning.names import AVAILABILITY, KIND, subject_of_policy
-from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER, Opening, opening
+from sources.planning.openings import STARTS_ALL_THE_SAME_AFTER
 
 # Served by `assignment_due`. The order of insertion is the assignments' own, so `id` is the claim's "prior order".
 # What failed at last ranks as `jobs.order.demoted_by_failure` says: a new period does not put it first.
@@ -151,13 +151,14 @@ def catch_up(now: datetime | None = None, seconds: float = CATCH_UP_SECONDS) -> 
 def _emit(batches: list[tuple[Policy, datetime]], now: datetime, assignment_ids: list[int] | None) -> int:
     if not batches:
         return 0
-    openings = [opening(policy, now) for policy, _ in batches]  # before anything is locked
+    openings = [policy.opening(now) for policy, _ in batches]  # before anything is locked
     with transaction.atomic():
         # in here: a throttle whose lane is named is not removed before the records stand in it
-        lanes = lanes_of([policy for policy, _ in batches])
+        keys = [[policy.throttle_key(first_backup=first) for first in (False, True)] for policy, _ in batches]
+        lanes = throttles.lanes_of([key for pair in keys for key in pair])
         rows = [
-            _batch_row(policy, trigger_at, found, lanes[policy.pk])
-            for (policy, trigger_at), found in zip(batches, openings, strict=True)
+            _batch_row(policy, trigger_at, found, lanes[usual], lanes[first])
+            for (policy, trigger_at), found, (usual, first) in zip(batches, openings, keys, strict=True)
         ]
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         with connection.cursor() as cursor:
@@ -186,7 +187,7 @@ def _line(policy: Policy, trigger_at: datetime, count: int) -> decisions.Line:
     )
 
 
-def _batch_row(policy: Policy, trigger_at: datetime, found: Opening, lanes: tuple[int, int]) -> dict[str, Any]:
+def _batch_row(policy: Policy, trigger_at: datetime, found: Opening, lane: int, seeding_lane: int) -> dict[str, Any]:
     schedule = policy.schedule
     opens_at, closes_at = found
     return {
@@ -199,6 +200,6 @@ def _batch_row(policy: Policy, trigger_at: datetime, found: Opening, lanes: tupl
         "must_fit": policy.only_if_it_fits,
         "priority": schedule.priority,
         "retry_policy_id": schedule.retry_policy_id,
-        "lane": lanes[0],
-        "seeding_lane": lanes[1],
+        "lane": lane,
+        "seeding_lane": seeding_lane,
     }

@@ -1,31 +1,13 @@
 """Which throttles hold the records of a policy: its own, and for first backups the one of its seeding limit."""
 
-from collections.abc import Iterable
-
 from jobs import throttles
 from jobs.models import Throttle
 from sources.models import Policy
 
-Key = tuple[int, ...]
-
 
 def lane_of(policy: Policy, *, first_backup: bool) -> int:
     """The lane of a policy's records."""
-    return throttles.lane_of(_throttles(policy, first_backup=first_backup))
-
-
-def lanes_of(policies: Iterable[Policy]) -> dict[int, tuple[int, int]]:
-    """For any number of policies, by id: the lane of their records, and that of their first backups' records."""
-    keys = {p.pk: (_throttles(p, first_backup=False), _throttles(p, first_backup=True)) for p in policies}
-    lanes = throttles.lanes_of([key for pair in keys.values() for key in pair])
-    return {policy: (lanes[usual], lanes[first]) for policy, (usual, first) in keys.items()}
-
-
-def _throttles(policy: Policy, *, first_backup: bool) -> Key:
-    ids = [policy.schedule.throttle_id]
-    if first_backup and policy.seeding_limit:
-        ids.append(policy.seeding_throttle_id)
-    return throttles.key_of([throttle for throttle in ids if throttle is not None])
+    return throttles.lane_of(policy.throttle_key(first_backup=first_backup))
 
 
 def limit_seeding(policy: Policy) -> None:

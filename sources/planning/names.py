@@ -1,6 +1,11 @@
 """What backup records are called on the backlog."""
 
 KIND = "backup"
+RETENTION = "retention"
+CHECK = "check"
+OF_ASSIGNMENTS = (KIND, RETENTION, CHECK)
+"""Kinds whose subject is an assignment."""
+
 AVAILABILITY = "availability"
 ARRIVALS = "arrivals"
 """What has just checked in, so that it waits behind no question that hangs: asked as in AVAILABILITY, but briefly."""

@@ -5,37 +5,17 @@ that starts only what fits, as much earlier as its last backup took. So neither 
 think about it, and the tick that closes windows puts off what no longer fits.
 """
 
-import logging
 from datetime import datetime, timedelta
 
 from django.db.models import F
 
 from jobs import decisions
 from sources.models import Assignment, AtClose, Policy
+from sources.models.policy import Opening
 from sources.planning.names import KIND, assignment_of, subject_of
-
-log = logging.getLogger(__name__)
-
-LOOK_AGAIN_AFTER = timedelta(hours=1)
-"""When to look again at a window that cannot be read."""
 
 STARTS_ALL_THE_SAME_AFTER = 3
 """Openings running that an assignment may be left out of since it does not fit; in the next one it is started."""
-
-Opening = tuple[datetime, datetime | None]
-
-
-def opening(policy: Policy, now: datetime) -> Opening:
-    """From when (not before `now`) to when the policy's backups may run; None: the window never closes.
-
-    A window that cannot be read (a row written past the forms) is closed, and must not hold up other policies.
-    """
-    try:
-        found = policy.weekly_window.current_or_next(now)
-    except ValueError as error:
-        log.error("policy %s backs up nothing: its window cannot be read: %s", policy, error)
-        return now + LOOK_AGAIN_AFTER, now + LOOK_AGAIN_AFTER
-    return (max(found.opens_at, now), found.closes_at) if found else (now, None)
 
 
 def must_fit(policy: Policy, assignment: Assignment) -> bool:
@@ -51,7 +31,7 @@ def stops_at(policy: Policy, assignment: Assignment, now: datetime) -> datetime 
     """
     if policy.at_close != AtClose.STOP or assignment.skips >= STARTS_ALL_THE_SAME_AFTER:
         return None
-    opens_at, closes_at = opening(policy, now)
+    opens_at, closes_at = policy.opening(now)
     return closes_at if opens_at <= now else now
 
 
@@ -65,7 +45,7 @@ def next_openings(records: list[tuple[int, str]], now: datetime) -> dict[int, Op
     assignments = Assignment.objects.select_related("source").in_bulk(set(ids.values()))
     of_them = {assignment.policy_id for assignment in assignments.values()}
     policies = Policy.objects.select_related("schedule").in_bulk(of_them)
-    by_policy = {policy.pk: opening(policy, now) for policy in policies.values()}
+    by_policy = {policy.pk: policy.opening(now) for policy in policies.values()}
     openings: dict[int, Opening] = {}
     skipped: list[decisions.Line] = []
     for record_id, assignment_id in ids.items():
@@ -81,7 +61,7 @@ def plain_openings(records: list[tuple[int, str]], now: datetime) -> dict[int, O
     ids = {record_id: assignment_of(subject) for record_id, subject in records}
     policy_of = dict(Assignment.objects.filter(pk__in=set(ids.values())).values_list("pk", "policy"))
     policies = Policy.objects.select_related("schedule").in_bulk(set(policy_of.values()))
-    found = {policy.pk: opening(policy, now) for policy in policies.values()}
+    found = {policy.pk: policy.opening(now) for policy in policies.values()}
     return {record_id: found[policy_of[each]] for record_id, each in ids.items() if each in policy_of}
 
 
@@ -95,7 +75,7 @@ def _for_assignment(
     if opens_at <= now and closes_at - duration <= now:
         assignment.skips += 1
         skipped.append(_line(policy, assignment, closes_at))
-        opens_at, closes_at = opening(policy, closes_at)
+        opens_at, closes_at = policy.opening(closes_at)
         if closes_at is None or not must_fit(policy, assignment):
             return opens_at, closes_at
     return opens_at, closes_at - duration

@@ -265,4 +265,7 @@ class TestAssignmentStates:
         assert [each.pk for each in found] == [assignment.pk]
         page = admin_client.get(f"{ASSIGNMENTS}{assignment.pk}/change/").content.decode()
         assert f"{vanished:%Y-%m-%d %H:%M:%S}" in page
-        assert f"/admin/jobs/decision/?kind=backup&amp;subject__in=assignment%3A{assignment.pk}" in page
+        assert (
+            f"/admin/jobs/decision/?kind__in=backup%2Cretention%2Ccheck&amp;subject__in=assignment%3A{assignment.pk}"
+            in page
+        )

@@ -85,6 +85,7 @@ class _Run:
         self.least_rate = LeastRate(task.least_rate)
         self.log, self.read = self._new_log(), 0
         self.times, self.doubtful = dict[str, str](), set[str]()
+        self.failed, self.names_all = set[str](), True
         self.environment = self._environment()
 
     def copy_source(self) -> EngineResult:
@@ -102,9 +103,8 @@ class _Run:
         if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
             self._blame_the_repository(judgement)
             return failure(judgement.verdict, judgement.text)
-        if judgement.verdict is Verdict.WARNINGS:
-            # one of these may be what was not copied: the next run is to see that it differs
-            self.times |= dict.fromkeys(self.doubtful, "")
+        # what was not copied: the next run is to see that it differs
+        self.times |= dict.fromkeys(self.doubtful & self.failed if self.names_all else self.doubtful, "")
         complete = not judgement.warnings
         totals, changes, more = make_point(self.task, self.store, begun, self.times, complete=complete)
         warnings = (*judgement.warnings, *more)
@@ -134,6 +134,9 @@ class _Run:
     def _copy(self, arguments: tuple[str, ...]) -> Judgement:
         judgement = self._judge(self._start(arguments, self._take))
         self.read += self.log.transferred
+        if judgement.verdict is not Verdict.SUCCEEDED:
+            self.failed |= {problem.path for problem in self.log.problems}
+            self.names_all &= "" not in self.failed and self.log.problem_count == len(self.log.problems)
         return judgement
 
     def _align(self, begun: Begun) -> Judgement:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sources.engines.base import EngineProgress
+from sources.storage.store import PARTIAL_SUFFIX
 
 MAX_PROBLEMS = 200
 MESSAGE_LENGTH = 500
@@ -23,10 +24,11 @@ IGNORED = " - ignoring"
 BREAKDOWN = re.compile(r"^(fatal error: |SIGSEGV|panic: )")
 """Go's words, before a page of traces."""
 CLASH = re.compile(
-    r"not a directory|is a directory|incompatible remotes|file exists|directory not empty|simple update failed",
-    re.IGNORECASE,
+    r"not a directory|is a directory|incompatible remotes|file exists|directory not empty", re.IGNORECASE
 )
-"""What local folders, SFTP and WebDAV say of a file where a folder is, and the other way round."""
+"""What file systems say of a file where a folder is, and the other way round."""
+PIECE = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PARTIAL_SUFFIX)}$")
+"""Ends the name of a file that is being fetched."""
 SKIPPED_LINK = "Can't follow symlink"
 
 
@@ -88,7 +90,7 @@ class RcloneLog:
         self.problem_count += 1
         self.ignored_count += message.endswith(IGNORED)
         whole_run = message.startswith("error reading source root") or "objectType" not in entry
-        path = "" if whole_run else str(entry.get("object", ""))
+        path = "" if whole_run else PIECE.sub("", str(entry.get("object", "")))
         text = OF_THE_GATE.sub(_of_the_gate, PREAMBLE.sub("", message))
         self.problems.append(Problem(self._shortened(text), self._shortened(path)))
         if len(self.problems) > MAX_PROBLEMS:
@@ -111,9 +113,13 @@ class RcloneLog:
         return self._redacted(OF_A_STRANGER.sub(r"\1", text))
 
     def _shortened(self, text: str) -> str:
-        """Without its middle, if it is long: a message ends with its reason, after paths of up to 4,096 characters."""
-        text, half = self._clean(text), MESSAGE_LENGTH // 2
-        return text if len(text) <= MESSAGE_LENGTH else f"{text[:half]} … {text[-half:]}"
+        return cut(self._clean(text))
+
+
+def cut(text: str) -> str:
+    """Without its middle, if it is long: a message ends with its reason, after paths of up to 4,096 characters."""
+    half = MESSAGE_LENGTH // 2 - 2
+    return text if len(text) <= MESSAGE_LENGTH else f"{text[:half]} … {text[-half:]}"
 
 
 def _of_the_gate(found: re.Match[str]) -> str:

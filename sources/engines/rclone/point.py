@@ -1,7 +1,6 @@
 """Makes the point of an rclone run that ended well: what `current` holds now, beside the point before it."""
 
 import os
-import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -11,16 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from sources.engines.base import BackupTask
+from sources.engines.rclone.log import PIECE
 from sources.processes import runner
 from sources.processes.programs import find_rclone
 from sources.storage import layout, manifests, runs
 from sources.storage.files import digest_of, nanoseconds, path_in
 from sources.storage.manifests import Changes, Entry, Header, ManifestDamaged, Totals
 from sources.storage.runs import Begun
-from sources.storage.store import PARTIAL_SUFFIX, Stopped, Store
+from sources.storage.store import Stopped, Store
 
-PARTIAL = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PARTIAL_SUFFIX)}$")
 LINK = ".rclonelink"
+NOT_UTF_8 = "its name is not UTF-8: rename it, since a restore may not find it, or not give it that name back"
 VERSION_SECONDS = 30.0
 
 
@@ -32,7 +32,7 @@ def make_point(
     Returns what the point holds, what changed since the one before, and warnings.
     """
     with fetched(store, task.folder, begun.newest) as (before, warnings):
-        entries = _entries(task, store, begun.name, times)
+        entries, odd = _entries(task, store, begun.name, times)
         entries = runs.with_digests(entries, read(before), *_digests(task, store, entries))
         changes = manifests.compare(read(before), entries)
         header = Header(
@@ -47,7 +47,7 @@ def make_point(
         )
         totals = runs.write_point(store, task.folder, begun.name, header, entries)
         runs.end(store, task.folder, begun.name)
-    return totals, changes, warnings
+    return totals, changes, warnings + odd
 
 
 @contextmanager
@@ -98,25 +98,27 @@ def _digests_of_source(
     return found
 
 
-def _entries(task: BackupTask, store: Store, run: str, times: Mapping[str, str]) -> list[Entry]:
-    """What `current` holds, sorted by path. Pieces of files that an earlier run left behind are removed."""
+def _entries(task: BackupTask, store: Store, run: str, times: Mapping[str, str]) -> tuple[list[Entry], list[str]]:
+    """What `current` holds, sorted by path, and warnings. Pieces of files that an earlier run left are removed."""
     current, version = f"{layout.CURRENT}/", f"{layout.VERSIONS}/{run}/"
-    found: list[Entry] = []
+    found: dict[str, Entry] = {}
     pieces: list[str] = []
 
     def take(row: dict[str, Any]) -> None:
         path: str = row["Path"]
-        if PARTIAL.search(path) and not row["IsDir"]:
+        if PIECE.search(path) and not row["IsDir"]:
             pieces.append(path)
         elif path.startswith(current):
             path = path.removeprefix(current)
-            found.append(_entry(path, row | {"ModTime": times.get(path, row.get("ModTime", ""))}, task))
+            entry = _entry(path, row | {"ModTime": times.get(path, row.get("ModTime", ""))}, task)
+            found[entry.path] = entry
 
     filters = (f"--filter=+ /{current}**", f"--filter=+ /{version}**", "--filter=- **")
     store.walk(task.folder, take, *filters)
     if pieces:
         store.delete(task.folder, pieces)
-    return sorted(found, key=lambda entry: entry.path)
+    odd = [f"{path}: {NOT_UTF_8}" for path in found if "\ufffd" in path]
+    return [found[path] for path in sorted(found)], odd
 
 
 def _entry(path: str, row: dict[str, Any], task: BackupTask) -> Entry:

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from sources.engines.base import Verdict
-from sources.engines.rclone.log import BREAKDOWN, IGNORED, REDIRECTED, Problem, RcloneLog
+from sources.engines.rclone.log import BREAKDOWN, IGNORED, REDIRECTED, Problem, RcloneLog, cut
 from sources.storage.store import PARTIAL_SUFFIX
 
 EXIT_CODES = {
@@ -29,7 +29,6 @@ NOT_WRITABLE = re.compile(
     r"file too large|stale file handle|operation not permitted|is a directory|no such file or directory",
     re.IGNORECASE,
 )
-TOO_LONG = re.compile(r"file name too long", re.IGNORECASE)
 HOST_KEY = re.compile(r"(knownhosts: |host )key (mismatch|is unknown)|no common algorithm for host key", re.IGNORECASE)
 BAD_KEY = re.compile(r"parse known_hosts_file", re.IGNORECASE)
 REFUSED = re.compile(
@@ -45,8 +44,9 @@ SILENT = re.compile(
     re.IGNORECASE,
 )
 ONE_FILE = re.compile(
-    r"permission denied|40[13] |file is being updated|sizes differ|object not found|not found|"
-    rf"no such file|file does not exist|input/output error|{REDIRECTED}|{IGNORED}$",
+    r"permission denied|40[13] |file is being updated|(sizes|hashes) differ|Failed to calculate src hash|"
+    r"object not found|not found|no such file|file does not exist|input/output error|"
+    rf"file ?name too long|method not allowed|KeyTooLong|{REDIRECTED}|{IGNORED}$",
     re.IGNORECASE,
 )
 
@@ -70,11 +70,6 @@ def judge(exit_code: int, log: RcloneLog, destination: str) -> Judgement:
         if _is_of_the_repository(problem, destination):
             return Judgement(Verdict.REPOSITORY_FAILED, f"the copy cannot be written: {_describe(problem)}")
     for pattern, verdict, text in (
-        (
-            TOO_LONG,
-            Verdict.SOURCE_FAILED,
-            "a name is too long for the repository: shorten it, or leave it out (engine option exclude)",
-        ),
         (
             BREAKDOWN,
             Verdict.SOURCE_FAILED,
@@ -136,4 +131,4 @@ def _words(problem: Problem) -> str:
 
 
 def _describe(problem: Problem) -> str:
-    return f"{problem.path}: {problem.message}" if problem.path else problem.message
+    return cut(f"{problem.path}: {problem.message}") if problem.path else problem.message

@@ -158,7 +158,7 @@ def _lines(wanted: Wanted, level: Level, at_most: int) -> Iterator[Decision]:
     if wanted.subjects is None:
         yield from lines[:at_most]
     elif level == Level.DOING:
-        yield from lines.filter(kind=planning.KIND, subject__in=wanted.subjects)[:at_most]
+        yield from lines.filter(kind__in=planning.OF_ASSIGNMENTS, subject__in=wanted.subjects)[:at_most]
     else:
         if len(wanted.candidates) <= LOOKED_FOR:
             looked_at = Q(pk__in=[])

@@ -3,6 +3,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from declarations.service import Edit
+from jobs.conf import PROGRAM
 from operations.backlog.facts import as_json
 from operations.backlog.rendering import Column, plain, table
 from operations.management.declared import DeclaredCommand
@@ -56,7 +57,7 @@ class Command(DeclaredCommand):
         if options["json"]:
             self.stdout.write(as_json(facts))
         elif not facts:
-            self.stdout.write("There are no repositories yet: `manage.py repositories add NAME LOCATION` makes one.")
+            self.stdout.write(f"There are no repositories yet: `{PROGRAM} repositories add NAME LOCATION` makes one.")
         else:
             rows = (
                 (each["name"], each["kind"], each["location"], "yes" if each["encrypted"] else "no", each["breaker"])

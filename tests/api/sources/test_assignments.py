@@ -10,7 +10,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from jobs.models import BacklogRecord, Breaker
 from jobs.states import Status, WaitingFor
-from sources.models import Assignment, Backup, Repository
+from sources.models import Assignment, Backup, CheckRound, Repository
 from sources.planning import subject_of
 from sources.repository_breaker import guarded_by
 from tests.api.asking import Program, fields_of, problem_of
@@ -121,6 +121,21 @@ class TestAssignments:
         for assignment in (paused, disabled):
             problem_of(program.post(f"assignments/{assignment.pk}/back-up-now"), 409)
         assert not BacklogRecord.objects.exists()
+
+    def test_which_points_stay_and_what_is_damaged_is_told(self, program: Program) -> None:
+        assignment = make_assignment(make_policy(keep={"last": 1}))
+        damage = [{"point": "20261122T065755Z", "path": "a", "place": "current", "why": "it is missing"}]
+        now = timezone.now()
+        CheckRound.objects.create(assignment=assignment, planned_at=now, checked_at=now, damage=damage)
+        for number in range(2):
+            backup = add_backup(assignment, ended_at=now + timedelta(days=number))
+            name = f"2026112{number}T065755Z"
+            Backup.objects.filter(pk=backup.pk).update(snapshot=name, started_at=now + timedelta(days=number))
+        found = program.get(f"assignments/{assignment.pk}/retention").json()
+        assert [(each["point"], each["because"]) for each in found["points"]] == [
+            ("20261121T065755Z", ["last"]), ("20261120T065755Z", []),
+        ]  # fmt: skip
+        assert program.get(f"assignments/{assignment.pk}").json()["damage"] == damage
 
     def test_what_is_held_back_is_accepted_once(self, program: Program) -> None:
         make_assignment()

@@ -81,6 +81,9 @@ def test_what_a_policy_does_not_keep_goes_and_the_rest_restores(assignment: Assi
     for point in played.points():
         assert played.restored(point) == played.expected[point]
     assert "3 points removed" in logged("removed")
+    out = StringIO()
+    call_command("log", assignment.source.name, "--since", "2026-11-01", stdout=out)
+    assert "3 points removed" in out.getvalue()
     assert not Progress.objects.exists()
     assert retention.plan([assignment], NOW) == 0, "nothing is left to remove"
 

@@ -12,7 +12,7 @@ import pytest
 
 from sources.engines import engine_for
 from sources.engines.base import Verdict
-from sources.storage import checking, layout, manifests, remotes, restoring, runs
+from sources.storage import checking, remotes, restoring, runs
 from sources.storage.checking import Checked, Damage
 from sources.storage.location import Location
 from sources.storage.restoring import Wish
@@ -114,14 +114,11 @@ def test_a_flipped_bit_in_versions_is_named_with_its_point_and_stays_known(plain
     assert [(each.point, each.path) for each in again.damaged] == [(first, "a")]
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_of_an_encrypted_bucket_is_found_and_mended(bucket: Backed, tmp_path: Path) -> None:
     bucket.back_up(a="a" * 1000, b="b")
-    filled = bucket.check()
-    assert (filled.filled, filled.damaged) == (2, [])
+    assert bucket.check().damaged == []
     point = bucket.back_up(b="bb")
-    manifest = tmp_path / "manifest"
-    bucket.store.fetch(layout.manifest_path(FOLDER, point), manifest)
-    assert {each.path: each.digest_from for each in manifests.read(manifest)} == {"a": "earlier", "b": ""}
     bucket.flip("vault/backups/encrypted", size=1000 + 48)
     found = bucket.check()
     assert [(each.point, each.path) for each in found.damaged] == [(point, "a")]

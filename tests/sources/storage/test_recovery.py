@@ -3,8 +3,7 @@
 import os
 import re
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -20,15 +19,13 @@ from sources.storage.location import Location, of_directory
 from tests.sources.engines.peers import (
     PASSWORD,
     STARTED_AT,
-    USER,
     local_folder,
-    serving,
     task_for,
     tree,
     write_files,
 )
+from tests.sources.storage.repositories import KEY, encrypted, webdav
 
-KEY = "correct horse battery staple"
 FIRST = {
     "note": "one",
     "was a file": "file",
@@ -38,27 +35,6 @@ FIRST = {
     "-rf": "dash",
     "sub/gone": "soon",
 }
-
-
-def obscured(text: str) -> str:
-    command = (find_rclone(), "obscure", "-")
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def encrypted(location: Location) -> Location:
-    below = f"{location.outside.rstrip('/')}/{layout.ENCRYPTED}"
-    crypt = {"TYPE": "crypt", "REMOTE": below, "PASSWORD": obscured(KEY)}
-    added = {f"RCLONE_CONFIG_CRYPT_{name}": value for name, value in crypt.items()}
-    return replace(location, root="crypt:", environment={**location.environment, **added})
-
-
-@contextmanager
-def webdav(directory: Path) -> Iterator[Location]:
-    with serving("webdav", directory, f"--user={USER}", f"--pass={PASSWORD}") as (address, port):
-        base = {"TYPE": "webdav", "URL": f"http://{address}:{port}", "VENDOR": "rclone", "USER": USER}
-        environment = {f"RCLONE_CONFIG_BASE_{name}": value for name, value in base.items()}
-        environment["RCLONE_CONFIG_BASE_PASS"] = obscured(PASSWORD)
-        yield Location("base:backups", "base:backups", environment)
 
 
 def back_up(files: Path, location: Location, days: int) -> EngineResult:

@@ -1,0 +1,140 @@
+"""Faults with the real programs: what comes of each, and that the next run and a restore make good."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import psutil
+import pytest
+
+from sources.engines import engine_for
+from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
+from sources.storage import restoring
+from sources.storage.location import Location, of_directory
+from sources.storage.restoring import Wish
+from sources.storage.store import Store
+from tests.sources.engines.peers import local_folder, sftp_host, small_disk, task_for, tree, write_files
+from tests.sources.storage.repositories import encrypted, webdav
+
+pytestmark = pytest.mark.slow
+
+SLOW = {"bwlimit": "200K", "transfers": 1}
+FOLDER = "nas-7/nightly"
+
+
+def back_up(
+    source: SourceSpec,
+    location: Location,
+    on_progress: Callable[[EngineProgress], None] = lambda _: None,
+    **fields: object,
+) -> EngineResult:
+    task = replace(task_for(source, Path(FOLDER), location=location, folder=FOLDER), **fields)
+    return engine_for(source.kind).run(task, on_progress=on_progress, stop=Event())
+
+
+def restored(location: Location, point: str, scratch: Path) -> dict[str, str]:
+    target = scratch / f"restored-{point}"
+    report = restoring.restore(Wish(FOLDER, point, target), Store(location, Event()), scratch / "trees")
+    assert report.failed == []
+    return tree(target)
+
+
+@contextlib.contextmanager
+def repository(kind: str, directory: Path) -> Iterator[Location]:
+    directory.mkdir()
+    with webdav(directory) if "remote" in kind else contextlib.nullcontext(of_directory(directory)) as location:
+        yield encrypted(location) if "encrypted" in kind else location
+
+
+@pytest.mark.parametrize("kind", ["plain", "encrypted", "encrypted remote"])
+def test_odd_names_and_contents_are_kept_or_named(kind: str, tmp_path: Path) -> None:
+    long = "n" * 250
+    files = write_files(
+        tmp_path / "files",
+        **{"a\nb": "line", "q'\"\\": "quotes", "-rf": "dash", "empty": "", "#x": "hash", long: "long"},
+    )
+    (files / "loop").mkdir()
+    (files / "loop/up").symlink_to("..")
+    with (files / "sparse").open("wb") as sparse:
+        sparse.truncate(5_000_000)
+    before = tree(files)
+    (files / os.fsdecode(b"bad\xff")).write_text("not UTF-8")
+    with repository(kind, tmp_path / "copies") as location:
+        result = back_up(local_folder(files), location)
+        assert result.verdict is Verdict.WARNINGS, result
+        assert any(warning.startswith("bad\ufffd: its name is not UTF-8") for warning in result.warnings), (
+            result.warnings
+        )
+        kept_long = not any(long in warning for warning in result.warnings)
+        assert kept_long == (kind == "plain"), result.warnings
+        os.unlink(os.fsencode(files) + b"/bad\xff")
+        if not kept_long:
+            (files / long).unlink()
+            del before[long]
+        result = back_up(local_folder(files), location)
+        assert (result.verdict, result.new, result.changed, result.read) == (Verdict.SUCCEEDED, 0, 0, 0), result
+        assert restored(location, result.snapshot, tmp_path) == before
+        assert (tmp_path / f"restored-{result.snapshot}/loop/up").is_symlink()
+
+
+def kill(*words: str) -> Callable[[EngineProgress], None]:
+    """Kill the programs below this process that have one of these words in their arguments, at the first bytes."""
+
+    def on_progress(progress: EngineProgress) -> None:
+        if progress.bytes_done:
+            for process in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    if "rclone" in process.name() and set(words) & set(process.cmdline()):
+                        process.kill()
+
+    return on_progress
+
+
+@pytest.mark.parametrize(
+    "fault", ["engine killed", "source killed", "repository killed", "repository full", "vanishes"]
+)
+def test_after_a_fault_in_mid_copy_the_next_run_is_whole(fault: str, tmp_path: Path) -> None:
+    files = write_files(tmp_path / "files", note="one", gone="soon", **{"a/deep": "deep"})
+    steps: dict[str, tuple[Verdict, str, Callable[[EngineProgress], None]]] = {
+        "engine killed": (Verdict.SOURCE_FAILED, "ended by signal 9", kill("sync")),
+        "source killed": (Verdict.UNAVAILABLE, "does not answer", kill("sftp")),
+        "repository killed": (Verdict.REPOSITORY_FAILED, "", kill("webdav")),
+        "repository full": (Verdict.REPOSITORY_FAILED, "no space left", lambda _: None),
+        "vanishes": (Verdict.WARNINGS, "", lambda _: (files / "zz").unlink(missing_ok=True)),
+    }
+    verdict, text, on_progress = steps[fault]
+    with contextlib.ExitStack() as stack:
+        copies = tmp_path / "copies"
+        if fault == "repository full":
+            stack.enter_context(small_disk(copies, 2**20))
+        else:
+            copies.mkdir()
+
+        def peers(open_in: contextlib.ExitStack) -> tuple[SourceSpec, Location]:
+            source = open_in.enter_context(sftp_host(files)) if fault == "source killed" else local_folder(files)
+            remote = fault == "repository killed"
+            return source, open_in.enter_context(webdav(copies)) if remote else of_directory(copies)
+
+        with contextlib.ExitStack() as first:
+            source, location = peers(first)
+            assert back_up(source, location).verdict is Verdict.SUCCEEDED
+            before = tree(files)
+            write_files(files, note="x" * (3_000_000 if "full" in fault else 600_000), zz="last" * 50_000, new="new")
+            (files / "gone").unlink()
+            result = back_up(source, location, on_progress, options={} if "full" in fault else SLOW)
+            assert result.verdict is verdict, result
+            assert text in result.error
+        source, location = peers(stack)
+        assert restored(location, "20261121T065755Z", tmp_path) == before
+        if "full" in fault:
+            write_files(files, note="small again")
+        result = back_up(source, location)
+        assert result.verdict is Verdict.SUCCEEDED, result
+        assert restored(location, result.snapshot, tmp_path) == tree(files)
+        shutil.rmtree(tmp_path / "restored-20261121T065755Z")
+        assert restored(location, "20261121T065755Z", tmp_path) == before
+        assert not [path for path in copies.rglob("*") if "partial" in path.name or "unfinished" in path.name]
