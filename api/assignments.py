@@ -18,13 +18,14 @@ from api.fields import RowId
 from api.models import Scope
 from api.resources import Resource
 from declarations.service import Service
-from declarations.types import STRICT
+from declarations.types import STRICT, JsonObject
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from sources import edits, held_back, planning
+from sources import edits, held_back, planning, repository_edits
 from sources.backups import retention
 from sources.models import Assignment, Policy, Source
 from sources.protection import present, with_alert_state
+from sources.restores import drills
 
 StateName = Literal["never", "protected", "due", "overdue"]
 
@@ -80,6 +81,10 @@ class AssignmentAnswer(Schema):
     vanished_at: datetime | None
     held_back_since: datetime | None = Field(description="Since when nothing of it is removed: a backup looked wrong")
     held_back_why: str
+    proved_at: datetime | None = Field(description="When a drill last proved that it can be restored")
+    proved_point: str = Field(description="Of which point")
+    drill_error: str = Field(description="Why the last drill proved nothing; empty: it did")
+    drill_facts: JsonObject = Field(description="What the last drill restored: files, size, rows of tables")
     directory: str = Field(description="Where in the repository its backups lie")
     checked_at: datetime | None = Field(description="When it was last read in its repository, and compared")
     checked_whole_at: datetime | None = Field(description="When all of it had been read for the last time")
@@ -124,7 +129,7 @@ class AssignmentEdits(Service[Assignment]):
         return []
 
     def uses(self, row: Assignment) -> list[str]:
-        return edits.backups_of(row.backups.all())
+        return repository_edits.backups_of(row.backups.all())
 
 
 class Assignments(Resource[Assignment]):
@@ -233,6 +238,23 @@ class RetentionAnswer(Schema):
 def preview_retention(request: HttpRequest, assignment_id: int) -> dict[str, Any]:
     """By its policy as it is saved. What goes is removed after its next backup."""
     return retention.facts_of(assignments.get(assignment_id))
+
+
+@router.post(
+    f"{assignments.one_path}/drill",
+    auth=operating(),
+    response=MovedAnswer,
+    operation_id="drill_assignment",
+    summary="Drill now",
+    openapi_extra={"x-has": ["conflict"]},
+)
+def drill(request: HttpRequest, assignment_id: int) -> dict[str, int]:
+    """Restore its newest point into scratch space and compare, whatever its window."""
+    assignment = assignments.get(assignment_id)
+    if not (moved := drills.drill_now([assignment_id], by=user_of(request).get_username())):
+        raise ApiError(409, "there is nothing to drill, or it is drilled already", "see its backups, and its records")
+    history.noted(request, assignment, "Drill now")
+    return {"moved": moved}
 
 
 @router.post(

@@ -149,6 +149,9 @@ FOLDERS = paths("BACKUPSCHED_FOLDERS", "/home", "/srv", "/mnt", "/media", "/data
 # name of the repository that the scheduler itself is backed up into; empty: the oldest one; none: it is not
 SELF_BACKUP_TO = os.environ.get("BACKUPSCHED_SELF_BACKUP_TO", "")
 
+# what gives drills of databases a server for some minutes
+SCRATCH_SERVER = "backupsched.embedded.scratch.scratch_server"
+
 RESERVE_PERCENT = number("BACKUPSCHED_RESERVE", 1)
 MEMORY_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
 ENGINE_MEMORY_MIB = whole("BACKUPSCHED_ENGINE_MEMORY", max(1024, MEMORY_MIB // 2))

@@ -22,7 +22,7 @@ class SourcesConfig(AppConfig):
         from sources.backups.handler import copy_source
         from sources.backups.results import write_down
         from sources.models import Repository, Source
-        from sources.restores import asking, handler
+        from sources.restores import asking, drills, handler
 
         for each in ((Source, "secret"), (Repository, "secrets"), (Repository, "key", True)):
             stored_secrets.referring.append(stored_secrets.Referring(*each))
@@ -36,6 +36,7 @@ class SourcesConfig(AppConfig):
         for kind, does, after in (
             (retention.KIND, retention.remove_points, retention.write_down),
             (check.KIND, check.check_files, check.write_down),
+            (drills.KIND, drills.run_drill, drills.write_down),
         ):
             registry.add(Kind(kind, planning.AVAILABILITY, after_settle=after, next_opening=planning.plain_openings))
             registry.handler(kind, queue=planning.AVAILABILITY)(upkeep.hand_on)
@@ -47,5 +48,6 @@ class SourcesConfig(AppConfig):
         registry.handler(asking.KIND, queue=asking.QUEUE)(handler.run_restore)
         registry.add_periodic(self_backup.plan_for_today)
         registry.add_periodic(check.plan)
+        registry.add_periodic(drills.plan)
         registry.add_periodic(alerts.look)
         registry.add_periodic(tokens.prune)

@@ -140,6 +140,11 @@ class Policy(BaseModel):
         description="In which all that lies in the repository is read and compared with what was written, some of it "
         "each day. None: never",
     )
+    drill_every: ManySeconds | None = Field(
+        30 * 86_400,
+        description="After which its newest point is restored again into scratch space, a sample of it where it is "
+        "large, and compared; a database into a scratch server. None: never",
+    )
     max_running_for: ManySeconds = Field(86_400, description="After which a backup that still runs is stopped")
     least_rate: Positive | None = Field(
         None,

@@ -72,6 +72,18 @@ def checks(cursor: CursorWrapper, now: datetime) -> Answer:
     return found, {"late": found}
 
 
+@condition(
+    "no drill has failed",
+    "not proved restorable: {}",
+    "restore it by hand to see what comes back; once mended, `drill SOURCE` proves it (docs/operations.md, Drills)",
+)
+def drills(cursor: CursorWrapper, now: datetime) -> Answer:
+    """Assignments whose last drill proved nothing."""
+    failed = Assignment.objects.active().exclude(drill_error="").order_by("pk")
+    rows = failed.values_list("source__name", "drill_error")[:COUNT_TO]
+    return [f"{source}, {why}" for source, why in rows], {"not_proved": [source for source, _ in rows]}
+
+
 MISSED_AFTER = timedelta(days=2)
 
 

@@ -17,15 +17,21 @@ from operations.admin.base import ReadOnlyAdmin, moment
 from operations.admin.decisions import log_url
 from operations.admin.tables import table
 from sources import held_back
-from sources.admin.protection import STATE_LABELS, AlertStateFilter, PolicyFilter, present, with_alert_state
+from sources.admin.protection import STATE_LABELS, AlertStateFilter, PolicyFilter, present, proved, with_alert_state
 from sources.backups import retention
 from sources.models import Assignment, Backup, Progress
 from sources.planning import OF_ASSIGNMENTS, subject_of
+from sources.restores import drills
 
 ACCEPT = "Looked at it: it is meant so"
 ACCEPT_MEANS = "What is kept is removed again as its policy says: at the next backup, or soon."
 
+DRILL = "Drill now"
+DRILL_MEANS = "The newest point of each is restored into scratch space and compared, whatever its window."
+
 Verb = Callable[..., int]
+
+SHOWN_POINTS = 500
 
 
 class PolicyOfBackupFilter(PolicyFilter):
@@ -92,8 +98,8 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     """Sources under their policies: what the next decision about each knows. Edited with the source."""
 
     list_display = (
-        "__str__", "shown_state", "last_backup", "took", "next_backup", "shown_overdue_since", "failures", "skips",
-        "shown_held_back_since",
+        "__str__", "shown_state", "last_backup", "proved", "took", "next_backup", "shown_overdue_since", "failures",
+        "skips", "shown_held_back_since",
     )  # fmt: skip
     list_filter = (
         AlertStateFilter,
@@ -102,12 +108,12 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
         ("held_back_since", admin.EmptyFieldListFilter),
     )
     called = "assignment"
-    actions = ("accept",)
-    actions_detail = ("accept_this",)
+    actions = ("accept", "drill_now")
+    actions_detail = ("accept_this", "drill_this_now")
     fields = (
-        "source", "policy", "shown_state", "shown_overdue_since", "next_backup", "last_backup", "took", "size",
-        "directory", "contacted", "failures", "skips", "shown_vanished_at", "shown_held_back_since",
-        "held_back_why", "checked", "damage", "log", "points",
+        "source", "policy", "shown_state", "shown_overdue_since", "next_backup", "last_backup", "proved",
+        "drill", "took", "size", "directory", "contacted", "failures", "skips", "shown_vanished_at",
+        "shown_held_back_since", "held_back_why", "checked", "damage", "log", "points",
     )  # fmt: skip
     search_fields = ("source__name",)
     list_select_related = ("source", "policy__schedule")
@@ -127,6 +133,14 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     def accept_this(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return self.ask_or_do_for_one(request, object_id, ACCEPT, ACCEPT_MEANS, held_back.accept)
 
+    @admin.action(description=DRILL, permissions=["operate"])
+    def drill_now(self, request: HttpRequest, found: QuerySet[Assignment]) -> HttpResponse | None:
+        return self.ask_or_do(request, found, DRILL, DRILL_MEANS, drills.drill_now)
+
+    @action(description=DRILL, url_path="drill", permissions=["operate"], icon="verified")
+    def drill_this_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self.ask_or_do_for_one(request, object_id, DRILL, DRILL_MEANS, drills.drill_now)
+
     def idle_verbs(self, row: Assignment) -> set[str]:
         return set() if row.held_back_since else {"accept_this"}
 
@@ -135,9 +149,10 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     ) -> HttpResponse | None:
         """The question, or None once the answer was yes and it is done."""
         if not is_confirmed(request):
-            return question(request, name, means, [f"{each}: {each.held_back_why or 'not held back'}" for each in rows])
+            why = {ACCEPT: "held_back_why", DRILL: "drill_error"}[name]
+            return question(request, name, means, [f"{each}: {getattr(each, why) or 'nothing wrong'}" for each in rows])
         changed = verb(list(rows.values_list("pk", flat=True)), by=str(request.user))
-        text = f"{changed} assignment{'s' if changed != 1 else ''}" if changed else "none of them is held back"
+        text = f"{changed} assignment{'s' if changed != 1 else ''}" if changed else "there was nothing to do"
         self.message_user(request, f"{name}: {text}.", messages.SUCCESS if changed else messages.WARNING)
         return None
 
@@ -181,13 +196,26 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     def points(self, assignment: Assignment) -> str:
         rows = [
             (moment(each.point.started_at), ", ".join(each.reasons) or "is removed after the next backup")
-            for each in retention.decide(assignment)
+            for each in retention.decide(assignment)[:SHOWN_POINTS]
         ]
         return table(("of (UTC)", "stays since it is"), rows, empty="none")
 
     @admin.display(description="last success (UTC)", ordering="last_backup_at")
     def last_backup(self, assignment: Assignment) -> str:
         return moment(assignment.last_backup_at)
+
+    @admin.display(description="last proved restorable (UTC)", ordering="proved_at")
+    def proved(self, assignment: Assignment) -> str:
+        return proved(assignment)
+
+    @admin.display(description="last drill")
+    def drill(self, assignment: Assignment) -> str:
+        facts = assignment.drill_facts
+        rows = [(name, f"{number:,} rows") for name, number in facts.get("tables", {}).items()]
+        rows += [("left out", each) for each in facts.get("notes", [])]
+        if facts:
+            rows.insert(0, ("files", f"{facts['files']:,} of {facts['of_files']:,}, {filesizeformat(facts['size'])}"))
+        return table(("what", "restored"), rows, empty="none yet")
 
     @admin.display(description="took", ordering="last_backup_for")
     def took(self, assignment: Assignment) -> str:

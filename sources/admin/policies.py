@@ -40,7 +40,7 @@ class PolicyAdmin(DeclaredAdmin, PreviewedForm):
     fieldsets = (
         (None, {"fields": ("name", "enabled", "repository", "priority")}),
         ("When", {"fields": (*WHEN_FIELDS, "at_close", "only_if_it_fits")}),
-        ("How", {"fields": ("engine_options", "keep", "check_within", *LIMITS)}),
+        ("How", {"fields": ("engine_options", "keep", "check_within", "drill_every", *LIMITS)}),
         (
             "Absent sources",
             {

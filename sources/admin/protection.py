@@ -7,11 +7,20 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from operations.admin.base import moment
 from sources.domain.alerts import AlertState
 from sources.models import Assignment, Policy
 from sources.protection import present as present
 from sources.protection import with_alert_state as with_alert_state
 from sources.protection import with_status as with_status
+
+
+def proved(assignment: Assignment) -> str:
+    """When which point was last proved restorable, or why the last drill failed."""
+    failed = f"NOT RESTORABLE: {assignment.drill_error}" if assignment.drill_error else ""
+    when = f"{moment(assignment.proved_at)}, point {assignment.proved_point}" if assignment.proved_at else ""
+    return "; last ".join(each for each in (failed, when) if each)
+
 
 LABELS = {
     "protected": "success",

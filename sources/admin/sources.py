@@ -28,6 +28,7 @@ from sources.admin.protection import (
     PolicyOfSourceFilter,
     StatusFilter,
     present,
+    proved,
     with_alert_state,
     with_status,
 )
@@ -48,7 +49,17 @@ class AssignmentInline(TabularInline):
     extra = 0
     hide_title = True
     autocomplete_fields = ("policy",)
-    fields = ("policy", "shown_state", "last_backup", "took", "next_backup", "failures", "held_back", "record")
+    fields = (
+        "policy",
+        "shown_state",
+        "last_backup",
+        "proved",
+        "took",
+        "next_backup",
+        "failures",
+        "held_back",
+        "record",
+    )
     readonly_fields = fields[1:]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Assignment]:
@@ -62,6 +73,10 @@ class AssignmentInline(TabularInline):
     @admin.display(description="last success (UTC)")
     def last_backup(self, assignment: Assignment) -> str:
         return moment(assignment.last_backup_at)
+
+    @admin.display(description="last proved restorable (UTC)")
+    def proved(self, assignment: Assignment) -> str:
+        return proved(assignment)
 
     @admin.display(description="took")
     def took(self, assignment: Assignment) -> str:
@@ -98,7 +113,17 @@ class SourceForm(DeclaredForm):
 class SourceAdmin(BrowsesBackups, AgentFields, AgentActions, DeclaredPages):
     """Every source, whether it is protected, and when it is next."""
 
-    list_display = ("name", "kind", "policies", "last_success", "next_backup", "checked_in", "failures", "shown_status")
+    list_display = (
+        "name",
+        "kind",
+        "policies",
+        "last_success",
+        "last_proved",
+        "next_backup",
+        "checked_in",
+        "failures",
+        "shown_status",
+    )
     list_filter = (
         StatusFilter,
         "kind",
@@ -137,6 +162,10 @@ class SourceAdmin(BrowsesBackups, AgentFields, AgentActions, DeclaredPages):
     @admin.display(description="last success", ordering="last_backup_at")
     def last_success(self, source: Any) -> str:
         return ago(source.last_backup_at)
+
+    @admin.display(description="proved restorable", ordering="proved_at")
+    def last_proved(self, source: Any) -> str:
+        return ago(source.proved_at)
 
     @admin.display(description="next-backup date (UTC)", ordering="next_backup_at")
     def next_backup(self, source: Any) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Q
 from django.template.defaultfilters import filesizeformat
 
 from jobs.clock import database_clock
@@ -16,16 +16,12 @@ from jobs.handlers import Run
 from jobs.outcomes import Claimed, Outcome, Succeeded
 from sources import planning, repository_breaker
 from sources.backups import repositories, upkeep
-from sources.models import Assignment, Backup, CheckRound
+from sources.models import CheckRound
 from sources.storage.checking import Checked, Damage
 
 KIND = planning.CHECK
 EVERY = timedelta(hours=20)
 """A day, less what a window may be later than the last one."""
-AT_ONCE = 100
-"""Records a minute: thousands of assignments do not begin together."""
-PRIORITY = -10
-"""Added to the policy's: a backup comes first."""
 SLACK = 0.75
 """Of the time in which all is to be read: absent repositories and closed windows take their part."""
 
@@ -34,10 +30,7 @@ def plan(now: datetime | None = None) -> int:
     """Put on the backlog what was not checked for a day, the longest ago first. Returns how many are new."""
     instant = now or database_clock()
     due = Q(check_round=None) | Q(check_round__planned_at__lt=instant - EVERY)
-    backed_up = Exists(Backup.objects.filter(assignment=OuterRef("pk"), repository=OuterRef("policy__repository")))
-    found = Assignment.objects.active().filter(due, backed_up, policy__check_within__isnull=False)
-    ordered = found.order_by(F("check_round__planned_at").asc(nulls_first=True), "pk")
-    assignments = list(ordered.select_related("source", "policy__schedule", "policy__repository")[:AT_ONCE])
+    assignments = upkeep.due(due & Q(policy__check_within__isnull=False), "check_round__planned_at")
     if not assignments:
         return 0
     with transaction.atomic():
@@ -45,7 +38,7 @@ def plan(now: datetime | None = None) -> int:
             [CheckRound(assignment=each, planned_at=instant) for each in assignments],
             update_conflicts=True, unique_fields=["assignment"], update_fields=["planned_at"],
         )  # fmt: skip
-        return upkeep.enqueue(KIND, assignments, instant, priority=PRIORITY)
+        return upkeep.enqueue(KIND, assignments, instant, priority=upkeep.PRIORITY)
 
 
 def check_files(run: Run) -> Outcome:

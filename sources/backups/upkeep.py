@@ -1,4 +1,4 @@
-"""What the kinds `retention` and `check` share: records of their own that work on what an assignment has in a
+"""What the kinds `retention`, `check` and `drill` share: records of their own that work on what an assignment has in a
 repository, at most one of a kind for each assignment.
 
 They wait for the policy's window, under its throttle, and go through `availability`, where nothing is asked, since what
@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from django.db.models import Exists, F, OuterRef, Q
 from django.db.utils import Error
 
 from jobs import conf, decisions
@@ -26,19 +27,33 @@ from sources.availability.check import assignment_of, database_away, not_wanted
 from sources.backups import repositories
 from sources.backups.handler import BUSY_FOR, ProgressWriter
 from sources.engines.base import EngineProgress
-from sources.models import Assignment, AtClose, Progress
+from sources.models import Assignment, AtClose, Backup, Progress
 from sources.planning.lanes import lane_of
 from sources.storage.store import Stopped, StorageFailed
 
+AT_ONCE = 100
+"""Records a minute: thousands of assignments do not begin together."""
+PRIORITY = -10
+"""Of what is planned by itself, added to the policy's: a backup comes first."""
 CLOSED = "its window closed; it goes on in the next opening"
 
 
-def enqueue(kind: str, assignments: Iterable[Assignment], now: datetime, *, priority: int = 0) -> int:
+def due(wanted: Q, since: str) -> list[Assignment]:
+    """Those assignments with a backup in their policy's repository, as many as are begun at once, the longest ago
+    first by the column `since`."""
+    backed_up = Exists(Backup.objects.filter(assignment=OuterRef("pk"), repository=OuterRef("policy__repository")))
+    ordered = Assignment.objects.active().filter(wanted, backed_up).order_by(F(since).asc(nulls_first=True), "pk")
+    return list(ordered.select_related("source", "policy__schedule", "policy__repository")[:AT_ONCE])
+
+
+def enqueue(
+    kind: str, assignments: Iterable[Assignment], now: datetime, *, priority: int = 0, at_once: bool = False
+) -> int:
     """Put a record of each on the backlog, for the next opening of its policy's window. Returns how many are new.
 
-    `priority`: added to the policy's.
+    `priority`: added to the policy's. `at_once`: whatever its window.
     """
-    records = {planning.subject_of(each.pk): _record(kind, each, now, priority) for each in assignments}
+    records = {planning.subject_of(each.pk): _record(kind, each, now, priority, at_once) for each in assignments}
     unfinished = BacklogRecord.objects.unfinished().filter(kind=kind, subject__in=records)
     for subject in unfinished.values_list("subject", flat=True):
         del records[subject]
@@ -48,9 +63,9 @@ def enqueue(kind: str, assignments: Iterable[Assignment], now: datetime, *, prio
     return len(records)
 
 
-def _record(kind: str, assignment: Assignment, now: datetime, priority: int) -> BacklogRecord:
+def _record(kind: str, assignment: Assignment, now: datetime, priority: int, at_once: bool) -> BacklogRecord:
     source, schedule = assignment.source, assignment.policy.schedule
-    opens_at, closes_at = assignment.policy.opening(now)
+    opens_at, closes_at = (now, None) if at_once else assignment.policy.opening(now)
     today = now.astimezone(ZoneInfo(schedule.zone)).date()
     return BacklogRecord(
         kind=kind,

@@ -50,6 +50,16 @@ class Space:
                 Verdict.SOURCE_FAILED, f"it was ended because it fills the repository with {growing}: {lack}"
             )
 
+    def room(self) -> float:
+        """Bytes that may be written now."""
+        if self._directory is None:
+            return float("inf")
+        found = os.statvfs(self._directory)
+        return found.f_bavail * found.f_frsize - self._reserve(found.f_blocks * found.f_frsize)
+
+    def _reserve(self, total: int) -> float:
+        return max(total * self._percent / 100, min(GIB, total / 10)) if self._percent else 0
+
     def lack(self, written: float = float("inf")) -> str:
         """What is lacking for a run that has `written` so many bytes; empty: nothing, or that cannot be known."""
         if self._directory is None:
@@ -57,7 +67,7 @@ class Space:
         with suppress(OSError):  # the engine will say so
             found = os.statvfs(self._directory)
             total, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
-            reserve = max(total * self._percent / 100, min(GIB, total / 10)) if self._percent else 0
+            reserve = self._reserve(total)
             if free < (reserve if written >= reserve else reserve / 2):
                 return f"{_mib(free)} are free at {self._directory}, and {_mib(reserve)} have to stay free"
             if self._percent and found.f_favail < found.f_files / 100:

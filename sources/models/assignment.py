@@ -46,6 +46,17 @@ class Assignment(models.Model):
         help_text="Since when nothing of it is removed: its last backup looked wrong, and no person has looked yet.",
     )  # fmt: skip
     held_back_why = models.TextField(blank=True, default="", editable=False)
+    proved_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="When a drill last restored from it what its manifest says."
+    )
+    proved_point = models.CharField(max_length=30, blank=True, default="", editable=False)
+    drill_planned_at = models.DateTimeField(null=True, blank=True, editable=False)
+    drill_error = models.TextField(
+        blank=True, default="", editable=False, help_text="Why the last drill proved nothing; empty: it did."
+    )
+    drill_facts = models.JSONField(
+        blank=True, default=dict, editable=False, help_text="What the last drill restored: files, bytes, rows by table."
+    )
     inserted_at = models.DateTimeField(db_default=Now(), editable=False)
 
     objects = AssignmentQuerySet.as_manager()

@@ -45,6 +45,7 @@ class Policy(models.Model):
     engine_options = models.JSONField(default=dict, blank=True)
     keep = models.JSONField(default=usual, blank=True)
     check_within = models.FloatField(null=True, blank=True, default=28 * 86_400)
+    drill_every = models.FloatField(null=True, blank=True, default=30 * 86_400)
     max_running_for = models.FloatField(default=86_400)
     least_rate = models.PositiveIntegerField(null=True, blank=True)
     connect_timeout = models.FloatField(default=60)

@@ -26,9 +26,11 @@ class SourceQuerySet(models.QuerySet["Source"]):
             return self.model._default_manager.filter(pk__in=free).update(**values)
 
     def with_protection(self) -> SourceQuerySet:
-        """Annotate `last_backup_at`, `next_backup_at` and `failures` over all assignments of each source."""
+        """Annotate `last_backup_at`, `proved_at`, `next_backup_at` and `failures` over all assignments of
+        each source."""
         return self.annotate(
             last_backup_at=Max("assignments__last_backup_at"),
+            proved_at=Max("assignments__proved_at"),
             next_backup_at=Min("assignments__next_backup_at"),
             failures=Max("assignments__failures"),
         )

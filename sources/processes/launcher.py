@@ -1,6 +1,7 @@
 """Ties an engine's program to the life of its worker, then becomes that program. Linux only; standard library only.
 
-Run as `python -I -S launcher.py PARENT PROGRAM ARGUMENT…`, where PARENT is the process id of the worker. The kernel
+Run as `python -I -S launcher.py PARENT ACCOUNT PROGRAM ARGUMENT…`, where PARENT is the process id of the worker, and
+ACCOUNT is `uid:gid` of the account that the program runs as, or empty. The kernel
 sends SIGKILL to the program when the thread that started it ends, so a worker that is killed leaves no engine
 behind. A worker that died before the request was made is seen by its changed process id. Code between fork and exec
 would do the same, but may deadlock in a process with threads.
@@ -16,7 +17,12 @@ CANNOT_START = 126
 
 
 def main(arguments: list[str]) -> None:
-    parent, program = int(arguments[0]), arguments[1:]
+    parent, account, program = int(arguments[0]), arguments[1], arguments[2:]
+    if account:  # before the request below, which a change of account would undo
+        user, _, group = account.partition(":")
+        os.setgroups([])
+        os.setgid(int(group))
+        os.setuid(int(user))
     if ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
         sys.exit(CANNOT_START)
     if os.getppid() != parent:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import IO, Any, Protocol, cast
 
 POLL_SECONDS = 0.1
 READ_BYTES = 65_536
@@ -58,7 +58,7 @@ class Command:
     """A program to run. `argv[0]` is an absolute path; `environment` is added to what every program sees.
 
     All durations are in seconds. `given`: its standard input. `inherited`: file descriptors that stay open in the
-    program (a lock).
+    program (a lock). `account`: the (uid, gid) that it runs as; None: those of the worker.
     """
 
     argv: tuple[str, ...]
@@ -68,6 +68,7 @@ class Command:
     polite_signal: int = signal.SIGTERM
     given: bytes = field(default=b"", repr=False)
     inherited: tuple[int, ...] = ()
+    account: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -117,10 +118,14 @@ def program_environment(added: Mapping[str, str]) -> dict[str, str]:
 
 
 def _start(command: Command) -> subprocess.Popen[bytes]:
-    argv = command.argv
+    argv, as_account = command.argv, dict[str, Any]()
+    user, group = command.account or (None, None)
     if sys.platform == "linux":
         launcher = Path(__file__).with_name("launcher.py")
-        argv = (sys.executable, "-I", "-S", str(launcher), str(os.getpid()), *argv)
+        account = f"{user}:{group}" if command.account else ""
+        argv = (sys.executable, "-I", "-S", str(launcher), str(os.getpid()), account, *argv)
+    elif command.account:
+        as_account = {"user": user, "group": group, "extra_groups": []}
     process = subprocess.Popen(
         argv,
         env=program_environment(command.environment),
@@ -131,6 +136,7 @@ def _start(command: Command) -> subprocess.Popen[bytes]:
         start_new_session=True,
         pass_fds=command.inherited,
         bufsize=0,
+        **as_account,
     )
     if process.stdin is not None:
         with contextlib.suppress(BrokenPipeError), process.stdin:

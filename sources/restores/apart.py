@@ -16,7 +16,8 @@ from delivery.redaction import redacted
 from sources.engines.apart import Stop, bound_memory, say
 from sources.engines.base import SourceSpec
 from sources.processes.programs import ProgramMissing
-from sources.restores import back, database
+from sources.restores import back, database, drilling
+from sources.restores.drilling import Scratch
 from sources.storage import file_versions, restoring, runs
 from sources.storage.location import Location
 from sources.storage.manifests import ManifestDamaged
@@ -56,7 +57,12 @@ def create_database(store: Store, wish: Wish, cache: str, source: SourceSpec) ->
     return database.create(wish, store, source, Path(cache), _say_step)
 
 
-ORDERS = {each.__name__: each for each in (points, index, versions, restore, put_back, create_database)}
+def drill(store: Store, assignment: str, cache: str, scratch: dict[str, Any]) -> dict[str, Any]:
+    """Restore the newest point into scratch space, and compare. Returns `drilling.Drilled` as a dictionary."""
+    return asdict(drilling.drill(store, assignment, Path(cache), Scratch(**scratch), _say_step))
+
+
+ORDERS = {each.__name__: each for each in (points, index, versions, restore, put_back, create_database, drill)}
 
 
 def answer(order: dict[str, Any]) -> dict[str, Any]:

@@ -165,6 +165,7 @@ class _Back:
                         trouble = error
             ours |= set(left)
             there, now = self._look(), restoring.places_of(self.store, self.tree, self.wish, left)
+            restoring.check_point(self.store, self.wish)
             for path, entry in list(left.items()):
                 if there.get(path, (-1, ""))[0] == entry.size and now[path] == places[path]:
                     del left[path]

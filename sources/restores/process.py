@@ -17,6 +17,7 @@ from sources.models import Repository
 from sources.network.bounded_threads import BoundedThreads
 from sources.processes import runner
 from sources.processes.runner import Command, Ending, StopSignal
+from sources.restores.drilling import Drilled, Scratch
 from sources.storage import trees
 from sources.storage.location import Location
 from sources.storage.restoring import Refused, Report, Step, Wish
@@ -99,6 +100,24 @@ def restore(
     facts: dict[str, Any] = {"wish": asdict(wish), "cache": cache()} | ({"source": asdict(source)} if source else {})
     location = repositories.location_of(repository)
     return Report(**_order(do, location, stop, SILENT_SECONDS, on_step, grace, **facts))
+
+
+def drill(
+    repository: Repository,
+    assignment: str,
+    scratch: Scratch,
+    stop: StopSignal,
+    on_step: Callable[[Step], None],
+    grace: float,
+) -> Drilled:
+    """Restore the newest point of an assignment, by its folder, into scratch space, and compare. Blocks until done.
+
+    Raises: Refused, StorageFailed, Stopped.
+    """
+    facts = {"assignment": assignment, "cache": cache(), "scratch": asdict(scratch)}
+    return Drilled(
+        **_order("drill", repositories.location_of(repository), stop, SILENT_SECONDS, on_step, grace, **facts)
+    )
 
 
 def _order(

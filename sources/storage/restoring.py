@@ -23,7 +23,7 @@ from sources.storage import layout, points, runs
 from sources.storage.files import Kept, differs, is_inside, path_in, put_attributes, put_link
 from sources.storage.manifests import Entry
 from sources.storage.store import Stopped, StorageFailed, Store
-from sources.storage.trees import NotThere, Tree, opened
+from sources.storage.trees import Tree, opened
 
 TRIES = 5
 WAIT_SECONDS = 0.5
@@ -108,6 +108,14 @@ def places_of(store: Store, tree: Tree, wish: Wish, wanted: Collection[str]) -> 
     versions = store.location.at(f"{wish.assignment}/{layout.VERSIONS}")
     store.run("lsf", "--recursive", "--files-only", versions, missing_ok=True, on_line=take)
     return {path: points.place_of(path, wish.point, held) for path in wanted}
+
+
+def check_point(store: Store, wish: Wish) -> None:
+    """After a copy: was the point there all the time? Its manifest is the first to go. Raises: StorageFailed."""
+    if wish.point not in runs.points(store, wish.assignment):
+        raise StorageFailed(
+            f"point {wish.point} was removed by retention while it was restored; choose a later one, for a new target"
+        )
 
 
 def tops_of(wish: Wish, tree: Tree) -> list[str]:
@@ -269,10 +277,11 @@ class _Restore:
                 and places_of(self.store, self.tree, self.wish, left) == {path: places[path] for path in left}
             ):
                 # the repository keeps no times, and no run touched them meanwhile
+                check_point(self.store, self.wish)
                 self._take(left, by_size=True)
             if not left:
                 return
-            self._check_point()
+            check_point(self.store, self.wish)
             self._wait(WAIT_SECONDS * number)
         if trouble and len(left) == len(batch):
             raise trouble
@@ -360,13 +369,6 @@ class _Restore:
         made = [entry for entry in folders if self._make_folder(entry, entry.path)]
         for entry in reversed(made):
             self._note(put_attributes(entry, path_in(self.target, entry.path)))
-
-    def _check_point(self) -> None:
-        if self.wish.point not in runs.points(self.store, self.wish.assignment):
-            raise NotThere(
-                f"point {self.wish.point} was removed by retention while it was restored; what is restored stays in "
-                f"{self.target}. Choose a later point"
-            )
 
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds

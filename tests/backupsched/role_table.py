@@ -59,7 +59,7 @@ PAGES = {
     **{f"{table}_preview_of": "edits" for table in ("jobs_retrypolicy", "schedules_schedule", "sources_policy")},
     **{f"schedules_schedule_{verb}": "operates" for verb in ("trigger_this_now", "pause_this", "resume_this")},
     "schedules_trigger_cancel_this_batch": "operates",
-    "sources_assignment_accept_this": "operates",
+    **dict.fromkeys(("sources_assignment_accept_this", "sources_assignment_drill_this_now"), "operates"),
     "sources_repository_show_key": "superuser",
     "sources_source_restore": "restores",
     **dict.fromkeys(("sources_source_enrol", "sources_source_revoke_tokens"), "edits"),
@@ -69,7 +69,7 @@ PAGES = {
 DELETED = {"delete_selected": "edits"}
 ACTIONS = {
     "delivery.Endpoint": DELETED, "jobs.RetryPolicy": DELETED, "jobs.Throttle": DELETED,
-    "sources.Assignment": DELETED | {"accept": "operates"},
+    "sources.Assignment": DELETED | dict.fromkeys(("accept", "drill_now"), "operates"),
     "sources.Policy": DELETED, "sources.Repository": DELETED,
     "delivery.StoredSecret": {"delete_selected": "superuser"},
     "api.ApiToken": {"revoke": "edits"},
@@ -125,7 +125,7 @@ OPERATIONS = {
     **{f"POST sources/{{source_id}}/{verb}": "write edits" for verb in ("enrolment-code", "revoke-tokens")},
     "POST policies/{policy_id}/back-up-now": "operate edits",
     "POST assignments/{assignment_id}/back-up-now": "operate edits",
-    "POST assignments/{assignment_id}/accept": "operate operates",
+    **{f"POST assignments/{{assignment_id}}/{verb}": "operate operates" for verb in ("accept", "drill")},
     **dict.fromkeys(("GET policies/{name}/preview", "GET assignments/{assignment_id}/retention"), "read looks"),
     **{f"POST schedules/{{schedule_id}}/{verb}": "operate operates" for verb in ("trigger", "pause", "resume")},
     **{f"GET schedules/{{schedule_id}}/{what}": "read looks" for what in ("preview", "plan")},
@@ -149,7 +149,7 @@ COMMANDS = {
     "process_backlog": ["1 --dry-run"], "schedules": ["", "--json", "show NAME"],
     "throttles": ["", "--json", "show NAME"], "secrets": ["", "--json"], "self_backup": ["", "--json"],
     "self_restore": ["FILE --list"], "restore": ["NAME --list"], "held_back": ["", "--json", "accept NAME"],
-    "retention": ["NAME --dry-run"], "repositories": ["", "--json", "show NAME"],
+    "retention": ["NAME --dry-run"], "drill": ["", "--json"], "repositories": ["", "--json", "show NAME"],
     "database": [], "demo": [], "web": [], "worker": [],
 }  # fmt: skip
 """Command → how it is asked for what it shows; nothing, where it starts and ends processes. All are for an account of

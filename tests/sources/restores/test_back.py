@@ -19,6 +19,8 @@ from tests.sources.engines import peers
 from tests.sources.engines.test_pg_dump import dump
 from tests.sources.storage.building import ASSIGNMENT, Built
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def built(tmp_path: Path) -> Built:

@@ -1,0 +1,174 @@
+"""Drills: what was backed up is restored into scratch space and compared, and what they find is shown."""
+
+import json
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+
+from jobs.handlers import Run
+from jobs.models import BacklogRecord, Decision
+from jobs.outcomes import Handoff, Outcome, Succeeded
+from sources.engines.base import SourceSpec
+from sources.models import Assignment, Repository
+from sources.planning import AVAILABILITY, BACKUPS
+from sources.restores import drilling, drills
+from tests.sources.backups.test_retention import add_backup
+from tests.sources.engines.peers import specification
+from tests.sources.engines.test_pg_dump import dump
+from tests.sources.factories import claim, make_assignment, make_policy, make_source, settle
+from tests.sources.storage.building import ASSIGNMENT, Built
+from tests.sources.worker_process import worker_process
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def var(settings: Any) -> Iterator[Path]:
+    """Which an account without rights may pass through: the scratch server runs as one."""
+    var = Path(tempfile.mkdtemp())
+    var.chmod(0o711)
+    settings.VAR_DIR = var
+    yield var
+    shutil.rmtree(var)
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Built:
+    return Built(tmp_path / "built")
+
+
+def assigned(built: Built, point: str, **source: Any) -> Assignment:
+    repository = Repository.objects.create(name="disk", location=str(built.folder / "repository"))
+    made = make_assignment(make_policy(repository=repository), make_source(name="nas", **source), directory=ASSIGNMENT)
+    add_backup(made, point, 1)
+    return made
+
+
+def drilled(now: datetime = NOW) -> Outcome:
+    """What is on the backlog, done and settled."""
+    record = claim(AVAILABILITY, now)
+    settle(record, Handoff(BACKUPS, exclusive_key=record.payload["key"]), now)
+    record = claim(BACKUPS, now)
+    outcome = drills.run_drill(Run(record))
+    settle(record, outcome, now)
+    return outcome
+
+
+def test_a_drill_proves_the_newest_point(built: Built, var: Path, admin_client: Client) -> None:
+    for name in ("docs/a", "docs/b"):
+        built.write(name, "first")
+    (built.source / "docs/link").symlink_to("a")
+    built.write("read-only/c", "", mode=0o400)
+    (built.source / "read-only").chmod(0o500)
+    point = built.back_up()
+    row = assigned(built, point)
+    assert drills.plan(NOW) == 1
+    assert isinstance(drilled(), Succeeded)
+    row.refresh_from_db()
+    assert (row.proved_at, row.proved_point, row.drill_error) == (NOW, point, "")
+    assert (row.drill_facts["files"], row.drill_facts["size"]) == (4, 10)
+    assert "4 of 4 files" in Decision.objects.get(what="proved").text
+    assert list((var / "drills").iterdir()) == []
+    assert [drills.plan(NOW + timedelta(days=days)) for days in (29, 31)] == [0, 1], "every 30 days"
+    out = StringIO()
+    call_command("drill", "--json", stdout=out)
+    [shown] = json.loads(out.getvalue())
+    assert (shown["source"], shown["proved_point"]) == ("nas", point)
+    for page in (f"assignment/{row.pk}/change/", "assignment/", "source/", f"source/{row.source_id}/change/"):
+        assert "roved" in admin_client.get(f"/admin/sources/{page}").content.decode(), page
+
+
+def test_of_much_a_sample_is_drilled(built: Built, var: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        built.write(f"{number}", "x" * number)
+    store, scratch = built.store, drilling.Scratch(str(var / "drills"), 1)
+    built.back_up()
+    monkeypatch.setattr(drilling, "ALL_FILES", 10)
+    monkeypatch.setattr(drilling, "SAMPLE_FILES", 5)
+    done = drilling.drill(store, ASSIGNMENT, var / "trees", scratch)
+    assert (done.files, done.of_files, done.error) == (5, 20, "")
+
+
+@pytest.mark.slow
+def test_a_flipped_byte_is_named_with_its_point(built: Built, var: Path, admin_client: Client) -> None:
+    for name in ("docs/a", "docs/b"):
+        built.write(name, "first")
+    point = built.back_up()
+    row = assigned(built, point)
+    (built.folder / "repository" / ASSIGNMENT / "current/docs/b").write_text("firsu")
+    assert drills.drill_now([row.pk], by="ann", now=NOW) == 1
+    assert isinstance(drilled(), Succeeded)
+    row.refresh_from_db()
+    assert row.proved_at is None
+    assert f"point {point}: 1 of 2 files did not come back as its manifest says: docs/b: " in row.drill_error
+    assert row.drill_error in Decision.objects.get(what="not restorable").text
+    assert "docs/b" in admin_client.get(f"/admin/sources/source/{row.source_id}/change/").content.decode()
+    out = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("doctor", "--json", stdout=out)
+    [found] = [each for each in json.loads(out.getvalue()) if each["name"] == "drills"]
+    assert point in found["what"]
+    assert drills.plan(NOW + timedelta(hours=25)) == 1, "it is tried again the next day"
+
+
+@pytest.fixture
+def database() -> Iterator[SourceSpec]:
+    settings = connection.settings_dict
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE ROLE drill_reader")
+        cursor.execute(
+            'CREATE TABLE "drill ""test" AS SELECT n, repeat(\'x\', 100) AS "text (" FROM generate_series(1, 1000) n'
+        )
+        cursor.execute('ALTER TABLE "drill ""test" ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY')
+        cursor.execute('CREATE POLICY readers ON "drill ""test" TO drill_reader USING (true)')
+        cursor.execute("CREATE TABLE drill_empty (n integer)")
+    yield specification(
+        "postgresql",
+        settings["HOST"] or "localhost",
+        port=int(settings["PORT"] or 5432),
+        path=settings["NAME"],
+        options={"user": settings["USER"]} if settings["USER"] else {},
+        secret=connection.connection.info.password or None,
+    )
+    with connection.cursor() as cursor:
+        cursor.execute('DROP TABLE "drill ""test", drill_empty')
+        cursor.execute("DROP ROLE drill_reader")
+
+
+@pytest.mark.slow
+def test_a_database_is_counted_in_a_server_of_its_own_also_after_a_drill_was_killed(
+    built: Built, var: Path, database: SourceSpec, tmp_path: Path
+) -> None:
+    result = dump(database, built.folder / "repository" / ASSIGNMENT)
+    row = assigned(built, result.snapshot, kind="postgresql", address="db", path="shop")
+    drills.drill_now([row.pk])
+    scratch = var / "postgres-drills"
+    with worker_process(f"{AVAILABILITY},{BACKUPS}", tmp_path, BACKUPSCHED_VAR=str(var)) as worker:
+        eventually(lambda: any(scratch.glob("*/data/postmaster.pid")))
+        pid = int(next(scratch.glob("*/data/postmaster.pid")).read_text().split()[0])
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+    eventually(lambda: not Path(f"/proc/{pid}").exists())
+    assert list(scratch.iterdir())
+    BacklogRecord.objects.all().delete()
+    assert drills.drill_now([row.pk], now=NOW) == 1
+    outcome = drilled()
+    assert isinstance(outcome, Succeeded), outcome
+    row.refresh_from_db()
+    assert (row.drill_error, row.proved_point) == ("", result.snapshot)
+    tables = row.drill_facts["tables"]
+    assert (tables['public."drill ""test"'], tables["public.drill_empty"]) == (1000, 0)
+    assert list(scratch.iterdir()) == []
