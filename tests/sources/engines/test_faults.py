@@ -69,7 +69,7 @@ def test_odd_names_and_contents_are_kept_or_named(kind: str, tmp_path: Path) -> 
         assert any(warning.startswith("bad\ufffd: its name is not UTF-8") for warning in result.warnings), (
             result.warnings
         )
-        kept_long = not any(long in warning for warning in result.warnings)
+        kept_long = not any(long[:200] in warning for warning in result.warnings)
         assert kept_long == (kind == "plain"), result.warnings
         os.unlink(os.fsencode(files) + b"/bad\xff")
         if not kept_long:
