@@ -51,16 +51,18 @@ def enqueue(
 ) -> int:
     """Put a record of each on the backlog, for the next opening of its policy's window. Returns how many are new.
 
-    `priority`: added to the policy's. `at_once`: whatever its window.
+    `priority`: added to the policy's. `at_once`: whatever its window; those that waited for it count as new.
     """
     records = {planning.subject_of(each.pk): _record(kind, each, now, priority, at_once) for each in assignments}
     unfinished = BacklogRecord.objects.unfinished().filter(kind=kind, subject__in=records)
     for subject in unfinished.values_list("subject", flat=True):
         del records[subject]
+    waited = unfinished.filter(status=Status.WAITING, waiting_for=WaitingFor.WINDOW) if at_once else unfinished.none()
+    moved = waited.update(status=Status.READY, waiting_for=None, run_after=now, closes_at=None)
     BacklogRecord.objects.bulk_create(records.values(), ignore_conflicts=True)
-    if records:
+    if records or moved:
         notify(planning.AVAILABILITY)
-    return len(records)
+    return len(records) + moved
 
 
 def _record(kind: str, assignment: Assignment, now: datetime, priority: int, at_once: bool) -> BacklogRecord:

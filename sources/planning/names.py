@@ -3,7 +3,8 @@
 KIND = "backup"
 RETENTION = "retention"
 CHECK = "check"
-OF_ASSIGNMENTS = (KIND, RETENTION, CHECK)
+DRILL = "drill"
+OF_ASSIGNMENTS = (KIND, RETENTION, CHECK, DRILL)
 """Kinds whose subject is an assignment."""
 
 AVAILABILITY = "availability"

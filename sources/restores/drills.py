@@ -32,7 +32,7 @@ from sources.restores.drilling import Drilled, Scratch
 from sources.storage.places import Step
 from sources.storage.store import StorageFailed
 
-KIND = "drill"
+KIND = planning.DRILL
 AGAIN_AFTER = timedelta(days=1)
 """Where the last drill proved nothing."""
 KEPT_TABLES = 500

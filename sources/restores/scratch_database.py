@@ -69,10 +69,10 @@ def restored(
         ])  # fmt: skip
         done = scratch.load(files / DATABASE)
         done.tables = scratch.count(list(expected))
-    for name, rows in expected.items():
-        if (found := done.tables.get(name)) != rows:
-            there = "is missing" if found is None else f"has {found:,} rows"
-            done.wrong.append(f"table {name} {there}, and the dump holds {rows:,}")
+    for name, number in expected.items():
+        if (rows := done.tables.get(name)) != number:
+            there = "is missing" if rows is None else f"has {rows:,} rows"
+            done.wrong.append(f"table {name} {there}, and the dump holds {number:,}")
     return done
 
 

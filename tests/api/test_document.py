@@ -119,7 +119,7 @@ def test_each_operation_takes_the_permission_of_what_it_changes() -> None:
                 verb = {"POST": "add", "PATCH": "change", "DELETE": "delete"}[operation.methods[0]]
                 if rest and not rest[-1].startswith("{"):  # an operation of its own, as /pause
                     verb, of = "change", "sources" if rest[-1] == "back-up-now" else of
-                operates = (of, auth.scope) == ("schedules", Scope.OPERATE) or rest[-1:] == ["accept"]
+                operates = (of, auth.scope) == ("schedules", Scope.OPERATE) or rest[-1:] in (["accept"], ["drill"])
                 edits = of in APP and not operates
                 wanted = f"{APP.get(of)}.{verb}_{MODEL.get(of, of[:-1])}" if edits else may_operate
                 wanted = {"restores": MAY_RESTORE, "stored-secrets": SET_SECRET}.get(of, wanted)

@@ -172,3 +172,26 @@ def test_a_database_is_counted_in_a_server_of_its_own_also_after_a_drill_was_kil
     tables = row.drill_facts["tables"]
     assert (tables['public."drill ""test"'], tables["public.drill_empty"]) == (1000, 0)
     assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_dump_that_does_not_load_is_no_proof(built: Built, var: Path, database: SourceSpec) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION drill_least() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM drill_empty'"
+        )
+        cursor.execute("CREATE TABLE drill_checked (n integer CHECK (n >= drill_least()))")
+        cursor.execute("INSERT INTO drill_checked VALUES (1), (2)")
+    try:
+        result = dump(database, built.folder / "repository" / ASSIGNMENT)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TABLE drill_checked")
+            cursor.execute("DROP FUNCTION drill_least")
+    row = assigned(built, result.snapshot, kind="postgresql", address="db", path="shop")
+    drills.drill_now([row.pk], now=NOW)
+    drilled()
+    row.refresh_from_db()
+    assert row.proved_at is None
+    assert 'COPY failed for table "drill_checked"' in row.drill_error
+    assert "table public.drill_checked has 0 rows, and the dump holds 2" in row.drill_error
