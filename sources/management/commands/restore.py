@@ -15,7 +15,7 @@ from sources.management.names import named
 from sources.models import Assignment, Source
 from sources.restores import asking, process
 from sources.storage import layout, moments, showing
-from sources.storage.restoring import Report, Wish
+from sources.storage.places import Report, Wish
 from sources.storage.store import Stopped, StorageFailed
 
 LONGEST_LOOK_SECONDS = 3600.0

@@ -15,7 +15,7 @@ from sources.engines import engine_for
 from sources.engines.base import EngineProgress, EngineResult, SourceSpec, Verdict
 from sources.storage import restoring
 from sources.storage.location import Location, of_directory
-from sources.storage.restoring import Wish
+from sources.storage.places import Wish
 from sources.storage.store import Store
 from tests.sources.engines.peers import local_folder, sftp_host, small_disk, task_for, tree, write_files
 from tests.sources.storage.repositories import encrypted, webdav

@@ -11,7 +11,7 @@ import pytest
 from sources.engines import engine_for
 from sources.engines.base import Verdict
 from sources.storage import layout, merging, remotes, restoring, runs
-from sources.storage.restoring import Wish
+from sources.storage.places import Wish
 from sources.storage.store import Store
 from tests.sources.engines.peers import STARTED_AT, local_folder, task_for
 from tests.sources.engines.test_probing import KEY, serving

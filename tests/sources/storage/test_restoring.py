@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sources.storage import layout, restoring
 from sources.storage.manifests import ManifestDamaged
-from sources.storage.restoring import Refused, Report, Wish
+from sources.storage.places import Refused, Report, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.trees import NotThere
 from tests.sources.storage.building import ASSIGNMENT, Built, picture
