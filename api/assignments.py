@@ -21,7 +21,7 @@ from declarations.service import Service
 from declarations.types import STRICT, JsonObject
 from jobs.models import BacklogRecord
 from jobs.states import Status, WaitingFor
-from sources import edits, held_back, planning
+from sources import edits, held_back, planning, repository_edits
 from sources.backups import retention
 from sources.models import Assignment, Policy, Source
 from sources.protection import present, with_alert_state
@@ -129,7 +129,7 @@ class AssignmentEdits(Service[Assignment]):
         return []
 
     def uses(self, row: Assignment) -> list[str]:
-        return edits.backups_of(row.backups.all())
+        return repository_edits.backups_of(row.backups.all())
 
 
 class Assignments(Resource[Assignment]):

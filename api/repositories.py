@@ -13,8 +13,8 @@ from api.fields import Name
 from api.resources import Resource
 from sources import models
 from sources.declarations import Repository
-from sources.edits import Repositories
 from sources.repository_breaker import OPEN_BREAKER_OF_REPOSITORY
+from sources.repository_edits import Repositories
 
 
 class RepositoryAnswer(Repository):

@@ -12,7 +12,7 @@ from demo.hosts import Host
 from sources.models import Assignment
 from sources.planning.requests import back_up_now
 from sources.restores import process
-from sources.storage.restoring import Wish
+from sources.storage.places import Wish
 
 PATIENCE_SECONDS = 60.0
 CHANGED = b"nobody wanted this\n"

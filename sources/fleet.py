@@ -27,7 +27,7 @@ from jobs.models import Throttle
 from operations import declarations as of_queue
 from schedules import declarations as of_schedules
 from schedules.editing import Schedules
-from sources import declarations, edits, planning
+from sources import declarations, edits, planning, repository_edits
 from sources.engines import ENGINES, missing_program
 from sources.models import Assignment, Backup, Policy, Source
 
@@ -155,7 +155,7 @@ class SourcesOfFleet(edits.Sources):
 
 
 SECTIONS: dict[str, type[Service[Any]]] = {
-    "repositories": edits.Repositories,
+    "repositories": repository_edits.Repositories,
     "retry_policies": of_queue.RetryPolicies,
     "throttles": ThrottlesOfFleet,
     "endpoints": Endpoints,

@@ -31,6 +31,8 @@ DRILL_MEANS = "The newest point of each is restored into scratch space and compa
 
 Verb = Callable[..., int]
 
+SHOWN_POINTS = 500
+
 
 class PolicyOfBackupFilter(PolicyFilter):
     path = "assignment__policy"
@@ -194,7 +196,7 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     def points(self, assignment: Assignment) -> str:
         rows = [
             (moment(each.point.started_at), ", ".join(each.reasons) or "is removed after the next backup")
-            for each in retention.decide(assignment)
+            for each in retention.decide(assignment)[:SHOWN_POINTS]
         ]
         return table(("of (UTC)", "stays since it is"), rows, empty="none")
 

@@ -18,9 +18,9 @@ from operations.admin.base import SMALL_TEXT_AREAS
 from operations.admin.breakers import link_to
 from operations.admin.declared import DeclaredAdmin, DeclaredForm
 from sources.backups.reach import EXPORT_KEY
-from sources.edits import KEEP_THE_KEY, Repositories
 from sources.models import Repository
 from sources.repository_breaker import OPEN_BREAKER_OF_REPOSITORY, guarded_by
+from sources.repository_edits import KEEP_THE_KEY, Repositories
 
 FIELDS = ("name", "remote", "location", "secrets", "encrypted", "key")
 

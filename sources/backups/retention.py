@@ -5,6 +5,7 @@ repository's breaker: a full repository is what it makes room in. What the repos
 whose result was lost is noted by the next one. A backup's row goes with its point.
 """
 
+import logging
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -22,6 +23,8 @@ from sources.domain.retention import Keep, Kept, Point
 from sources.models import Assignment, Backup
 from sources.storage import layout
 from sources.storage.merging import Removed
+
+log = logging.getLogger(__name__)
 
 KIND = planning.RETENTION
 
@@ -67,12 +70,18 @@ def plan(assignments: Iterable[Assignment], now: datetime | None = None) -> int:
 
     Not those that are held back, whose source is paused, or whose policy is disabled.
     """
-    wanted = [
-        each
-        for each in assignments
-        if not each.held_back_since and not not_wanted(each) and not all(kept.reasons for kept in decide(each))
-    ]
+    wanted = [each for each in assignments if not each.held_back_since and not not_wanted(each) and _has_more(each)]
     return upkeep.enqueue(KIND, wanted, now or database_clock())
+
+
+def _has_more(assignment: Assignment) -> bool:
+    """Whether there are points that its policy does not keep. Rules that cannot be read, since they were written past
+    the forms, keep all: a backup is not to fail of them."""
+    try:
+        return assignment.policy.keeping != Keep() and not all(each.reasons for each in decide(assignment))
+    except ValueError as error:
+        log.error("policy %s removes nothing: what it keeps cannot be read: %s", assignment.policy, error)
+        return False
 
 
 def remove_points(run: Run) -> Outcome:

@@ -26,7 +26,7 @@ from sources.engines.base import BackupTask, EngineProgress, EngineResult, Sourc
 from sources.engines.limits import Space
 from sources.engines.results import failure, result_of
 from sources.processes.programs import ProgramMissing
-from sources.storage import checking, identity, merging, recovery
+from sources.storage import checking, merging, recovery
 from sources.storage.checking import Damage
 from sources.storage.identity import Identity
 from sources.storage.location import Location
@@ -193,16 +193,6 @@ def probe(location: dict[str, Any], ours: dict[str, Any], take_over: bool) -> di
     return probing.probe(where, Identity(**ours), Stop(where.directory), take_over=take_over)
 
 
-def not_claimed(location: dict[str, Any], ours: dict[str, Any]) -> str | None:
-    """Write down in a repository whose it is. Returns why that is not possible; None: it says so."""
-    where = Location.of_json(location)
-    try:
-        identity.write(Store(where.bare, Stop(where.directory)), Identity(**ours))
-    except StorageFailed as error:
-        return str(error)
-    return None
-
-
 def not_made(location: str) -> str | None:
     """Make the directory with its parents, if it is missing. Returns why that is not possible; None: it is there."""
     try:
@@ -224,7 +214,6 @@ ORDERS = {
         not_made,
         open_to_others,
         probe,
-        not_claimed,
     )
 }
 

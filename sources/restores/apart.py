@@ -21,7 +21,7 @@ from sources.restores.drilling import Scratch
 from sources.storage import file_versions, restoring, runs
 from sources.storage.location import Location
 from sources.storage.manifests import ManifestDamaged
-from sources.storage.restoring import Report, Step, Wish
+from sources.storage.places import Report, Step, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.trees import opened
 

@@ -18,11 +18,12 @@ from typing import Any
 from sources.engines.base import SourceSpec
 from sources.engines.rclone.reaching import way_to
 from sources.engines.rclone.remotes import remote_path
-from sources.storage import restoring
+from sources.storage import places, restoring
 from sources.storage.files import is_same_time, nanoseconds, path_in
 from sources.storage.location import Location
 from sources.storage.manifests import Entry
-from sources.storage.restoring import BATCH_FILES, KEPT_TEXTS, SHOWN, TRIES, Refused, Report, Step, Wish
+from sources.storage.places import Refused, Report, Step, Wish
+from sources.storage.restoring import BATCH_FILES, KEPT_TEXTS, SHOWN, TRIES
 from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.trees import Tree, opened
 
@@ -59,7 +60,7 @@ class _Back:
         self.wish, self.store, self.tree, self.source, self.on_step = wish, store, tree, source, on_step
         self.target = Location(target, target)
         self.report = Report(wish.point, f"{source.name}: {source.path}/{wish.target}".removesuffix("/."))
-        self.tops = restoring.tops_of(wish, tree)
+        self.tops = places.tops_of(wish, tree)
         self.files = self.size = self.done_files = self.done_size = 0
 
     def run(self) -> Report:
@@ -130,8 +131,8 @@ class _Back:
             if line.startswith("= "):
                 found.add(line[2:])
 
-        places = restoring.places_of(self.store, self.tree, self.wish, {each.path for each in entries})
-        for place, paths in restoring.by_place(places).items():
+        lying = places.places_of(self.store, self.tree, self.wish, {each.path for each in entries})
+        for place, paths in places.by_place(lying).items():
             with suppress(StorageFailed):  # they differ
                 at = self.store.location.at(f"{self.wish.assignment}/{place}")
                 self.store.with_paths(
@@ -152,8 +153,8 @@ class _Back:
         left, ours = {each.path: each for each in batch}, set[str]()
         trouble: StorageFailed | None = None
         for _ in range(TRIES):
-            places = restoring.places_of(self.store, self.tree, self.wish, left)
-            for place, paths in restoring.by_place(places).items():
+            lying = places.places_of(self.store, self.tree, self.wish, left)
+            for place, paths in places.by_place(lying).items():
                 replaced = [each for each in paths if each in differing or each in ours]
                 for chosen, option in (
                     (replaced, "--ignore-times"),
@@ -164,9 +165,10 @@ class _Back:
                     except StorageFailed as error:
                         trouble = error
             ours |= set(left)
-            there, now = self._look(), restoring.places_of(self.store, self.tree, self.wish, left)
+            there, now = self._look(), places.places_of(self.store, self.tree, self.wish, left)
+            places.check_point(self.store, self.wish)
             for path, entry in list(left.items()):
-                if there.get(path, (-1, ""))[0] == entry.size and now[path] == places[path]:
+                if there.get(path, (-1, ""))[0] == entry.size and now[path] == lying[path]:
                     del left[path]
                     self.done_files, self.done_size = self.done_files + 1, self.done_size + entry.size
             if not left:

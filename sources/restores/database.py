@@ -20,7 +20,7 @@ from sources.processes import runner
 from sources.processes.programs import find_postgresql_program
 from sources.processes.runner import Command, Ending
 from sources.storage import restoring
-from sources.storage.restoring import Refused, Report, Step, Wish
+from sources.storage.places import Refused, Report, Step, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
 
 CONNECT_SECONDS = 30

@@ -16,7 +16,7 @@ from sources.models import Repository
 from sources.restores import process
 from sources.storage.files import PERMISSIONS, nanoseconds, path_in
 from sources.storage.manifests import Entry
-from sources.storage.restoring import Report, Wish
+from sources.storage.places import Report, Wish
 from sources.storage.store import StorageFailed
 from sources.storage.trees import Tree
 

@@ -22,7 +22,7 @@ from sources.restores import scratch_database
 from sources.storage import restoring, runs
 from sources.storage.files import Kept, differs
 from sources.storage.manifests import Entry
-from sources.storage.restoring import Step, Wish
+from sources.storage.places import Step, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.trees import Tree, opened
 

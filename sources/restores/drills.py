@@ -29,7 +29,7 @@ from sources.models.source import SourceKind
 from sources.processes.programs import ProgramMissing
 from sources.restores import process
 from sources.restores.drilling import Drilled, Scratch
-from sources.storage.restoring import Step
+from sources.storage.places import Step
 from sources.storage.store import StorageFailed
 
 KIND = planning.DRILL

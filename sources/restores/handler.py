@@ -15,7 +15,7 @@ from sources.engines.base import EngineProgress
 from sources.models import Progress, Restore, RestoreOutcome, To
 from sources.processes.programs import ProgramMissing
 from sources.restores import asking, process
-from sources.storage.restoring import Refused, Report, Step, Wish
+from sources.storage.places import Refused, Report, Step, Wish
 from sources.storage.store import Stopped, StorageFailed
 
 DO = {To.FOLDER: "restore", To.SOURCE: "put_back", To.DATABASE: "create_database"}

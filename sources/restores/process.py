@@ -20,7 +20,7 @@ from sources.processes.runner import Command, Ending, StopSignal
 from sources.restores.drilling import Drilled, Scratch
 from sources.storage import trees
 from sources.storage.location import Location
-from sources.storage.restoring import Refused, Report, Step, Wish
+from sources.storage.places import Refused, Report, Step, Wish
 from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.trees import Tree
 

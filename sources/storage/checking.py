@@ -29,7 +29,7 @@ from sources.storage.points import later_runs
 from sources.storage.store import Store
 
 RCLONE = "rclone"
-BATCH_FILES, BATCH_BYTES = 500, 256 * 2**20
+BATCH_FILES, BATCH_BYTES = 2000, 256 * 2**20
 """Read between two looks at how much is left to do."""
 LEAST_BYTES = 256 * 2**20
 """Of a run, so that what is small is read at once."""

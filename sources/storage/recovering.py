@@ -22,7 +22,7 @@ from sources.processes.programs import ProgramMissing
 from sources.storage import identity, layout, manifests, moments, remotes, restoring, runs, showing
 from sources.storage.location import Location
 from sources.storage.manifests import ManifestDamaged
-from sources.storage.restoring import Wish
+from sources.storage.places import Wish
 from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.trees import NotThere, opened
 

@@ -13,17 +13,15 @@ import os
 import shutil
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from sources.storage import layout, points, runs
-from sources.storage.files import Kept, differs, is_inside, path_in, put_attributes, put_link
+from sources.storage.files import Kept, differs, path_in, put_attributes, put_link
 from sources.storage.manifests import Entry
+from sources.storage.places import Refused, Report, Step, Wish, by_place, check_point, places_of, tops_of
 from sources.storage.store import Stopped, StorageFailed, Store
-from sources.storage.trees import NotThere, Tree, opened
+from sources.storage.trees import Tree, opened
 
 TRIES = 5
 WAIT_SECONDS = 0.5
@@ -32,56 +30,6 @@ BATCH_FILES = 50_000
 SAY_EVERY_SECONDS = 0.5
 SHOWN = 3
 KEPT_TEXTS = 100
-RCLONE = "rclone"
-"""The engine whose points are deltas; of all others a point has files of its own."""
-
-
-class Refused(ValueError):
-    """The restore cannot begin, and nothing was written. The message says what to do."""
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What to restore, and where to. `paths`: empty: all. `overwrite`: replace what is there and differs. `among`: the
-    target holds other files, as that of a source does."""
-
-    assignment: str
-    point: str
-    target: Path
-    paths: tuple[str, ...] = ()
-    overwrite: bool = False
-    dry_run: bool = False
-    among: bool = False
-
-
-@dataclass(frozen=True)
-class Step:
-    """How far a restore is, in files and bytes of all that it copies."""
-
-    files_done: int
-    files_total: int
-    bytes_done: int
-    bytes_total: int
-
-
-@dataclass
-class Report:
-    """What was restored, or in a dry run would be. `present`: files that were there already, as they should be.
-
-    `replaced`: files that were there otherwise. `not_set`, `failed`: sentences, at most 100; `failed_files`: of all.
-    """
-
-    point: str
-    target: str
-    files: int = 0
-    size: int = 0
-    folders: int = 0
-    present: int = 0
-    replaced: int = 0
-    collisions: list[str] = field(default_factory=list)
-    not_set: list[str] = field(default_factory=list)
-    failed_files: int = 0
-    failed: list[str] = field(default_factory=list)
 
 
 def restore(wish: Wish, store: Store, cache: Path, on_step: Callable[[Step], None] = lambda step: None) -> Report:
@@ -92,40 +40,6 @@ def restore(wish: Wish, store: Store, cache: Path, on_step: Callable[[Step], Non
     """
     with opened(store, wish.assignment, wish.point, cache) as tree:
         return _Restore(wish, store, tree, on_step).run()
-
-
-def places_of(store: Store, tree: Tree, wish: Wish, wanted: Collection[str]) -> dict[str, str]:
-    """Where each of these files lies now, in the folder of the assignment, by a fresh look."""
-    if tree.header.engine != RCLONE:
-        return dict.fromkeys(wanted, f"{layout.POINTS}/{wish.point}")
-    held: dict[str, set[str]] = defaultdict(set)
-
-    def take(line: str) -> None:
-        run, _, path = line.partition("/")
-        if path in wanted and layout.NAME.fullmatch(run):
-            held[run].add(path)
-
-    versions = store.location.at(f"{wish.assignment}/{layout.VERSIONS}")
-    store.run("lsf", "--recursive", "--files-only", versions, missing_ok=True, on_line=take)
-    return {path: points.place_of(path, wish.point, held) for path in wanted}
-
-
-def tops_of(wish: Wish, tree: Tree) -> list[str]:
-    """The paths that were asked for, each once, without what lies below another one. Raises: Refused, NotThere."""
-    for path in wish.paths:
-        if path.startswith("/") or ".." in path.split("/"):
-            raise Refused(f"path {path!r} leads out of the source; name one as the source has it, without / before it")
-        tree.check(path.rstrip("/"))
-    paths = [each.rstrip("/") for each in wish.paths] or [""]
-    return [each for each in dict.fromkeys(paths) if not any(is_inside(each, other) for other in paths)]
-
-
-def by_place(places: dict[str, str]) -> dict[str, list[str]]:
-    """Place → the paths that lie there."""
-    found = defaultdict(list)
-    for path, place in places.items():
-        found[place].append(path)
-    return found
 
 
 class _Restore:
@@ -269,10 +183,11 @@ class _Restore:
                 and places_of(self.store, self.tree, self.wish, left) == {path: places[path] for path in left}
             ):
                 # the repository keeps no times, and no run touched them meanwhile
+                check_point(self.store, self.wish)
                 self._take(left, by_size=True)
             if not left:
                 return
-            self._check_point()
+            check_point(self.store, self.wish)
             self._wait(WAIT_SECONDS * number)
         if trouble and len(left) == len(batch):
             raise trouble
@@ -360,13 +275,6 @@ class _Restore:
         made = [entry for entry in folders if self._make_folder(entry, entry.path)]
         for entry in reversed(made):
             self._note(put_attributes(entry, path_in(self.target, entry.path)))
-
-    def _check_point(self) -> None:
-        if self.wish.point not in runs.points(self.store, self.wish.assignment):
-            raise NotThere(
-                f"point {self.wish.point} was removed by retention while it was restored; what is restored stays in "
-                f"{self.target}. Choose a later point"
-            )
 
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from sources.storage import layout, moments
 from sources.storage.manifests import Entry
-from sources.storage.restoring import Report, Step
+from sources.storage.places import Report, Step
 from sources.storage.trees import Tree
 
 SHOWN_NAMES = 10

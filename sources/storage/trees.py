@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from sources.storage import layout, manifests
 from sources.storage.location import Location
@@ -52,7 +53,7 @@ class Tree:
     """The entries of a point. `with opened(…) as tree`."""
 
     def __init__(self, file: Path) -> None:
-        self._rows = sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)
+        self._rows = sqlite3.connect(f"file:{quote(str(file))}?mode=ro&immutable=1", uri=True)
         self.header = Header(**dict(self._rows.execute("SELECT name, value FROM header")))
 
     def close(self) -> None:

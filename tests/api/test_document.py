@@ -11,6 +11,7 @@ from api.document import ALWAYS, OF_AUTH
 from api.models import Scope
 from api.root import api
 from operations.web.permissions import may_operate
+from sources.backups.reach import SET_SECRET
 from sources.restores.asking import MAY_RESTORE
 from tests.api.asking import Program, fields_of, make_user, problem_of
 
@@ -118,10 +119,10 @@ def test_each_operation_takes_the_permission_of_what_it_changes() -> None:
                 verb = {"POST": "add", "PATCH": "change", "DELETE": "delete"}[operation.methods[0]]
                 if rest and not rest[-1].startswith("{"):  # an operation of its own, as /pause
                     verb, of = "change", "sources" if rest[-1] == "back-up-now" else of
-                operates = (of, auth.scope) == ("schedules", Scope.OPERATE) or rest[-1:] == ["accept"]
+                operates = (of, auth.scope) == ("schedules", Scope.OPERATE) or rest[-1:] in (["accept"], ["drill"])
                 edits = of in APP and not operates
                 wanted = f"{APP.get(of)}.{verb}_{MODEL.get(of, of[:-1])}" if edits else may_operate
-                wanted = MAY_RESTORE if of == "restores" else wanted
+                wanted = {"restores": MAY_RESTORE, "stored-secrets": SET_SECRET}.get(of, wanted)
                 assert auth.allowed == (wanted,), (operation.methods, path)
                 seen += 1
     assert seen > 40

@@ -13,7 +13,7 @@ from django.contrib.auth.models import Permission
 
 from api import tokens as api_tokens
 from jobs.models import BacklogRecord
-from sources import edits
+from sources import repository_edits
 from sources.agents import tokens
 from tests.api.asking import make_user
 from tests.backupsched.conformance import Asker, Findings, ask
@@ -37,7 +37,7 @@ OnHand = dict[str, list[str | int]]
 @pytest.fixture(autouse=True)
 def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Thousands of refusals are no news. And no directory is made for a repository at a made-up place."""
-    monkeypatch.setattr(edits, "make_directory", lambda location: None)
+    monkeypatch.setattr(repository_edits, "make_directory", lambda location: None)
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

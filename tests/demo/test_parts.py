@@ -43,7 +43,7 @@ def test_a_run_is_complete_when_every_reachable_source_has_an_identical_copy(rea
         name="demo-laptop-01", kind="sftp", reachable=reachable, outcome="succeeded", attempts=1, bytes=size,
         seconds=1.5, repository="/r", next_backup_at=None, identical=identical,
     )  # fmt: skip
-    assert Summary([source], protected=1, reachable=1, seconds=1.0).complete is complete
+    assert Summary([source], [], protected=1, reachable=1, seconds=1.0).complete is complete
 
 
 @pytest.mark.django_db

@@ -8,8 +8,9 @@ from django.db import transaction
 from django.test import Client
 
 from schedules.models import Schedule
-from sources.edits import Policies, Repositories
+from sources.edits import Policies
 from sources.models import Policy, Repository
+from sources.repository_edits import Repositories
 from tests.api.asking import Program
 from tests.sources.factories import make_policy
 from tests.threads import a_lock_is_waited_for, beside

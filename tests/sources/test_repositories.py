@@ -1,6 +1,7 @@
 """Repositories on remotes, as people make them: by the command, the API, the admin and a fleet file."""
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,11 @@ from delivery import stored_secrets
 from delivery.models import StoredSecret
 from jobs.models import Decision
 from sources.backups import repositories
-from sources.edits import Repositories
 from sources.fleet import import_fleet
 from sources.models import Repository
+from sources.repository_edits import Repositories
 from sources.storage import identity
-from sources.storage.store import StorageFailed
+from sources.storage.store import StorageFailed, Store
 from tests.api.asking import Program, make_user
 from tests.commands import command
 from tests.people import staff
@@ -92,9 +93,10 @@ class TestAnEncryptedOne:
                 Repositories().edit(row, change)
             assert found.value.message_dict.keys() <= {"encrypted", "key"}
 
-    @pytest.mark.django_db(transaction=True)
     def test_says_whose_it_is_and_is_not_opened_by_another_key(self, cloud: dict[str, Any]) -> None:
         row = Repositories().edit(Repository(), cloud | {"encrypted": True}).row
+        outside = Store(repositories.location_of(row).bare, threading.Event())
+        identity.write(outside, repositories.identity_of(row))  # as its first backup does
         stored_secrets.store("another", "a" * 64)
         with pytest.raises(ValidationError, match="the key is not the one that it was made with"):
             Repositories().edit(row, {"key": "stored:another"})

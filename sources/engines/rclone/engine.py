@@ -129,7 +129,9 @@ class _Run:
         if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.STOPPED) and self.log.clashes:
             # a file is a folder now, or a folder a file: the old one has to go first, which takes a second listing
             judgement = self._copy((*arguments, "--delete-before"))
-        return first if judgement.verdict is Verdict.SUCCEEDED else judgement
+        if judgement.verdict is not Verdict.SUCCEEDED:
+            return judgement
+        return dataclasses.replace(first, warnings=(*first.warnings, *judgement.warnings))
 
     def _copy(self, arguments: tuple[str, ...]) -> Judgement:
         judgement = self._judge(self._start(arguments, self._take))

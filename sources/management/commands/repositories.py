@@ -7,9 +7,9 @@ from jobs.conf import PROGRAM
 from operations.backlog.facts import as_json
 from operations.backlog.rendering import Column, plain, table
 from operations.management.declared import DeclaredCommand
-from sources.edits import KEEP_THE_KEY, Repositories
 from sources.models import Repository
 from sources.repository_breaker import OPEN_BREAKER_OF_REPOSITORY
+from sources.repository_edits import KEEP_THE_KEY, Repositories
 from sources.storage.store import StorageFailed
 
 COLUMNS = (Column("name"), Column("kind"), Column("location"), Column("encrypted"), Column("breaker"))

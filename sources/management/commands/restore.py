@@ -1,5 +1,4 @@
 import json
-import math
 from argparse import ArgumentParser
 from dataclasses import asdict
 from functools import partial
@@ -16,8 +15,11 @@ from sources.management.names import named
 from sources.models import Assignment, Source
 from sources.restores import asking, process
 from sources.storage import layout, moments, showing
-from sources.storage.restoring import Report, Wish
+from sources.storage.places import Report, Wish
 from sources.storage.store import Stopped, StorageFailed
+
+LONGEST_LOOK_SECONDS = 3600.0
+"""For the first look at a point of many files: a person at a terminal may wait, and end it."""
 
 
 class Command(TerminalCommand):
@@ -39,7 +41,7 @@ class Command(TerminalCommand):
         try:
             points = process.points(repository, assignment.directory)
             if options["list"]:
-                tree_of = partial(process.tree_of, repository, assignment.directory, patience=math.inf)
+                tree_of = partial(process.tree_of, repository, assignment.directory, patience=LONGEST_LOOK_SECONDS)
                 rows, line = showing.listed(points, tree_of, options, now, zone)
                 self.stdout.write(json.dumps(rows) if options["json"] else "\n".join(map(line, rows)) or "nothing")
                 return

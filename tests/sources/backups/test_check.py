@@ -1,7 +1,7 @@
 """What lies in repositories is read, some of it each day, and what is damaged is shown."""
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from io import StringIO
 from pathlib import Path
 
@@ -9,15 +9,13 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from jobs.handlers import Run
 from jobs.models import Decision
-from jobs.outcomes import Failed, Handoff, Succeeded
+from jobs.outcomes import Failed, Outcome, Succeeded
 from sources.backups import check
 from sources.models import Assignment, Backup, CheckRound, Repository
-from sources.planning import AVAILABILITY, BACKUPS
 from sources.storage import layout
-from tests.sources.backups.test_retention import add_backup
-from tests.sources.factories import claim, make_assignment, make_policy, settle
+from tests.sources.backups.test_retention import add_backup, at_work, run
+from tests.sources.factories import make_assignment, make_policy
 from tests.sources.storage.played_runs import ASSIGNMENT, BEGAN, Played
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -42,15 +40,10 @@ def assignment(played: Played) -> Assignment:
     return made
 
 
-def checked(now: object) -> object:
+def checked(now: datetime) -> Outcome:
     """What is planned, done and settled."""
-    assert check.plan(now) == 1  # type: ignore[arg-type]
-    record = claim(AVAILABILITY, now)  # type: ignore[arg-type]
-    settle(record, Handoff(BACKUPS, exclusive_key=record.payload["key"]), now)  # type: ignore[arg-type]
-    record = claim(BACKUPS, now)  # type: ignore[arg-type]
-    outcome = check.check_files(Run(record))
-    settle(record, outcome, now)  # type: ignore[arg-type]
-    return outcome
+    assert check.plan(now) == 1
+    return run(at_work(now), now)
 
 
 def test_a_flipped_bit_is_found_and_shown_at_its_source_until_it_is_mended(

@@ -14,7 +14,7 @@ from jobs.handlers import Run
 from jobs.models import Attempt, BacklogRecord
 from jobs.outcomes import Failed
 from jobs.states import AttemptOutcome, Status
-from sources import edits, planning
+from sources import planning, repository_edits
 from sources.backups import repositories
 from sources.backups.handler import copy_source
 from sources.models import Assignment, Backup, Policy, Repository
@@ -126,8 +126,8 @@ class TestASilence:
         )
         repository = dead.repository
         silent = f"{repository.location} has not answered for 1 s; is its share dead?"
-        assert edits.Repositories().problems(repository, None) == {"location": silent}
-        assert edits.Repositories().save(repository, {"name"}) == [
+        assert repository_edits.Repositories().problems(repository, None) == {"location": silent}
+        assert repository_edits.Repositories().save(repository, {"name"}) == [
             f"{repository.location} cannot be made: {repository.location} has not answered for 1 s; is its share dead?"
         ]
 

@@ -11,8 +11,9 @@ from jobs.handlers import Run
 from jobs.outcomes import Succeeded
 from operations import doctor
 from sources.backups.handler import copy_source
-from sources.edits import Repositories, Sources
+from sources.edits import Sources
 from sources.models import Repository, Source
+from sources.repository_edits import Repositories
 from tests.sources.factories import MONDAY, claimed_for, make_assignment, make_policy, make_source
 
 pytestmark = pytest.mark.django_db

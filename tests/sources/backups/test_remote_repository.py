@@ -13,9 +13,9 @@ from jobs.outcomes import Failed
 from sources import planning
 from sources.backups import repositories
 from sources.backups.handler import copy_source
-from sources.edits import Repositories
 from sources.models import Backup, Repository
 from sources.repository_breaker import guarded_by
+from sources.repository_edits import Repositories
 from sources.storage import identity, layout
 from sources.storage.store import Store
 from tests.sources.engines.peers import tree, write_files
@@ -82,6 +82,7 @@ def test_a_remote_that_is_gone_is_the_repositorys_fault_and_not_the_sources(tmp_
 
 def test_a_backup_by_another_key_writes_nothing(tmp_path: Path) -> None:
     row = Repositories().edit(Repository(), {"name": "x", "location": str(tmp_path / "vault"), "encrypted": True}).row
+    identity.write(Store(repositories.location_of(row).bare, threading.Event()), repositories.identity_of(row))
     before = tree(tmp_path / "vault")
     Repository.objects.update(key=stored_secrets.store("another", "a" * 64))
     assignment = make_assignment(make_policy(repository=row), make_source(path=str(tmp_path)))

@@ -1,6 +1,8 @@
 """Points that a policy does not keep go, by records of their own on the backlog."""
 
+import asyncio
 import json
+from collections.abc import Awaitable
 from datetime import datetime, timedelta
 from io import StringIO
 from pathlib import Path
@@ -9,7 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from jobs.handlers import Run
+from jobs.handlers import Run, registry
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Cancelled, Claimed, Failed, Handoff, Outcome, Postponed, Succeeded
 from jobs.states import Status, WaitingFor
@@ -59,12 +61,13 @@ def add_backup(assignment: Assignment, point: str, number: int) -> Backup:
 def at_work(now: datetime = NOW) -> Claimed:
     """Its record, handed on through the gate and claimed for an execution unit."""
     record = claim(AVAILABILITY, now)
-    settle(record, Handoff(BACKUPS, exclusive_key=record.payload["key"]), now)
+    settle(record, asyncio.run(registry.find(record.kind, AVAILABILITY)(Run(record))), now)  # type: ignore[arg-type]
     return claim(BACKUPS, now)
 
 
 def run(record: Claimed, now: datetime = NOW) -> Outcome:
-    outcome = retention.remove_points(Run(record))
+    outcome = registry.find(record.kind, BACKUPS)(Run(record))
+    assert not isinstance(outcome, Awaitable)
     settle(record, outcome, now)
     return outcome
 

@@ -13,11 +13,13 @@ from django.db import connection
 
 from sources.engines.base import SourceSpec
 from sources.restores import back, database
-from sources.storage.restoring import Refused, Report, Wish
+from sources.storage.places import Refused, Report, Wish
 from sources.storage.store import Store
 from tests.sources.engines import peers
 from tests.sources.engines.test_pg_dump import dump
 from tests.sources.storage.building import ASSIGNMENT, Built
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

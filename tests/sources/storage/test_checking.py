@@ -15,7 +15,7 @@ from sources.engines.base import Verdict
 from sources.storage import checking, remotes, restoring, runs
 from sources.storage.checking import Checked, Damage
 from sources.storage.location import Location
-from sources.storage.restoring import Wish
+from sources.storage.places import Wish
 from sources.storage.store import Store
 from tests.sources.engines.peers import STARTED_AT, local_folder, task_for
 from tests.sources.engines.test_probing import KEY, serving

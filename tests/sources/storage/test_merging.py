@@ -1,5 +1,6 @@
 """Whatever was backed up, removed and killed: every point that is kept restores byte for byte."""
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Collection
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from sources.storage import layout, location, merging
 from sources.storage.store import StorageFailed, Store
+from tests.sources.engines.peers import small_disk
 from tests.sources.storage.played_runs import ASSIGNMENT, Played, files_below, move, remove_empty_folders
 
 PATHS = ("a", "a/b", "a/b/c", "a/d", "e", "f/g")
@@ -169,3 +171,17 @@ def test_no_point_is_removed_when_none_would_stay(tmp_path: Path) -> None:
     with pytest.raises(StorageFailed, match="no point of nas-7/nightly would stay"):
         merging.remove(Store(location.of_directory(tmp_path), Event()), ASSIGNMENT, [point])
     assert played.points() == [point]
+
+
+def test_a_full_disk_is_emptied(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 2**20) as disk:
+        played = Played(disk)
+        for content in "xyz":
+            played.back_up({"large": content * 200_000, "small": content})
+        with contextlib.suppress(OSError), (disk / "full").open("wb") as file:
+            while True:
+                file.write(b"x")
+                file.flush()
+        removed = merging.remove(Store(location.of_directory(disk), Event()), ASSIGNMENT, played.points()[1:2])
+        assert removed.freed > 200_000
+        check(played)

@@ -11,19 +11,20 @@ import pytest
 from sources.engines import engine_for
 from sources.engines.base import Verdict
 from sources.storage import layout, merging, remotes, restoring, runs
-from sources.storage.restoring import Wish
+from sources.storage.places import Wish
 from sources.storage.store import Store
 from tests.sources.engines.peers import STARTED_AT, local_folder, task_for
 from tests.sources.engines.test_probing import KEY, serving
 from tests.sources.storage.building import picture
+from tests.sources.storage.test_restoring import ODD
 
 FOLDER = "nas-7/nightly"
 
 
 def change(source: Path, day: int) -> None:
-    """Most files get another content; `either` is a file, a folder and a link, and between them nothing."""
+    """Most files get another content; `either` is a file, a folder and a link in turn."""
     source.mkdir(exist_ok=True)
-    for number, name in enumerate(("a", "b", "c")):
+    for number, name in enumerate(each for each in ODD if len(each) < 100):
         (source / name).write_text(f"{name} {day}" if number % 4 != day % 4 else f"{name} as ever")
     (source / "stays").write_text("stays")
     either = source / "either"
@@ -31,12 +32,12 @@ def change(source: Path, day: int) -> None:
         (either / "file").unlink()
         either.rmdir()
     either.unlink(missing_ok=True)
-    if day == 0:
+    if day % 3 == 0:
         either.write_text(f"{day}")
-    elif day == 2:
+    elif day % 3 == 1:
         either.mkdir()
         (either / "file").write_text(f"{day}")
-    elif day == 4:
+    else:
         either.symlink_to(f"day {day}")
     os.utime(source, (day, day))
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sources.storage import layout, restoring
 from sources.storage.manifests import ManifestDamaged
-from sources.storage.restoring import Refused, Report, Wish
-from sources.storage.store import Stopped, Store
+from sources.storage.places import Refused, Report, Wish
+from sources.storage.store import Stopped, StorageFailed, Store
 from sources.storage.trees import NotThere
 from tests.sources.storage.building import ASSIGNMENT, Built, picture
 
@@ -159,6 +159,27 @@ def test_a_file_that_a_run_moves_in_mid_restore_is_looked_for_again(built: Built
     restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), moving, built.folder / "cache")
 
     assert (tmp_path / "to/a").read_text() == "before"
+
+
+def test_a_point_that_is_removed_in_mid_restore_is_no_other_content(built: Built, tmp_path: Path) -> None:
+    """Retention takes the manifest first, then what only that point needed; the new file has the same size."""
+    built.digests = False
+    built.write("a", "before")
+    point = built.back_up()
+    built.write("a", "behind")
+    run = built.back_up()
+    assignment = built.folder / "repository" / ASSIGNMENT
+
+    class Removing(Store):
+        def copy_out(self, path: str, *arguments: Any) -> None:
+            (assignment / f"manifests/{point}.jsonl.gz").unlink(missing_ok=True)
+            (assignment / f"versions/{run}/a").unlink(missing_ok=True)
+            super().copy_out(path, *arguments)
+
+    removing = Removing(built.location, threading.Event())
+    with pytest.raises(StorageFailed, match="was removed by retention while it was restored"):
+        restoring.restore(Wish(ASSIGNMENT, point, tmp_path / "to"), removing, built.folder / "cache")
+    assert not (tmp_path / "to/a").exists()
 
 
 def test_a_flipped_bit_is_named_and_the_file_left_out(built: Built, tmp_path: Path, monkeypatch: Any) -> None:

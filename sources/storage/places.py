@@ -1,0 +1,104 @@
+"""What a restore is to do and has done, and where the files of a point lie while runs and retention go on."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sources.storage import layout, points, runs
+from sources.storage.files import is_inside
+from sources.storage.store import StorageFailed, Store
+from sources.storage.trees import Tree
+
+RCLONE = "rclone"
+"""The engine whose points are deltas; of all others a point has files of its own."""
+
+
+class Refused(ValueError):
+    """The restore cannot begin, and nothing was written. The message says what to do."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to restore, and where to. `paths`: empty: all. `overwrite`: replace what is there and differs. `among`: the
+    target holds other files, as that of a source does."""
+
+    assignment: str
+    point: str
+    target: Path
+    paths: tuple[str, ...] = ()
+    overwrite: bool = False
+    dry_run: bool = False
+    among: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far a restore is, in files and bytes of all that it copies."""
+
+    files_done: int
+    files_total: int
+    bytes_done: int
+    bytes_total: int
+
+
+@dataclass
+class Report:
+    """What was restored, or in a dry run would be. `present`: files that were there already, as they should be.
+
+    `replaced`: files that were there otherwise. `not_set`, `failed`: sentences, at most 100; `failed_files`: of all.
+    """
+
+    point: str
+    target: str
+    files: int = 0
+    size: int = 0
+    folders: int = 0
+    present: int = 0
+    replaced: int = 0
+    collisions: list[str] = field(default_factory=list)
+    not_set: list[str] = field(default_factory=list)
+    failed_files: int = 0
+    failed: list[str] = field(default_factory=list)
+
+
+def places_of(store: Store, tree: Tree, wish: Wish, wanted: Collection[str]) -> dict[str, str]:
+    """Where each of these files lies now, in the folder of the assignment, by a fresh look."""
+    if tree.header.engine != RCLONE:
+        return dict.fromkeys(wanted, f"{layout.POINTS}/{wish.point}")
+    held: dict[str, set[str]] = defaultdict(set)
+
+    def take(line: str) -> None:
+        run, _, path = line.partition("/")
+        if path in wanted and layout.NAME.fullmatch(run):
+            held[run].add(path)
+
+    versions = store.location.at(f"{wish.assignment}/{layout.VERSIONS}")
+    store.run("lsf", "--recursive", "--files-only", versions, missing_ok=True, on_line=take)
+    return {path: points.place_of(path, wish.point, held) for path in wanted}
+
+
+def check_point(store: Store, wish: Wish) -> None:
+    """After a copy: was the point there all the time? Its manifest is the first to go. Raises: StorageFailed."""
+    if wish.point not in runs.points(store, wish.assignment):
+        raise StorageFailed(
+            f"point {wish.point} was removed by retention while it was restored; choose a later one, for a new target"
+        )
+
+
+def tops_of(wish: Wish, tree: Tree) -> list[str]:
+    """The paths that were asked for, each once, without what lies below another one. Raises: Refused, NotThere."""
+    for path in wish.paths:
+        if path.startswith("/") or ".." in path.split("/"):
+            raise Refused(f"path {path!r} leads out of the source; name one as the source has it, without / before it")
+        tree.check(path.rstrip("/"))
+    paths = [each.rstrip("/") for each in wish.paths] or [""]
+    return [each for each in dict.fromkeys(paths) if not any(is_inside(each, other) for other in paths)]
+
+
+def by_place(places: dict[str, str]) -> dict[str, list[str]]:
+    """Place → the paths that lie there."""
+    found = defaultdict(list)
+    for path, place in places.items():
+        found[place].append(path)
+    return found
