@@ -17,9 +17,9 @@ from sources.protection import with_status as with_status
 
 def proved(assignment: Assignment) -> str:
     """When which point was last proved restorable, or why the last drill failed."""
-    failed = f"NOT RESTORABLE: {assignment.drill_error}" if assignment.drill_error else ""
+    failed = f"THE LAST DRILL FAILED: {assignment.drill_error}" if assignment.drill_error else ""
     when = f"{moment(assignment.proved_at)}, point {assignment.proved_point}" if assignment.proved_at else ""
-    return "; last ".join(each for each in (failed, when) if each)
+    return "; proved ".join(each for each in (failed, when) if each)
 
 
 LABELS = {

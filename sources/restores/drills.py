@@ -104,7 +104,7 @@ def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
             if not done.error:
                 row.update(proved_at=now, proved_point=done.point)
             upkeep.log(record, "not restorable" if done.error else "proved", in_words(done), now, **facts)
-        case Failed(error) if record.queue == planning.BACKUPS:
+        case Failed(error, rescued=False) if record.queue == planning.BACKUPS:
             row.update(drill_error=error.partition("\n")[0])
 
 

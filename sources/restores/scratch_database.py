@@ -58,7 +58,7 @@ def restored(
     scratch = _Scratch(folder / "data", Path(programs), account, space, store)
     if account:
         for each in (files, *files.iterdir()):
-            os.chown(each, *account)
+            os.chown(each, *account, follow_symlinks=False)
     encoding, expected = scratch.look_into(files / DATABASE)
     roles = [found[1] for line in _lines(files / GLOBALS) if (found := CREATE_ROLE.fullmatch(line.rstrip()))]
     with scratch.server():
