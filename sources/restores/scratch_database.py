@@ -32,13 +32,22 @@ SETTINGS = {
     "full_page_writes": "off", "autovacuum": "off", "wal_level": "minimal", "max_wal_senders": "0",
     "max_connections": "10", "shared_buffers": "32MB",
 }  # fmt: skip
-LEFT_OUT = ("--no-owner", "--no-privileges", "--no-tablespaces", "--no-publications", "--no-subscriptions")
+LEFT_OUT = (
+    "--no-owner",
+    "--no-privileges",
+    "--no-tablespaces",
+    "--no-publications",
+    "--no-security-labels",
+    "--no-subscriptions",
+)
 IDENTIFIER = r'(?:"(?:[^"]|"")+"|[a-z_][a-z0-9_$]*)'
 COPY = re.compile(rf"COPY ({IDENTIFIER}\.{IDENTIFIER}) (?:\(.*\) )?FROM stdin;")
 CREATE_ROLE = re.compile(rf"CREATE ROLE ({IDENTIFIER});")
 ENCODING = re.compile(r"SET client_encoding = '(\w+)';")
 ERROR = "pg_restore: error: "
-NOT_HERE = re.compile("permission denied|must be superuser|must be owner of extension|is not available")
+NOT_HERE = re.compile(
+    "permission denied|must be superuser|must be owner of extension|is not available|extension .* does not exist"
+)
 COUNTED = re.compile(r"(\d+)\|(\d+)")
 
 

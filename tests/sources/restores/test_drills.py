@@ -129,6 +129,7 @@ def database() -> Iterator[SourceSpec]:
     settings = connection.settings_dict
     with connection.cursor() as cursor:
         cursor.execute("CREATE ROLE drill_reader")
+        cursor.execute("CREATE EXTENSION pg_stat_statements")
         cursor.execute(
             'CREATE TABLE "drill ""test" AS SELECT n, repeat(\'x\', 100) AS "text (" FROM generate_series(1, 1000) n'
         )
@@ -146,6 +147,7 @@ def database() -> Iterator[SourceSpec]:
     with connection.cursor() as cursor:
         cursor.execute('DROP TABLE "drill ""test", drill_empty')
         cursor.execute("DROP ROLE drill_reader")
+        cursor.execute("DROP EXTENSION pg_stat_statements")
 
 
 @pytest.mark.slow
@@ -169,6 +171,7 @@ def test_a_database_is_counted_in_a_server_of_its_own_also_after_a_drill_was_kil
     assert isinstance(outcome, Succeeded), outcome
     row.refresh_from_db()
     assert (row.drill_error, row.proved_point) == ("", result.snapshot)
+    assert "permission denied to create extension" in row.drill_facts["notes"][0]
     tables = row.drill_facts["tables"]
     assert (tables['public."drill ""test"'], tables["public.drill_empty"]) == (1000, 0)
     assert list(scratch.iterdir()) == []
