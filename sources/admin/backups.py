@@ -98,7 +98,7 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     """Sources under their policies: what the next decision about each knows. Edited with the source."""
 
     list_display = (
-        "__str__", "shown_state", "last_backup", "shown_proved_at", "took", "next_backup", "shown_overdue_since",
+        "__str__", "shown_state", "last_backup", "shown_proved_at", "next_backup", "shown_overdue_since",
         "failures", "shown_held_back_since",
     )  # fmt: skip
     list_filter = (
