@@ -98,8 +98,8 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     """Sources under their policies: what the next decision about each knows. Edited with the source."""
 
     list_display = (
-        "__str__", "shown_state", "last_backup", "proved", "took", "next_backup", "shown_overdue_since", "failures",
-        "skips", "shown_held_back_since",
+        "__str__", "shown_state", "last_backup", "shown_proved_at", "next_backup", "shown_overdue_since",
+        "failures", "shown_held_back_since",
     )  # fmt: skip
     list_filter = (
         AlertStateFilter,
@@ -156,7 +156,11 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
         self.message_user(request, f"{name}: {text}.", messages.SUCCESS if changed else messages.WARNING)
         return None
 
-    @admin.display(description="held back since (UTC)", ordering="held_back_since")
+    @admin.display(description="proved (UTC)", ordering="proved_at")
+    def shown_proved_at(self, assignment: Assignment) -> str:
+        return "NOT RESTORABLE" if assignment.drill_error else moment(assignment.proved_at)
+
+    @admin.display(description="held back (UTC)", ordering="held_back_since")
     def shown_held_back_since(self, assignment: Assignment) -> str:
         return moment(assignment.held_back_since)
 

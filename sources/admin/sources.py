@@ -53,8 +53,6 @@ class AssignmentInline(TabularInline):
         "policy",
         "shown_state",
         "last_backup",
-        "proved",
-        "took",
         "next_backup",
         "failures",
         "held_back",
@@ -70,17 +68,9 @@ class AssignmentInline(TabularInline):
     def shown_state(self, assignment: Any) -> str:
         return str(getattr(assignment, "state", ""))
 
-    @admin.display(description="last success (UTC)")
+    @admin.display(description="last success, proved (UTC)")
     def last_backup(self, assignment: Assignment) -> str:
-        return moment(assignment.last_backup_at)
-
-    @admin.display(description="last proved restorable (UTC)")
-    def proved(self, assignment: Assignment) -> str:
-        return proved(assignment)
-
-    @admin.display(description="took")
-    def took(self, assignment: Assignment) -> str:
-        return span(assignment.last_backup_for)
+        return format_html("{}<br>{}", moment(assignment.last_backup_at), proved(assignment))
 
     @admin.display(description="next-backup date (UTC)")
     def next_backup(self, assignment: Assignment) -> str:
