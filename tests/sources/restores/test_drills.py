@@ -11,17 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
 from jobs.handlers import Run
 from jobs.models import BacklogRecord, Decision
 from jobs.outcomes import Handoff, Outcome, Succeeded
+from jobs.states import Status
 from sources.engines.base import SourceSpec
 from sources.models import Assignment, Repository
 from sources.planning import AVAILABILITY, BACKUPS
 from sources.restores import drilling, drills
+from sources.storage import layout
+from tests.api.asking import Program, make_user
 from tests.sources.backups.test_retention import add_backup
 from tests.sources.engines.peers import specification
 from tests.sources.engines.test_pg_dump import dump
@@ -89,6 +92,23 @@ def test_a_drill_proves_the_newest_point(built: Built, var: Path, admin_client: 
     assert (shown["source"], shown["proved_point"]) == ("nas", point)
     for page in (f"assignment/{row.pk}/change/", "assignment/", "source/", f"source/{row.source_id}/change/"):
         assert "roved" in admin_client.get(f"/admin/sources/{page}").content.decode(), page
+
+
+def test_a_person_drills_now_whatever_the_window(built: Built) -> None:
+    row = assigned(built, layout.name_of(NOW))
+    row.policy.window = [{"days": "sat", "start": "01:00", "end": "02:00"}]  # NOW is a Friday
+    row.policy.save()
+    assert drills.plan(NOW) == 1
+    assert BacklogRecord.objects.get().status == Status.WAITING
+    program = Program(make_user("change_backlogrecord", "view_assignment"), scopes=("operate",))
+    assert program.post(f"assignments/{row.pk}/drill").json() == {"moved": 1}
+    assert BacklogRecord.objects.get().status == Status.READY
+    assert program.post(f"assignments/{row.pk}/drill").status_code == 409
+    with pytest.raises(CommandError, match="on the backlog already"):
+        call_command("drill", "nas")
+    row.backups.all().delete()
+    BacklogRecord.objects.all().delete()
+    assert (drills.drill_now([row.pk]), drills.plan(NOW + timedelta(days=99))) == (0, 0), "it has no backup"
 
 
 def test_of_much_a_sample_is_drilled(built: Built, var: Path, monkeypatch: pytest.MonkeyPatch) -> None:
