@@ -266,6 +266,6 @@ class TestAssignmentStates:
         page = admin_client.get(f"{ASSIGNMENTS}{assignment.pk}/change/").content.decode()
         assert f"{vanished:%Y-%m-%d %H:%M:%S}" in page
         assert (
-            f"/admin/jobs/decision/?kind__in=backup%2Cretention%2Ccheck&amp;subject__in=assignment%3A{assignment.pk}"
+            f"/admin/jobs/decision/?kind__in=backup%2Cretention%2Ccheck%2Cdrill&amp;subject__in=assignment%3A{assignment.pk}"
             in page
         )
