@@ -57,16 +57,21 @@ def main(arguments: Sequence[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     """Of its arguments."""
     made = argparse.ArgumentParser(prog="backupsched recover", description=ABOUT)
-    made.add_argument("repository", metavar="REPOSITORY", help="a folder, or a path in the remote of --remote")
+    add_repository(made)
     made.add_argument("--source", metavar="NAME", help="one source, or one assignment as nas-7/nightly (all)")
     made.add_argument("--key-file", type=Path, metavar="FILE", help="holds the key of an encrypted repository")
+    showing.add_options(made, "this host")
+    return made
+
+
+def add_repository(made: argparse.ArgumentParser) -> None:
+    """The arguments that `location_of` reads, but for the key."""
+    made.add_argument("repository", metavar="REPOSITORY", help="a folder, or a path in the remote of --remote")
     made.add_argument(
         "--remote", action="append", default=[], metavar="OPTION=VALUE",
         help="of the remote that holds it, as rclone calls it: type=s3, endpoint=… and so on; OPTION=@FILE for a "
         "secret that a file holds. Or set what RECOVER.txt names, and call the repository base:PATH",
     )  # fmt: skip
-    showing.add_options(made, "this host")
-    return made
 
 
 def location_of(options: dict[str, Any]) -> Location:
@@ -117,7 +122,7 @@ def check_key(store: Store, options: dict[str, Any]) -> None:
 
 
 def _key(options: dict[str, Any]) -> str | None:
-    return options["key_file"].read_text().strip() if options["key_file"] else None
+    return options["key_file"].read_text().strip() if options.get("key_file") else None
 
 
 def assignments_in(store: Store, name: str | None) -> dict[str, str]:

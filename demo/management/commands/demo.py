@@ -17,10 +17,15 @@ from demo.display import live_table, summary_table
 from demo.errors import DemoError
 from demo.session import Options, Session
 from demo.state import picture
+from jobs.conf import PROGRAM
 from jobs.management.arguments import duration
 from sources.processes.programs import ProgramMissing
 
 LOOK_EVERY_SECONDS = 0.5
+TO_TRY = f"""\
+Try, in another terminal: `{PROGRAM} restore demo-share --list` for its points and `--to FOLDER` to bring one back,
+`{PROGRAM} drill demo-shop-database`, `{PROGRAM} repositories key export demo-encrypted`; or change a file below
+var/demo/hosts, choose *Back up now* in the admin, and look at its versions there"""
 
 
 class Command(BaseCommand):
@@ -94,12 +99,13 @@ class Command(BaseCommand):
                 session.look()
                 try:
                     seen = picture(session.names)
-                    live.update(live_table(seen, footer), refresh=True)
+                    is_done = not session.missing()
+                    live.update(live_table(seen, f"{footer}\n{TO_TRY}" if is_done else footer), refresh=True)
                     line = f"{seen.protected} of {len(seen.rows)} sources protected"
                     if self.quiet and line != last_line:
                         self._say(line)
                         last_line = line
-                    if once and (not session.missing() or time.monotonic() > deadline):
+                    if once and (is_done or time.monotonic() > deadline):
                         return
                 except OperationalError as error:
                     self._say(f"the database does not answer: {error}")

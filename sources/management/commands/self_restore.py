@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from sources.processes.programs import ProgramMissing
 from sources.self_backup import archive, restoring
-from sources.storage import layout, location
+from sources.storage import layout, recovering
 from sources.storage.store import StorageFailed
 
 
@@ -25,15 +25,15 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("repository", metavar="REPOSITORY", help="the repository's folder")
+        recovering.add_repository(parser)
         parser.add_argument("--list", action="store_true", help="only list the backups that are there")
         parser.add_argument("--at", metavar="NAME", help="that one, as --list names it; default: the newest")
         parser.add_argument("--passphrase-file", type=Path, metavar="FILE", help="default: ask, or standard input")
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        place = location.of_directory(Path(options["repository"]).absolute())
         try:
+            place = recovering.location_of(options)
             if options["list"]:
                 names = restoring.archives(place)
                 self.stdout.write(json.dumps(names) if options["json"] else "\n".join(names))
