@@ -2,6 +2,7 @@
 
 from copy import copy
 from datetime import UTC, datetime
+from functools import cache
 from typing import Annotated, Any
 
 from ninja import Field, Schema
@@ -48,6 +49,7 @@ Instant = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(written_
 """An instant with its offset from UTC."""
 
 
+@cache
 def partial(schema: type[BaseModel]) -> type[BaseModel]:
     """The same body for PATCH: every field may be left out, and is then not changed. Its validators are the fields'."""
     fields: dict[str, Any] = {}

@@ -9,8 +9,8 @@ from django.core.exceptions import ValidationError
 
 from declarations.problems import validated
 from sources.declarations import Policy, Source
-from sources.edits import Repositories
 from sources.models.source import SourceKind
+from sources.repository_edits import Repositories
 
 pytestmark = pytest.mark.django_db
 
