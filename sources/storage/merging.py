@@ -94,7 +94,8 @@ class _Merging:
                 for paths in _batches(sizes[run]):
                     self.store.move(self._versions(run), self._versions(point), paths)
                     self._count(len(paths))
-                self.store.delete(self._versions(run))
+                # no purge: rclone passes over a file that it cannot find by the name that it listed
+                self.store.remove_empty_folders(self._versions(run), leave_root=False)
 
     def _held(self, point: str, paths: Collection[str]) -> set[str]:
         """Those of `paths` that a point holds."""
