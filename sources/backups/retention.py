@@ -37,6 +37,7 @@ def decide(assignment: Assignment, keep: Keep | None = None) -> list[Kept]:
     points = [
         Point(name, started_at, not warnings) for place, started_at, warnings in rows if (name := point_of(place))
     ]
+    points.sort(key=lambda point: layout.order_of(point.name), reverse=True)
     return (keep or policy.keeping).apply(points, policy.schedule.zone)
 
 

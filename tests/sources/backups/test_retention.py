@@ -91,6 +91,12 @@ def test_what_a_policy_does_not_keep_goes_and_the_rest_restores(assignment: Assi
     assert retention.plan([assignment], NOW) == 0, "nothing is left to remove"
 
 
+def test_the_newest_point_stays_where_the_clock_was_put_back(assignment: Assignment, played: Played) -> None:
+    newest = layout.name_of(BEGAN, played.points())
+    Backup.objects.filter(pk=add_backup(assignment, newest, 9).pk).update(started_at=BEGAN)
+    assert [each.point.name for each in retention.decide(assignment) if each.reasons] == [newest, played.points()[-1]]
+
+
 def test_a_backup_that_succeeds_plans_it_for_the_window_and_no_backup_of_the_source_runs_beside(
     assignment: Assignment,
 ) -> None:
