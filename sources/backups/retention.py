@@ -98,6 +98,7 @@ def _remove(work: upkeep.Work) -> Removed:
             f"({assignment.held_back_why}): look at it, and accept it if it is meant so"
         )
         raise upkeep.Refused(Cancelled(text))
+    decided = decide(assignment)
     answer = repositories.work(
         "remove_points",
         assignment.policy.repository,
@@ -105,7 +106,8 @@ def _remove(work: upkeep.Work) -> Removed:
         grace=work.grace,
         on_progress=work.on_progress,
         folder=assignment.directory,
-        points=[each.point.name for each in decide(assignment) if not each.reasons],
+        points=[each.point.name for each in decided if not each.reasons],
+        stay=[each.point.name for each in decided if each.reasons],
     )
     return Removed(tuple(answer["points"]), tuple(answer["present"]), answer["freed"])
 

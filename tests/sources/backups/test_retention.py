@@ -97,6 +97,16 @@ def test_the_newest_point_stays_where_the_clock_was_put_back(assignment: Assignm
     assert [each.point.name for each in retention.decide(assignment) if each.reasons] == [newest, played.points()[-1]]
 
 
+def test_points_that_are_not_there_do_not_stand_in_for_those_that_are(assignment: Assignment, played: Played) -> None:
+    *there, lost = played.points()
+    (played.root / layout.manifest_path(ASSIGNMENT, lost)).unlink()
+    for present in (there, there[-2:]):
+        assert retention.plan([assignment], NOW) == 1
+        assert isinstance(run(at_work()), Succeeded)
+        assert played.points() == present
+        assert [each.snapshot for each in Backup.objects.order_by("started_at")] == present
+
+
 def test_a_backup_that_succeeds_plans_it_for_the_window_and_no_backup_of_the_source_runs_beside(
     assignment: Assignment,
 ) -> None:
