@@ -37,6 +37,7 @@ def decide(assignment: Assignment, keep: Keep | None = None) -> list[Kept]:
     points = [
         Point(name, started_at, not warnings) for place, started_at, warnings in rows if (name := point_of(place))
     ]
+    points.sort(key=lambda point: layout.order_of(point.name), reverse=True)
     return (keep or policy.keeping).apply(points, policy.schedule.zone)
 
 
@@ -97,6 +98,7 @@ def _remove(work: upkeep.Work) -> Removed:
             f"({assignment.held_back_why}): look at it, and accept it if it is meant so"
         )
         raise upkeep.Refused(Cancelled(text))
+    decided = decide(assignment)
     answer = repositories.work(
         "remove_points",
         assignment.policy.repository,
@@ -104,7 +106,8 @@ def _remove(work: upkeep.Work) -> Removed:
         grace=work.grace,
         on_progress=work.on_progress,
         folder=assignment.directory,
-        points=[each.point.name for each in decide(assignment) if not each.reasons],
+        points=[each.point.name for each in decided if not each.reasons],
+        stay=[each.point.name for each in decided if each.reasons],
     )
     return Removed(tuple(answer["points"]), tuple(answer["present"]), answer["freed"])
 

@@ -82,11 +82,12 @@ class Keep:
         return cls(**found)
 
     def apply(self, points: Iterable[Point], zone: str) -> list[Kept]:
-        """What becomes of each point, the newest first. `zone`: IANA, in which days begin.
+        """What becomes of each point. `points`: as they were made, the newest first, which is not the order of their
+        times where the clock was put back. `zone`: IANA, in which days begin.
 
         The newest point and the newest complete one always stay.
         """
-        ordered = sorted(points, key=lambda point: (point.started_at, point.name), reverse=True)
+        ordered = list(points)
         rules = {name: getattr(self, name) for name in BUCKETS}
         counts, seen = dict.fromkeys(rules, 0), dict[str, tuple[int, ...]]()
         complete = next((point for point in ordered if point.complete), None)
@@ -101,7 +102,7 @@ class Keep:
                 if counts[name] < most and seen.get(name) != bucket:
                     counts[name], seen[name] = counts[name] + 1, bucket
                     reasons.append(name)
-            if point.started_at > ordered[0].started_at - timedelta(seconds=self.within):
+            if self.within and point.started_at > ordered[0].started_at - timedelta(seconds=self.within):
                 reasons.append("within")
             if not reasons and number == 0:
                 reasons.append(NEWEST)

@@ -77,14 +77,16 @@ def back_up(task: dict[str, Any], ours: dict[str, Any] | None) -> dict[str, Any]
     return asdict(result_of(whole, run))
 
 
-def remove_points(location: dict[str, Any], folder: str, points: list[str]) -> dict[str, Any]:
+def remove_points(location: dict[str, Any], folder: str, points: list[str], stay: list[str]) -> dict[str, Any]:
     """Remove points of an assignment. Returns `merging.Removed` as a dictionary, or why it was not done."""
 
     def on_progress(files: int, freed: int) -> None:
         _say_progress(EngineProgress(freed, 0, files))
 
     return _at_work(
-        location, folder, lambda store: asdict(merging.remove(store, folder, points, on_progress=on_progress))
+        location,
+        folder,
+        lambda store: asdict(merging.remove(store, folder, points, stay=stay, on_progress=on_progress)),
     )
 
 

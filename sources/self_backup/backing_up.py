@@ -116,17 +116,27 @@ class DumpFailed(Exception):
 
 def _back_up(scratch: Path, store: Store, run: Run) -> Made:
     key = recovery_key()
+    _keep_key(key, scratch / archive.KEY, store)
     dump_database(scratch / archive.DATABASE, run.stop)
     sealed = archive.pack(scratch, _about(), _files(scratch), key.recipient)
     folder = archive.FOLDER
-    identity = scratch / archive.KEY
-    identity.write_text(key.age_identity)
-    store.put(identity, f"{folder}/{archive.KEY}")
     name = layout.name_of(run.record.started_at) + archive.ENDING
     store.put(sealed, f"{folder}/{name}")
     names = sorted(each for each in store.names(folder) if each.endswith(archive.ENDING))
     store.delete(folder, names[:-KEEP])
     return Made(f"{folder}/{name}", sealed.stat().st_size)
+
+
+def _keep_key(key: RecoveryKey, file: Path, store: Store) -> None:
+    """Never over the key of another installation, without which nothing opens its archives. Raises: StorageFailed."""
+    if not store.fetch(f"{archive.FOLDER}/{archive.KEY}", file):
+        file.write_text(key.age_identity)
+        store.put(file, f"{archive.FOLDER}/{archive.KEY}")
+    elif file.read_text() != key.age_identity:
+        raise StorageFailed(
+            f"its folder {archive.FOLDER} holds the backups of another installation: bring that one back "
+            "(manage.py self_restore), or rename the folder, or name another repository in BACKUPSCHED_SELF_BACKUP_TO"
+        )
 
 
 def dump_database(file: Path, stop: StopSignal) -> None:

@@ -38,14 +38,21 @@ class Removed:
 
 
 def remove(
-    store: Store, assignment: str, points: Collection[str], *, on_progress: OnProgress = lambda files, freed: None
+    store: Store,
+    assignment: str,
+    points: Collection[str],
+    *,
+    stay: Collection[str] = (),
+    on_progress: OnProgress = lambda files, freed: None,
 ) -> Removed:
-    """Remove these points, as far as they are there, and finish what an earlier removal left.
+    """Remove these points, as far as they are there, and finish what an earlier removal left. None of them goes where
+    one that is to `stay` is not there: it was counted among what is kept, and the others are fewer than was meant.
 
     `on_progress` gets how many files were moved or deleted, and the bytes of the deleted ones. Raises: StorageFailed,
     also before anything when no point would stay; ManifestDamaged; Stopped; ProgramMissing.
     """
     found = runs.points(store, assignment)
+    points = points if found and set(stay) <= set(found) else ()
     gone, kept = [name for name in found if name in points], [name for name in found if name not in points]
     if not kept:
         raise StorageFailed(f"no point of {assignment} would stay, so none is removed: look whether its manifests are")
@@ -94,7 +101,8 @@ class _Merging:
                 for paths in _batches(sizes[run]):
                     self.store.move(self._versions(run), self._versions(point), paths)
                     self._count(len(paths))
-                self.store.delete(self._versions(run))
+                # no purge: rclone passes over a file that it cannot find by the name that it listed
+                self.store.remove_empty_folders(self._versions(run), leave_root=False)
 
     def _held(self, point: str, paths: Collection[str]) -> set[str]:
         """Those of `paths` that a point holds."""

@@ -1,10 +1,10 @@
 """One run of an engine in the folder of its assignment: what it finds, and the point that it leaves.
 
 `begin` names the run and writes its mark, `manifests/<run>.unfinished`; `end` removes it. A mark that `begin` finds is
-of a run that was killed, and its copy is healed. An rclone run moves a file to `versions` *before* it fetches the new
-one, so a run that ended badly leaves holes in `current`, and pieces of files. `heal` removes these, and moves back what
-`current` lacks. No point depends on that, since a file of an earlier point is found in either place (`layout.py`); but
-what the next run cannot read would be missing from its point.
+of a run that was killed, and its copy is healed, unless its point was made. An rclone run moves a file to `versions`
+*before* it fetches the new one, so a run that ended badly leaves holes in `current`, and pieces of files. `heal`
+removes these, and moves back what `current` lacks. No point depends on that, since a file of an earlier point is found
+in either place (`layout.py`); but what the next run cannot read would be missing from its point.
 
 `write_point` comes last and makes the point. A run that is killed before leaves none.
 """
@@ -44,11 +44,14 @@ def _points(files: Iterable[str]) -> list[str]:
 def begin(store: Store, folder: str, started_at: datetime) -> Begun:
     """Heal what a killed run left, and name this one: later than all before it, whatever the clock says."""
     files = store.names(f"{folder}/{layout.MANIFESTS}")
+    known = _points(files)
     for mark in files:
         if (run := mark.removesuffix(UNFINISHED)) != mark and layout.NAME.fullmatch(run):
-            heal(store, folder, run)
+            # a file that the run deleted, back in `current` without being in its point, is lost to the earlier points
+            # when versions are merged
+            if run not in known:
+                heal(store, folder, run)
             end(store, folder, run)
-    known = _points(files)
     versions = [
         name for name in store.names(f"{folder}/{layout.VERSIONS}", folders=True) if layout.NAME.fullmatch(name)
     ]

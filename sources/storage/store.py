@@ -193,9 +193,9 @@ class Store:
         else:
             self.with_paths(paths, "delete", self.location.at(path), missing_ok=True)
 
-    def remove_empty_folders(self, path: str) -> None:
-        """Below a folder: a file does not go where a folder is."""
-        self.run("rmdirs", "--leave-root", self.location.at(path), missing_ok=True)
+    def remove_empty_folders(self, path: str, *, leave_root: bool = True) -> None:
+        """Below a folder: a file does not go where a folder is. `leave_root`: the folder itself stays."""
+        self.run("rmdirs", *(("--leave-root",) if leave_root else ()), self.location.at(path), missing_ok=True)
 
     def _here(self, path: str) -> Path | None:
         """The same on this host, for files whose names this program chose: too small to start a program for."""

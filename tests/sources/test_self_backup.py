@@ -13,7 +13,13 @@ from django.conf import settings
 
 from backupsched.embedded import Server
 from backupsched.embedded.layout import DATABASE
-from sources.self_backup import archive
+from jobs.clock import database_clock
+from jobs.handlers import Run
+from jobs.outcomes import Failed
+from sources.models import Repository
+from sources.self_backup import archive, plan_for_today
+from sources.self_backup.backing_up import self_backup
+from tests.sources.factories import claim
 from tests.waiting import eventually
 
 PLAN = "from sources.self_backup import plan_for_today; assert (plan_for_today(), plan_for_today()) == (1, 0)"
@@ -45,6 +51,21 @@ def test_what_is_packed_comes_back_for_the_passphrase_alone(tmp_path: Path) -> N
     with pytest.raises(archive.ArchiveDamaged, match="is damaged"), archive.opened(sealed, identity):
         pass
     assert sorted(each.suffix for each in tmp_path.iterdir()) == ["", ".age", ".dump", ".json"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_key_of_another_installation_is_never_written_over(tmp_path: Path, settings: Any) -> None:
+    settings.SELF_BACKUP_TO, settings.VAR_DIR = "vault", tmp_path
+    Repository.objects.create(name="vault", location=str(tmp_path))
+    key = tmp_path / archive.FOLDER / archive.KEY
+    key.parent.mkdir()
+    key.write_text("opens the archives of the scheduler before")
+    assert plan_for_today() == 1
+    outcome = self_backup(Run(claim("default", database_clock())))
+    assert isinstance(outcome, Failed)
+    assert "holds the backups of another installation" in outcome.error
+    assert key.read_text() == "opens the archives of the scheduler before"
+    assert list(key.parent.iterdir()) == [key]
 
 
 class Installation:

@@ -91,6 +91,22 @@ def test_what_a_policy_does_not_keep_goes_and_the_rest_restores(assignment: Assi
     assert retention.plan([assignment], NOW) == 0, "nothing is left to remove"
 
 
+def test_the_newest_point_stays_where_the_clock_was_put_back(assignment: Assignment, played: Played) -> None:
+    newest = layout.name_of(BEGAN, played.points())
+    Backup.objects.filter(pk=add_backup(assignment, newest, 9).pk).update(started_at=BEGAN)
+    assert [each.point.name for each in retention.decide(assignment) if each.reasons] == [newest, played.points()[-1]]
+
+
+def test_points_that_are_not_there_do_not_stand_in_for_those_that_are(assignment: Assignment, played: Played) -> None:
+    *there, lost = played.points()
+    (played.root / layout.manifest_path(ASSIGNMENT, lost)).unlink()
+    for present in (there, there[-2:]):
+        assert retention.plan([assignment], NOW) == 1
+        assert isinstance(run(at_work()), Succeeded)
+        assert played.points() == present
+        assert [each.snapshot for each in Backup.objects.order_by("started_at")] == present
+
+
 def test_a_backup_that_succeeds_plans_it_for_the_window_and_no_backup_of_the_source_runs_beside(
     assignment: Assignment,
 ) -> None:

@@ -24,7 +24,7 @@ def test_what_is_kept_is_the_newest_of_each_bucket(
     instants: list[datetime], keep: Keep, zone: str, incomplete: int
 ) -> None:
     points = points_at(instants, incomplete)
-    found = keep.apply(reversed(points), zone)
+    found = keep.apply(points, zone)
     assert [each.point for each in found] == points, "the newest first, each once"
     kept = {each.point.name: each.reasons for each in found if each.reasons}
     for name, bucket_of in BUCKETS.items():

@@ -1,6 +1,7 @@
 """Whatever was backed up, removed and killed: every point that is kept restores byte for byte."""
 
 import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import Collection
@@ -64,9 +65,12 @@ class FolderStore:
         if paths is None:
             shutil.rmtree(self.root / path, ignore_errors=True)
 
-    def remove_empty_folders(self, path: str) -> None:
+    def remove_empty_folders(self, path: str, *, leave_root: bool = True) -> None:
         self._step()
-        remove_empty_folders(self.root / path)
+        folder = self.root / path
+        remove_empty_folders(folder)
+        if not leave_root and folder.exists() and not any(folder.iterdir()):
+            folder.rmdir()
 
     def _step(self) -> None:
         self.left -= 1
@@ -163,6 +167,17 @@ def test_rclone_removes_a_point_whatever_it_is_killed_before(tmp_path: Path) -> 
     assert (calls > 9, len(found.present), dump.parent.exists()) == (True, 2, False)
     check(played)
     assert {path.name for path in (played.folder / "versions").iterdir()} == {found.present[-1], "a note of a person"}
+
+
+def test_what_rclone_cannot_find_by_the_name_that_it_lists_is_not_lost(tmp_path: Path) -> None:
+    played, listed = Played(tmp_path), "gro\ufffd"
+    played.back_up({listed: "1", "a": "1"})
+    removed = played.back_up({listed: "2", "a": "2"})
+    played.back_up({listed: "2", "a": "3"})
+    version = played.folder / layout.VERSIONS / removed
+    (version / listed).rename(odd := version / os.fsdecode(b"gro\xdf"))
+    merging.remove(Store(location.of_directory(tmp_path), Event()), ASSIGNMENT, [removed])
+    assert odd.read_text() == "1"
 
 
 def test_no_point_is_removed_when_none_would_stay(tmp_path: Path) -> None:
