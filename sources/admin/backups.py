@@ -168,7 +168,7 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     def shown_state(self, assignment: Any) -> str:
         return str(assignment.state)
 
-    @admin.display(description="overdue since (UTC)", ordering="overdue_since")
+    @admin.display(description="overdue (UTC)", ordering="overdue_since")
     def shown_overdue_since(self, assignment: Assignment) -> str:
         return moment(assignment.overdue_since)
 
