@@ -6,7 +6,7 @@ from django.core.management.base import CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 
 from delivery.encryption import Unsealable
-from operations.backlog.rendering import columns, moment, table
+from operations.backlog.rendering import columns, table
 from operations.management.base import VerbCommand
 from sources.models import SelfBackup
 from sources.self_backup import backing_up
@@ -47,6 +47,8 @@ class Command(VerbCommand):
             shown = [{name: getattr(row, name) for name in facts} | {"repository": str(row.repository)} for row in rows]
             self.stdout.write(json.dumps(shown, cls=DjangoJSONEncoder))
             return
-        done = ((moment(row.ended_at) or "not yet", row) for row in rows)
-        shown = ((row.day, at, row.repository, row.file, f"{row.size or 0:,}") for at, row in done)
-        self.print_out(table(COLUMNS, shown))
+        done = [f"{row.ended_at:%Y-%m-%d %H:%M:%S}" if row.ended_at else "not yet" for row in rows]
+        cells = [
+            (row.day, at, row.repository, row.file, f"{row.size or 0:,}") for at, row in zip(done, rows, strict=True)
+        ]
+        self.print_out(table(COLUMNS, cells))
