@@ -83,6 +83,7 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 FORMAT_MODULE_PATH = "backupsched.formats"
 STATIC_URL = "static/"
+LOGIN_REDIRECT_URL = "admin:index"
 WHITENOISE_USE_FINDERS = True
 
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]

@@ -7,6 +7,7 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.defaultfilters import filesizeformat
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import mark_safe
 from unfold.decorators import action, display
@@ -168,7 +169,7 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
     def shown_state(self, assignment: Any) -> str:
         return str(assignment.state)
 
-    @admin.display(description="overdue since (UTC)", ordering="overdue_since")
+    @admin.display(description="overdue (UTC)", ordering="overdue_since")
     def shown_overdue_since(self, assignment: Assignment) -> str:
         return moment(assignment.overdue_since)
 
@@ -198,8 +199,13 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
 
     @admin.display(description="points in time")
     def points(self, assignment: Assignment) -> str:
+        page = reverse("admin:sources_source_restore", args=[assignment.source_id]) + f"?assignment={assignment.pk}"
+        link = '<a href="{}&point={}" class="text-link">{}</a>'
         rows = [
-            (moment(each.point.started_at), ", ".join(each.reasons) or "is removed after the next backup")
+            (
+                format_html(link, page, each.point.name, moment(each.point.started_at)),
+                ", ".join(each.reasons) or "is removed after the next backup",
+            )
             for each in retention.decide(assignment)[:SHOWN_POINTS]
         ]
         return table(("of (UTC)", "stays since it is"), rows, empty="none")
@@ -219,7 +225,7 @@ class AssignmentAdmin(AsksFirst[Verb], ReadOnlyAdmin):
         rows += [("left out", each) for each in facts.get("notes", [])]
         if "of_files" in facts:
             rows.insert(0, ("files", f"{facts['files']:,} of {facts['of_files']:,}, {filesizeformat(facts['size'])}"))
-        return table(("what", "restored"), rows, empty="none yet")
+        return table(("what", "restored and compared"), rows, empty="none yet")
 
     @admin.display(description="took", ordering="last_backup_for")
     def took(self, assignment: Assignment) -> str:

@@ -107,7 +107,9 @@ def assignment_of(source: Source, policy_name: str | None) -> Assignment:
     for each in rows:
         if policy_name in (None, each.policy.schedule.name):
             return each
-    raise ValueError(f"{source.name} has no backups under a policy {policy_name!r}; it has under {', '.join(names)}")
+    raise ValueError(
+        f"{source.name} has no backups under a policy {policy_name!r}; it has some under {', '.join(names)}"
+    )
 
 
 def point_of(assignment: Assignment, at: str | None, now: datetime) -> str:

@@ -84,7 +84,8 @@ def line_of_point(facts: dict[str, Any]) -> str:
 
 def line_of_entry(facts: dict[str, Any]) -> str:
     name = printable(facts["path"]) + ("/" if facts["kind"] == "folder" else "")
-    return f"{facts['size']:>15,}  {facts['modified'][:19]:19}  {name}"
+    modified = f"{facts['modified'][:19]} UTC" if facts["modified"] else ""
+    return f"{facts['size']:>15,}  {modified:23}  {name}"
 
 
 def printable(text: str) -> str:

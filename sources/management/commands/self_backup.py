@@ -3,9 +3,10 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import CommandError
-from rich.table import Table
+from django.core.serializers.json import DjangoJSONEncoder
 
 from delivery.encryption import Unsealable
+from operations.backlog.rendering import columns, table
 from operations.management.base import VerbCommand
 from sources.models import SelfBackup
 from sources.self_backup import backing_up
@@ -19,6 +20,8 @@ Keep it on paper, away from this machine. With it and the repository, on a new m
 
     backupsched self_restore REPOSITORY
 """
+
+COLUMNS = columns("day", "done (UTC)", "repository", "file", "bytes>")
 
 
 class Command(VerbCommand):
@@ -42,10 +45,10 @@ class Command(VerbCommand):
         if options["json"]:
             facts = ("day", "ended_at", "file", "size")
             shown = [{name: getattr(row, name) for name in facts} | {"repository": str(row.repository)} for row in rows]
-            self.stdout.write(json.dumps(shown, default=str))
+            self.stdout.write(json.dumps(shown, cls=DjangoJSONEncoder))
             return
-        table = Table("day", "done at (UTC)", "repository", "file", "bytes")
-        for row in rows:
-            done = f"{row.ended_at:%Y-%m-%d %H:%M}" if row.ended_at else "not yet"
-            table.add_row(str(row.day), done, str(row.repository), row.file, f"{row.size or 0:,}")
-        self.print_out(table)
+        done = [f"{row.ended_at:%Y-%m-%d %H:%M:%S}" if row.ended_at else "not yet" for row in rows]
+        cells = [
+            (row.day, at, row.repository, row.file, f"{row.size or 0:,}") for at, row in zip(done, rows, strict=True)
+        ]
+        self.print_out(table(COLUMNS, cells))

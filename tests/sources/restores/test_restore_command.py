@@ -60,7 +60,7 @@ def test_a_source_comes_back_as_it_was_at_a_time(built: Built, tmp_path: Path) -
         (("--at", "2026-11-19"), "no point at or before 2026-11-19 23:59:59 .0100; the first one is 20261120T060000Z"),
         (("--at", "soon"), "'soon' is no time; write 24h, yesterday, 2026-03-02"),
         (("--path", "dosc"), "there is no 'dosc' in this point; it has 'docs'"),
-        (("--policy", "weekly"), "nas has no backups under a policy 'weekly'; it has under policy"),
+        (("--policy", "weekly"), "nas has no backups under a policy 'weekly'; it has some under policy"),
     ],
 )
 def test_what_cannot_be_is_a_sentence_and_writes_nothing(
