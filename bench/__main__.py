@@ -35,10 +35,11 @@ QUICK = Options(
     poison=200,
     batches=2,
     outage_jobs=40,
+    files=500,
     hardest_only=True,
     slow_share=0.1,
 )
-NUMBERS = ("repeats", "jobs", "others", "assignments", "events", "absent", "poison", "minutes")
+NUMBERS = ("repeats", "jobs", "others", "assignments", "events", "absent", "poison", "files", "minutes")
 FULL_CAPPED_JOBS = 100_000
 WIDTH_OF_A_FILE = 110
 
@@ -54,6 +55,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--events", type=positive, help="of one batch (default 100,000)")
     parser.add_argument("--absent", type=positive, help="sources that do not answer (default 700)")
     parser.add_argument("--poison", type=positive, help="records that are wrong for ever (default 10,000)")
+    parser.add_argument("--files", type=positive, help="in a backup (default 10,000 of 100 kB)")
     parser.add_argument("--minutes", type=positive, help="after which no repeat begins (default 30)")
     parser.add_argument("--only", metavar="NAME,…", help=f"of {', '.join(CONTESTANTS)}")
     parser.add_argument(

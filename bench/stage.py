@@ -49,6 +49,8 @@ class Options:
     """Of good records beside them, an hour apart."""
     outage_jobs: int = 1_000
     """That need a service which is away."""
+    files: int = 10_000
+    """Of 100 kB each, in one backup."""
     hardest_only: bool = False
     """Of the cases of a part on backups only the one that costs most."""
     only: frozenset[str] = frozenset()

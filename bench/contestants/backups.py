@@ -6,6 +6,7 @@ commands make a fleet in an empty database, measure something on it, or become o
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from bench.contestants.ours import SETTINGS, Ours, set_up
@@ -58,6 +59,20 @@ class Backups(Ours):
         from bench.fleets import arrivals
 
         return arrivals.make(sources, directory, **beside)
+
+    def make_files(self, url: str, home: str, files: int, size: int) -> None:
+        """What is copied: see `bench/fleets/copies.py`."""
+        set_up(url)
+        from bench.fleets import copies
+
+        copies.make_files(Path(home), files, size)
+
+    def time_copies(self, url: str, home: str, *, ours_first: bool) -> dict[str, dict[str, float]]:
+        """Returns the seconds of a first and of an unchanged copy, by rclone alone and by a backup."""
+        set_up(url)
+        from bench.fleets import copies
+
+        return copies.time_pair(Path(home), ours_first=ours_first)
 
     def become(self, url: str, arguments: list[str], variables: dict[str, str]) -> None:
         """Turn this process into `python ARGUMENTS…` of the project. Never returns.

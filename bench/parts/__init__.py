@@ -6,6 +6,7 @@ from bench.parts import (
     capped,
     check_in,
     claim,
+    copies,
     crowd,
     decide,
     delivery,
@@ -39,4 +40,5 @@ PARTS: dict[str, Callable[[Stage], None]] = {
     "crowd": crowd.run,
     "poison": poison.run,
     "outage": outage.run,
+    "copies": copies.run,
 }

@@ -9,17 +9,19 @@ import json
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
+from sources.engines import engine_for
 from sources.engines.base import BackupTask, EngineProgress, EngineResult, Verdict
 from sources.engines.results import STOPPED, GuardedProgress, failure, without_secret
 from sources.models import Repository
 from sources.processes import runner
-from sources.processes.programs import ProgramMissing
+from sources.processes.programs import ProgramMissing, rclone_version
 from sources.processes.runner import Command, Ended, Ending, StopSignal
 from sources.secrets_by_reference import SecretNotFound, read_secret_in_time
 from sources.storage import remotes
@@ -51,8 +53,9 @@ def back_up(
 ) -> EngineResult:
     """Run the engine of `task`. Blocks until it has ended, as `Engine.run` does. `ours`: what the repository has to say
     of itself; None: anything."""
-    order = {"do": "back_up", "task": asdict(task), "ours": ours and asdict(ours)}
     try:
+        whole = asdict(replace(task, engine_version=_version_of_engine(task)))
+        order = {"do": "back_up", "task": whole, "ours": ours and asdict(ours)}
         ended, answers = _run(order, stop, SILENT_SECONDS, task.grace, GuardedProgress(on_progress))
     except OSError as error:
         return failure(Verdict.SOURCE_FAILED, f"no process can be started here: {error}")
@@ -64,6 +67,13 @@ def back_up(
     if ended.ending is Ending.STALLED:
         return failure(Verdict.REPOSITORY_FAILED, _silent(task.location.outside, SILENT_SECONDS))
     return without_secret(failure(Verdict.SOURCE_FAILED, _died(ended)), task.source.secret)
+
+
+def _version_of_engine(task: BackupTask) -> str:
+    """As far as this process, which runs many backups, can ask once for all of them. Raises: OSError."""
+    with suppress(ProgramMissing):  # the engine says so
+        return rclone_version() if engine_for(task.source.kind).name == "rclone" else ""
+    return ""
 
 
 class Busy(Exception):

@@ -40,6 +40,7 @@ class BackupTask:
     point. `stall_timeout` and `grace` are in seconds: of a program that makes no progress, and for the end of all that
     a stop ends. `reserve`: percent of the repository's file system that stay free (`limits.py`). `least_rate`: bytes a
     second, over a window (`limits.py`); None: any. `policy`: its name, for the manifest; `zone`: its time zone.
+    `engine_version`: of the engine's program, where the worker knows it; empty: the engine asks.
     """
 
     source: SourceSpec
@@ -54,6 +55,7 @@ class BackupTask:
     least_rate: int | None = None
     policy: str = ""
     zone: str = "UTC"
+    engine_version: str = ""
 
     @property
     def directory(self) -> Path | None:

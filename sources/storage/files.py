@@ -34,7 +34,7 @@ class Kept(Enum):
 
 def path_in(folder: Path, path: str) -> bytes:
     """Where rclone puts a path of a manifest below a folder of this host."""
-    return os.path.join(os.fsencode(folder), os.fsencode(SHOWN.sub(_raw, path)))
+    return os.path.join(os.fsencode(folder), os.fsencode(path if path.isascii() else SHOWN.sub(_raw, path)))
 
 
 def is_inside(path: str, folder: str) -> bool:

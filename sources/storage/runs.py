@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 from sources.storage import layout, manifests
-from sources.storage.manifests import Entry, Header, Totals
+from sources.storage.manifests import Changes, Entry, Header, Pair, Totals
 from sources.storage.store import PARTIAL_SUFFIX, StorageFailed, Store
 
 UNFINISHED = ".unfinished"
@@ -92,18 +92,22 @@ def write_point(store: Store, folder: str, point: str, header: Header, entries: 
 
 def with_digests(
     entries: list[Entry], before: Iterable[Entry], digests_of: Callable[[list[str]], dict[str, str]], digest_from: str
-) -> list[Entry]:
+) -> tuple[list[Entry], Changes]:
     """The entries with digests: those of unchanged files from the point before, the others from `digests_of`, which
-    gets their paths. What it does not know stays without. All are sorted by path."""
-    found: list[Entry] = []
+    gets their paths. What it does not know stays without. All are sorted by path. And what has changed since then."""
+    pairs: list[Pair] = []
     lacking: list[str] = []
     for old, entry in manifests.side_by_side(before, entries):
-        if entry is None:
-            continue
-        if old is not None and old.digest and old.is_same(entry):
-            entry = entry.with_digest(old.digest, "earlier")
-        elif entry.kind == "file":
-            lacking.append(entry.path)
-        found.append(entry)
-    digests = digests_of(lacking) if lacking else {}
-    return [entry.with_digest(digests[entry.path], digest_from) if entry.path in digests else entry for entry in found]
+        if entry is not None:
+            if old is not None and old.is_same(entry):
+                # in place of the old one, which would need as much memory again
+                old = entry = entry.with_digest(old.digest, "earlier") if old.digest else entry
+            if entry.kind == "file" and not entry.digest:
+                lacking.append(entry.path)
+        pairs.append((old, entry))
+    if digests := digests_of(lacking) if lacking else {}:
+        pairs = [
+            (old, entry.with_digest(digests[entry.path], digest_from) if entry and entry.path in digests else entry)
+            for old, entry in pairs
+        ]
+    return [entry for _, entry in pairs if entry], manifests.compare(pairs)

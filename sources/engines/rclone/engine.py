@@ -28,7 +28,7 @@ from sources.engines.rclone.arguments import common_arguments, sync_arguments
 from sources.engines.rclone.compared import Seen, changed, in_the_way, seen
 from sources.engines.rclone.log import RcloneLog
 from sources.engines.rclone.options import check_options, option_arguments, option_environment
-from sources.engines.rclone.point import fetched, make_point, read
+from sources.engines.rclone.point import beside, make_point
 from sources.engines.rclone.reaching import Way, way_to
 from sources.engines.rclone.remotes import remote_path
 from sources.engines.rclone.verdicts import Judgement, judge
@@ -161,8 +161,7 @@ class _Run:
         if paths := in_the_way(source, copy):
             self.store.move(current, f"{task.folder}/{layout.VERSIONS}/{begun.name}", paths)
             self.store.remove_empty_folders(current)
-        with fetched(self.store, task.folder, begun.newest) as (point, _):
-            paths = changed(source, copy, read(point))
+        paths, _ = beside(self.store, task.folder, begun.newest, lambda point: changed(source, copy, point))
         self.times = {path: each.modified for path, each in source.items()}
         self.doubtful = {*paths, *source.keys() - copy}
         if task.location.sees_changes or not paths:

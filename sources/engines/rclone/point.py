@@ -1,18 +1,16 @@
 """Makes the point of an rclone run that ended well: what `current` holds now, beside the point before it."""
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sources.engines.base import BackupTask
 from sources.engines.rclone.log import PIECE
-from sources.processes import runner
-from sources.processes.programs import find_rclone
+from sources.processes.programs import rclone_version
 from sources.storage import layout, manifests, runs
 from sources.storage.files import digest_of, nanoseconds, path_in
 from sources.storage.manifests import Changes, Entry, Header, ManifestDamaged, Totals
@@ -21,7 +19,8 @@ from sources.storage.store import Stopped, Store
 
 LINK = ".rclonelink"
 NOT_UTF_8 = "its name is not UTF-8: rename it, since a restore may not find it, or not give it that name back"
-VERSION_SECONDS = 30.0
+
+Found = TypeVar("Found")
 
 
 def make_point(
@@ -31,43 +30,40 @@ def make_point(
 
     Returns what the point holds, what changed since the one before, and warnings.
     """
-    with fetched(store, task.folder, begun.newest) as (before, warnings):
-        entries, odd = _entries(task, store, begun.name, times)
-        entries = runs.with_digests(entries, read(before), *_digests(task, store, entries))
-        changes = manifests.compare(read(before), entries)
-        header = Header(
-            source=task.source.name,
-            source_kind=task.source.kind,
-            policy=task.policy,
-            engine="rclone",
-            engine_version=_version(),
-            started_at=task.started_at.astimezone(UTC).isoformat(),
-            ended_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            complete=complete,
-        )
-        totals = runs.write_point(store, task.folder, begun.name, header, entries)
-        runs.end(store, task.folder, begun.name)
+    entries, odd = _entries(task, store, begun.name, times)
+    how = _digests(task, store, entries)
+    (entries, changes), warnings = beside(
+        store, task.folder, begun.newest, lambda before: runs.with_digests(entries, before, *how)
+    )
+    header = Header(
+        source=task.source.name,
+        source_kind=task.source.kind,
+        policy=task.policy,
+        engine="rclone",
+        engine_version=task.engine_version or rclone_version(),
+        started_at=task.started_at.astimezone(UTC).isoformat(),
+        ended_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        complete=complete,
+    )
+    totals = runs.write_point(store, task.folder, begun.name, header, entries)
+    runs.end(store, task.folder, begun.name)
     return totals, changes, warnings + odd
 
 
-@contextmanager
-def fetched(store: Store, folder: str, point: str | None) -> Iterator[tuple[Path | None, list[str]]]:
-    """The manifest of a point, read through once, for as long as the block lasts; None: there is none. And warnings."""
+def beside(
+    store: Store, folder: str, point: str | None, use: Callable[[Iterator[Entry]], Found]
+) -> tuple[Found, list[str]]:
+    """What `use` makes of all entries of a point; of none where there is no point, or one that is damaged. And
+    warnings."""
+    warnings = []
     with tempfile.TemporaryDirectory() as scratch:
-        file, warnings, is_there = Path(scratch) / "manifest", [], False
+        file = Path(scratch) / "manifest"
         try:
             if point and store.fetch(layout.manifest_path(folder, point), file):
-                for _ in manifests.read(file):
-                    pass
-                is_there = True
+                return use(manifests.read(file)), []
         except ManifestDamaged as error:
             warnings = [f"{error}: its point cannot be restored whole, and all files are read again for their digests"]
-        yield (file if is_there else None), warnings
-
-
-def read(manifest: Path | None) -> Iterator[Entry]:
-    """Its entries; none for None."""
-    return manifests.read(manifest) if manifest else iter(())
+    return use(iter(())), warnings
 
 
 def _digests(task: BackupTask, store: Store, entries: list[Entry]) -> tuple[Callable[[list[str]], dict[str, str]], str]:
@@ -102,6 +98,7 @@ def _entries(task: BackupTask, store: Store, run: str, times: Mapping[str, str])
     """What `current` holds, sorted by path, and warnings. Pieces of files that an earlier run left are removed."""
     current, version = f"{layout.CURRENT}/", f"{layout.VERSIONS}/{run}/"
     found: dict[str, Entry] = {}
+    source = Path(task.source.path)
     pieces: list[str] = []
 
     def take(row: dict[str, Any]) -> None:
@@ -110,7 +107,7 @@ def _entries(task: BackupTask, store: Store, run: str, times: Mapping[str, str])
             pieces.append(path)
         elif path.startswith(current):
             path = path.removeprefix(current)
-            entry = _entry(path, row | {"ModTime": times.get(path, row.get("ModTime", ""))}, task)
+            entry = _entry(path, source, row | {"ModTime": times.get(path, row.get("ModTime", ""))}, task)
             found[entry.path] = entry
 
     filters = (f"--filter=+ /{current}**", f"--filter=+ /{version}**", "--filter=- **")
@@ -121,7 +118,7 @@ def _entries(task: BackupTask, store: Store, run: str, times: Mapping[str, str])
     return [found[path] for path in sorted(found)], odd
 
 
-def _entry(path: str, row: dict[str, Any], task: BackupTask) -> Entry:
+def _entry(path: str, source: Path, row: dict[str, Any], task: BackupTask) -> Entry:
     """A folder of this host, and it alone, tells modes and has links."""
     kind, mode, target = "folder" if row["IsDir"] else "file", None, ""
     if task.source.kind == "local":
@@ -129,7 +126,7 @@ def _entry(path: str, row: dict[str, Any], task: BackupTask) -> Entry:
             target = _target(path, task)
             path, kind = path.removesuffix(LINK), "link"
         with suppress(OSError, ValueError):  # it is gone since, or its name is not what this host calls it
-            mode = os.lstat(path_in(Path(task.source.path), path)).st_mode & 0o7777
+            mode = os.lstat(path_in(source, path)).st_mode & 0o7777
     return Entry(path, kind, 0 if kind == "folder" else row["Size"], row["ModTime"], mode, target)
 
 
@@ -140,19 +137,3 @@ def _target(path: str, task: BackupTask) -> str:
             return Path(os.fsdecode(file)).read_text(errors="surrogateescape")
         return os.fsdecode(os.readlink(path_in(Path(task.source.path), path.removesuffix(LINK))))
     return ""
-
-
-def _version() -> str:
-    """As `v1.75.2`."""
-    try:
-        ended = subprocess.run(
-            (find_rclone(), "version", "--config="),
-            env=runner.program_environment({}),
-            capture_output=True,
-            timeout=VERSION_SECONDS,
-            check=True,
-            text=True,
-        )
-    except subprocess.SubprocessError:
-        return ""
-    return ended.stdout.partition("\n")[0].removeprefix("rclone ").strip()

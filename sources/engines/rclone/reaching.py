@@ -2,11 +2,10 @@
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from sources.engines.base import SourceSpec
-from sources.engines.rclone.gate import gate_to
 from sources.engines.rclone.remotes import (
     known_hosts_lines,
     remote_environment,
@@ -15,6 +14,9 @@ from sources.engines.rclone.remotes import (
 )
 from sources.storage.location import Location
 from sources.storage.remotes import obscure
+
+NOWHERE = "socks5://127.0.0.1:0"
+"""A port that nothing can listen on: what does not speak HTTP gets no connection if it tries to."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def way_to(source: SourceSpec, connect_timeout: float) -> Iterator[Way]:
     with (
         # a file without a name, which rclone inherits: a worker that is killed leaves nothing behind
         tempfile.TemporaryFile() as known_hosts,
-        gate_to(servers_of(source), connect_timeout) as gate,
+        _gate(source, connect_timeout) as gate,
     ):
         if source.kind == "sftp":
             known_hosts.write(known_hosts_lines(source).encode())
@@ -47,3 +49,11 @@ def way_to(source: SourceSpec, connect_timeout: float) -> Iterator[Way]:
         number = known_hosts.fileno()
         settings = remote_settings(source, obscure, f"/dev/fd/{number}") | {"override.http_proxy": gate}
         yield Way(settings, (number,), gate)
+
+
+def _gate(source: SourceSpec, connect_timeout: float) -> AbstractContextManager[str]:
+    if not (servers := servers_of(source)):
+        return nullcontext(NOWHERE)
+    from sources.engines.rclone.gate import gate_to  # asyncio costs 60 ms
+
+    return gate_to(servers, connect_timeout)

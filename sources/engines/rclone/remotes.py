@@ -11,7 +11,6 @@
 from collections.abc import Callable
 
 from sources.engines.base import SourceSpec
-from sources.network import contact
 from sources.storage.host_keys import algorithms_of, pinned_keys
 
 REMOTE = "src"
@@ -55,6 +54,8 @@ def servers_of(source: SourceSpec) -> set[tuple[str, int]]:
     """Host and port of all that rclone may speak HTTP with for `source`; empty: it does not speak HTTP."""
     if source.kind not in ("s3", "webdav"):
         return set()
+    from sources.network import contact  # asyncio costs 60 ms, which a folder of this host need not wait for
+
     host, port = contact.host_and_port(source.address)
     if source.kind == "webdav":
         return {(host, port)}

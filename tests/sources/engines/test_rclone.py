@@ -1,6 +1,7 @@
 """The rclone engine against real peers: what it copies, keeps and counts."""
 
 import dataclasses
+import gzip
 import hashlib
 import os
 import threading
@@ -54,6 +55,19 @@ def test_two_runs_within_one_second_keep_both_versions(tmp_path: Path) -> None:
     assert tree(tmp_path / "copy/versions") == {"20261121T065755Z-2/note": "1", "20261121T065755Z-3/note": "22"}
     back_up(local_folder(tmp_path / "files"), tmp_path / "copy", started_at=STARTED_AT - timedelta(days=1))
     assert list(point(tmp_path / "copy", "20261121T065755Z-4")) == ["note"]  # the clock went back
+
+
+def test_files_are_read_again_when_the_manifest_before_is_damaged_at_its_end(tmp_path: Path) -> None:
+    files = local_folder(write_files(tmp_path / "files", one="1", two="22"))
+    back_up(files, tmp_path / "copy")
+    manifest = next((tmp_path / "copy/manifests").iterdir())
+    *lines, _ = gzip.decompress(manifest.read_bytes()).splitlines(keepends=True)
+    manifest.write_bytes(gzip.compress(b"".join(lines)))
+    result = back_up(files, tmp_path / "copy", started_at=STARTED_AT + timedelta(days=1))
+    assert (result.verdict, result.new, result.unchanged) == (Verdict.WARNINGS, 2, 0), result.error
+    assert "ends too early: its point cannot be restored whole" in result.warnings[0]
+    entries = point(tmp_path / "copy", result.snapshot)
+    assert {path: entry.digest_from for path, entry in entries.items()} == {"one": "copy", "two": "copy"}
 
 
 def test_excluded_files_leave_the_copy_for_a_version(tmp_path: Path) -> None:
