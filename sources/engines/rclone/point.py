@@ -18,7 +18,7 @@ from sources.storage.runs import Begun
 from sources.storage.store import Stopped, Store
 
 LINK = ".rclonelink"
-NOT_UTF_8 = "its name is not UTF-8: rename it, since a restore may not find it, or not give it that name back"
+NOT_UTF_8 = "its name is not UTF-8, so it cannot be restored by that and stands in no point: rename it"
 
 Found = TypeVar("Found")
 
@@ -114,8 +114,14 @@ def _entries(task: BackupTask, store: Store, run: str, times: Mapping[str, str])
     store.walk(task.folder, take, *filters)
     if pieces:
         store.delete(task.folder, pieces)
-    odd = [f"{path}: {NOT_UTF_8}" for path in found if "\ufffd" in path]
-    return [found[path] for path in sorted(found)], odd
+    odd = [path for path in found if "\ufffd" in path and not _is_there(task, path)]
+    entries = [found[path] for path in sorted(found.keys() - odd)]
+    return entries, [f"{path}: {NOT_UTF_8}" for path in odd]
+
+
+def _is_there(task: BackupTask, path: str) -> bool:
+    """Whether the copy has a file of just that name: for rclone, each name that is not UTF-8 has U+FFFD in it."""
+    return task.directory is not None and os.path.lexists(task.directory / layout.CURRENT / path)
 
 
 def _entry(path: str, source: Path, row: dict[str, Any], task: BackupTask) -> Entry:
