@@ -4,6 +4,7 @@ What answered too long ago is handed back to be asked again, which costs the uni
 mid-backup is let go after the grace of its policy.
 """
 
+import dataclasses
 import time
 from datetime import timedelta
 from typing import Any
@@ -150,6 +151,7 @@ def _outcome(result: EngineResult, assignment: Assignment, monitor: LivenessMoni
     policy = assignment.policy
     match result.verdict:
         case Verdict.SUCCEEDED | Verdict.WARNINGS:
+            result = dataclasses.replace(result, repository=policy.repository_id)
             return Succeeded(result, proves=repository_breaker.guarded_by(policy.repository))
         case Verdict.STOPPED if monitor.vanished:
             reason = f"it vanished in mid-backup: {monitor.silence}"

@@ -36,6 +36,9 @@ WRITTEN = (
     "skips", "vanished_at", "next_backup_at", "overdue_since", "asked_for_at", "held_back_since", "held_back_why",
 )  # fmt: skip
 
+NOT_KEPT = ("verdict", "error", "warnings", "repository")
+"""Fields of a result that its row has otherwise, or not."""
+
 
 def write_down(record: Claimed, outcome: Outcome, now: datetime) -> None:
     """Bring the assignment of a settled attempt up to date. Runs in the settle's transaction."""
@@ -144,13 +147,14 @@ def _write_success(assignment: Assignment, record: Claimed, result: EngineResult
     assignment.save(update_fields=WRITTEN)
     Backup.objects.create(
         assignment=assignment,
-        repository=assignment.policy.repository,
+        # the policy may have been given another one meanwhile
+        repository_id=result.repository or assignment.policy.repository_id,
         record_id=record.id,
         attempt=record.attempt,
         engine=engines.engine_for(assignment.source.kind).name,
         started_at=started_at,
         ended_at=now,
-        **{name: value for name, value in vars(result).items() if name not in ("verdict", "error", "warnings")},
+        **{name: value for name, value in vars(result).items() if name not in NOT_KEPT},
         warnings=[storable(each) for each in result.warnings],
     )
     retention.plan([assignment], now)

@@ -95,7 +95,8 @@ class EngineResult:
 
     `size` and `files`: bytes and files that the backup protects. `new`, `changed`, `unchanged`, `removed`: files, as
     against the last backup; `read`: bytes from the source; `added`: bytes to the repository. None: unknown.
-    `warnings`: one for each thing, the first `WARNINGS` of them (`results.py`).
+    `warnings`: one for each thing, the first `WARNINGS` of them (`results.py`). `repository`: the id of the one that it
+    went into, as its handler adds.
     """
 
     verdict: Verdict
@@ -110,6 +111,7 @@ class EngineResult:
     snapshot: str = ""
     warnings: tuple[str, ...] = ()
     error: str = ""
+    repository: int | None = None
 
 
 class RunEnded(Exception):

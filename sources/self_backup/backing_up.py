@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 from delivery.encryption import seal, unseal
 from jobs import backlog, decisions
 from jobs.clock import database_clock
+from jobs.conf import PROGRAM
 from jobs.handlers import Run
 from jobs.outcomes import Cancelled, Claimed, Failed, Outcome, Released, Succeeded
 from sources.backups import repositories
@@ -135,7 +136,7 @@ def _keep_key(key: RecoveryKey, file: Path, store: Store) -> None:
     elif file.read_text() != key.age_identity:
         raise StorageFailed(
             f"its folder {archive.FOLDER} holds the backups of another installation: bring that one back "
-            "(manage.py self_restore), or rename the folder, or name another repository in BACKUPSCHED_SELF_BACKUP_TO"
+            f"({PROGRAM} self_restore), or rename the folder, or name another repository in BACKUPSCHED_SELF_BACKUP_TO"
         )
 
 

@@ -115,7 +115,10 @@ def _check_version(about: archive.About) -> None:
 def _write_files(tar: tarfile.TarFile, about: archive.About) -> tuple[list[str], dict[str, str]]:
     """The secret key, and the files with passwords where they lay; those of the var directory in this one."""
     written, not_written = [], {}
-    _write(settings.VAR_DIR / "secret_key", about.environment["SECRET_KEY"].encode())
+    key = settings.VAR_DIR / "secret_key"
+    if key.exists():  # made by this start, or of an installation whose database is gone
+        key.replace(key.with_name("secret_key.before"))
+    _write(key, about.environment["SECRET_KEY"].encode())
     for member in tar.getmembers():
         if not member.isfile() or not member.name.startswith(f"{archive.FILES}/"):
             continue

@@ -21,6 +21,8 @@ from sources.storage.manifests import Changes, Entry, Header, Pair, Totals
 from sources.storage.store import PARTIAL_SUFFIX, StorageFailed, Store
 
 UNFINISHED = ".unfinished"
+PIECES = f"--include=*.{{{{[0-9a-f]{{8}}}}}}{PARTIAL_SUFFIX}"
+"""rclone's filter for the names that it gives to pieces of files: a source may have files that end alike."""
 
 
 @dataclass(frozen=True)
@@ -62,18 +64,31 @@ def begin(store: Store, folder: str, started_at: datetime) -> Begun:
 
 
 def heal(store: Store, folder: str, run: str) -> None:
-    """Remove the pieces of files from `current`, and move back what it lacks of what the run put into `versions`. What
-    cannot go back, as when its name is a folder now, stays a version."""
+    """Remove the pieces of files from `current`, and bring back what it lacks of what the run put into `versions`. What
+    cannot go back, as when its name is a folder now, stays a version.
+
+    On a remote, which nothing locks, the run's engine may go on for a moment, as on a machine that was frozen and
+    wakes: it could write over what was moved back. So that is copied there, and an earlier point keeps it.
+    """
     remove_pieces(store, folder)
+    how = ("copy",) if store.location.directory is None else ("move", "--delete-empty-src-dirs")
     source, target = (store.location.at(f"{folder}/{each}") for each in (f"{layout.VERSIONS}/{run}", layout.CURRENT))
     with suppress(StorageFailed):
-        store.run("move", "--ignore-existing", "--delete-empty-src-dirs", source, target, missing_ok=True)
+        store.run(*how, "--ignore-existing", source, target, missing_ok=True)
 
 
 def remove_pieces(store: Store, folder: str) -> None:
     """Remove what an interrupted rclone left in `current` of files that it was fetching."""
     current = store.location.at(f"{folder}/{layout.CURRENT}")
-    store.run("delete", f"--include=*{PARTIAL_SUFFIX}", current, missing_ok=True)
+    store.run("delete", PIECES, current, missing_ok=True)
+
+
+def check_it_goes_on(store: Store, folder: str, run: str) -> None:
+    """Raises: StorageFailed for a run that another one has healed meanwhile, as its machine was frozen; not where a
+    lock keeps that one out."""
+    marks = f"{folder}/{layout.MANIFESTS}"
+    if store.location.directory is None and f"{run}{UNFINISHED}" not in store.names(marks):
+        raise StorageFailed(f"another run has taken over {folder} meanwhile; this one ends without a point")
 
 
 def end(store: Store, folder: str, run: str) -> None:

@@ -88,8 +88,11 @@ class _Run:
         self.files: dict[str, Path] = {}
 
     def dump(self) -> EngineResult:
-        known, points = runs.points(self.store, self.task.folder), f"{self.task.folder}/{layout.POINTS}"
-        for name in set(self.store.names(points, folders=True)).difference(known):
+        points = f"{self.task.folder}/{layout.POINTS}"
+        found = set(self.store.names(points, folders=True))
+        # asked after that: what another run has just made is a point by then
+        known = runs.points(self.store, self.task.folder)
+        for name in found.difference(known):
             self.store.delete(f"{points}/{name}")
         for space in (Space(self.task.location.directory, self.task.reserve), self.space):
             space.check_before()

@@ -45,6 +45,7 @@ def make_point(
         ended_at=datetime.now(UTC).isoformat(timespec="seconds"),
         complete=complete,
     )
+    runs.check_it_goes_on(store, task.folder, begun.name)
     totals = runs.write_point(store, task.folder, begun.name, header, entries)
     runs.end(store, task.folder, begun.name)
     return totals, changes, warnings + odd

@@ -1,5 +1,6 @@
 """What a settled backup attempt means for its assignment, its progress and the next record."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -15,7 +16,7 @@ from schedules.models import Schedule
 from sources import planning
 from sources.backups.handler import ProgressWriter
 from sources.engines.base import EngineProgress, EngineResult, Verdict
-from sources.models import Assignment, Backup, Progress, Source
+from sources.models import Assignment, Backup, Policy, Progress, Repository, Source
 from tests.sources.factories import (
     MONDAY,
     backed_up,
@@ -72,6 +73,15 @@ class TestWritingDown:
         assert (backup.size, backup.files, backup.engine, backup.warnings) == (500, 7, "rclone", ["odd \ufffd"])
         assert {name: getattr(backup, name) for name in COUNTS} == COUNTS
         assert backup.repository == assignment.policy.repository
+
+    def test_it_lies_where_it_went_also_when_the_policy_has_been_given_another_repository(self) -> None:
+        assignment = make_assignment()
+        planning.emit_due(NINE)
+        claimed, before = handed_on(assignment, NINE), assignment.policy.repository
+        other = Repository.objects.create(name="other", location="/srv/other")
+        Policy.objects.update(repository=other)
+        settle(claimed, Succeeded(replace(COPIED.result, repository=before.pk)), NINE + HOUR)
+        assert Backup.objects.get().repository == before
 
     def test_the_next_date_follows_the_period_of_the_start_in_the_zone_of_the_policy(self) -> None:
         assignment = make_assignment(make_policy(zone="Europe/Berlin"))
