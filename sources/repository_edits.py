@@ -49,6 +49,9 @@ class Repositories(Service[Repository]):
             return {}
         if row.pk and row.encrypted and not row.key:
             return {"key": "is missing: without it no backup there can be read"}
+        # first, in a process that can be killed: what follows would wait for a share that has died for as long as it is
+        if not row.remote and (reason := repositories.why("not_usable", row.location)):
+            return {"location": reason}
         try:
             overlaps.check_repository(row)
             row.notices = reach.check_repository(self.account, row) if self.account else []
