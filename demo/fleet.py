@@ -38,7 +38,7 @@ def clear(home: Path) -> None:
         sources = Source.objects.filter(name__startswith=PREFIX)
         assignments = Assignment.objects.filter(source__in=sources)
         subjects = [subject_of(pk) for pk in assignments.values_list("pk", flat=True)]
-        BacklogRecord.objects.filter(kind="backup", subject__in=subjects).delete()
+        BacklogRecord.objects.filter(subject__in=subjects).delete()
         Backup.objects.filter(assignment__in=assignments).delete()
         sources.delete()
         names = [POLICY, ENCRYPTED_POLICY, DATABASE_POLICY]

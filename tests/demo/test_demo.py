@@ -60,7 +60,7 @@ def test_the_demo_protects_every_reachable_source_and_leaves_nothing_running(var
         stdout, stderr = demo.communicate()
     assert demo.returncode == 0, stderr
     summary = json.loads(stdout)
-    assert summary.keys() == {"sources", "protected", "reachable", "seconds"}
+    assert summary.keys() == {"sources", "restored", "protected", "reachable", "seconds"}
     sources = {source["name"]: source for source in summary["sources"]}
     assert {source["kind"] for source in summary["sources"]} == {"sftp", "s3", "webdav", "local", "postgresql"}
     refused = sources.pop("demo-refuses-password")

@@ -99,7 +99,7 @@ class _Run:
             judgement = self._sync(begun)
         finally:
             if judgement.verdict is not Verdict.SUCCEEDED:
-                self._heal(begun)
+                self._heal(begun, ends=judgement.verdict is not Verdict.WARNINGS)
         if judgement.verdict not in (Verdict.SUCCEEDED, Verdict.WARNINGS):
             self._blame_the_repository(judgement)
             return failure(judgement.verdict, judgement.text)
@@ -175,13 +175,17 @@ class _Run:
         if self.task.location.directory is None and judgement.verdict is not Verdict.STOPPED:
             self.store.run("lsf", self.task.location.root, "--max-depth=1", "--low-level-retries=1", missing_ok=True)
 
-    def _heal(self, begun: Begun) -> None:
-        """One that was stopped is healed all the same, as far as that goes in half of what is left of the grace."""
+    def _heal(self, begun: Begun, *, ends: bool) -> None:
+        """One that was stopped is healed all the same, as far as that goes in half of what is left of the grace.
+
+        `ends`: it makes no point.
+        """
         stop = Later(self.stop, (self.task.grace - self.task.program_grace) / 2)
         store = dataclasses.replace(self.store, stop=stop)
         with suppress(Stopped, StorageFailed):
             runs.heal(store, self.task.folder, begun.name)
-            runs.end(store, self.task.folder, begun.name)
+            if ends:
+                runs.end(store, self.task.folder, begun.name)
 
     def _refuse_empty_prefix(self) -> None:
         """S3 knows no directories: a prefix that does not exist lists like an empty one. Raises: RunEnded."""

@@ -130,6 +130,7 @@ def test_an_encrypted_repository_gives_back_the_same(tmp_path: Path, served: tup
 
 @pytest.mark.django_db(transaction=True)
 def test_a_database_comes_back_under_a_new_name(tmp_path: Path) -> None:
+    connection.ensure_connection()
     settings = connection.settings_dict
     source = peers.specification(
         "postgresql", settings["HOST"] or "localhost", port=int(settings["PORT"] or 5432), path=settings["NAME"],
