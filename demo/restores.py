@@ -15,7 +15,7 @@ from sources.restores import process
 from sources.storage.places import Wish
 
 PATIENCE_SECONDS = 60.0
-CHANGED = b"nobody wanted this\n"
+CHANGED = b"a change by mistake\n"
 
 
 @dataclass(frozen=True)
